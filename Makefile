@@ -1,0 +1,33 @@
+# Every target works in a fresh clone: install/prepare.sh makes the environment first.
+
+.PHONY: help demo test check format clean
+
+help:
+	@echo "make demo    a page's tools, called by an MCP client, from end to end"
+	@echo "make test    everything: lint, types, tests (real Chromium included)"
+	@echo "make check   lint and types"
+	@echo "make format  put the code into its form"
+	@echo "make clean   remove what the others made"
+
+demo:
+	@install/prepare.sh run
+	@.venv/bin/mcpb demo
+
+test: check
+	.venv/bin/pytest
+
+check:
+	@install/prepare.sh test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	node_modules/.bin/tsc
+
+format:
+	@install/prepare.sh test
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+clean:
+	rm -rf .venv node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,158 @@
+#!/bin/sh
+# Make this clone ready: `prepare.sh run` for the program, `prepare.sh test` for its tests as well.
+#
+# Everything goes into .venv and node_modules, and is done once for each state of pyproject.toml and
+# package-lock.json. What the system lacks is brought with apt where that is allowed without a password; where it
+# is not, this says what is missing and what to run.
+
+set -eu
+cd "$(dirname "$0")/.."
+
+purpose=${1:-run}
+oldest='(3, 11)'
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+# ── The system's packages ───────────────────────────────────────────────────────────────────────────────────
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+may_install() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
+}
+
+apt_install() {
+    say "Installing $* with apt ..."
+    log=$(mktemp)
+    if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >"$log" 2>&1 ||
+        { as_root apt-get update -q >>"$log" 2>&1 &&
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >>"$log" 2>&1; }; then
+        rm -f "$log"
+        return 0
+    fi
+    tail -n 5 "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
+# need WHAT PACKAGE...: bring packages, or end with the command that does.
+need() {
+    what=$1
+    shift
+    if may_install && apt_install "$@"; then
+        return 0
+    fi
+    fail "Missing: $what. Run: sudo apt-get install $*"
+}
+
+# ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+is_new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < $oldest)" 2>/dev/null; }
+
+find_python() {
+    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null && is_new_enough "$candidate"; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    if is_new_enough .venv/bin/python; then
+        return 0
+    fi
+    python=$(find_python) || need "Python 3.11 or newer" python3 python3-venv
+    python=${python:-$(find_python)} || fail "The system's Python is older than 3.11: set PYTHON to a newer one."
+    # Debian splits ensurepip off; a venv made without it has no pip.
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        need "the venv module of $python" "$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')"
+    fi
+    say "Making .venv with $python ..."
+    rm -rf .venv
+    "$python" -m venv .venv
+}
+
+# up_to_date STAMP FILE: whether the stamp was made from this very file.
+up_to_date() { [ -f "$1" ] && [ "$(cat "$1")" = "$(cksum <"$2")" ]; }
+
+stamp() { cksum <"$2" >"$1"; }
+
+install_program() {
+    up_to_date .venv/run.stamp pyproject.toml && return 0
+    say "Installing mcpb into .venv ..."
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+    stamp .venv/run.stamp pyproject.toml
+}
+
+install_dev_tools() {
+    up_to_date .venv/dev.stamp pyproject.toml && return 0
+    say "Installing the development tools into .venv ..."
+    # Older pips do not know dependency groups.
+    .venv/bin/python -c '
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    print("\n".join(tomllib.load(file)["dependency-groups"]["dev"]))' >.venv/dev-requirements.txt
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement .venv/dev-requirements.txt
+    stamp .venv/dev.stamp pyproject.toml
+}
+
+# ── Node (types of the extension's JavaScript; a client and a page library that tests use) ──────────────────
+
+install_node_packages() {
+    command -v npm >/dev/null || need "Node.js with npm" nodejs npm
+    up_to_date node_modules/lock.stamp package-lock.json && return 0
+    say "Installing the packages of package-lock.json ..."
+    npm ci --no-audit --no-fund --loglevel=error >&2
+    stamp node_modules/lock.stamp package-lock.json
+}
+
+# ── A browser ───────────────────────────────────────────────────────────────────────────────────────────────
+
+has_chromium() {
+    .venv/bin/python -c 'import sys; from demo.chromium import find_chromium; sys.exit(find_chromium() is None)'
+}
+
+bring_chromium() {
+    has_chromium && return 0
+    # Set but empty says: do without.
+    if [ -z "${MCPB_CHROMIUM-unset}" ]; then
+        say "MCPB_CHROMIUM is empty: no real browser is used."
+    elif may_install && apt_install chromium && has_chromium; then
+        return 0
+    else
+        say "Missing: Chromium. To see it with a real browser: sudo apt-get install chromium, or set MCPB_CHROMIUM."
+    fi
+    return 1
+}
+
+make_venv
+install_program
+case $purpose in
+run)
+    bring_chromium || true # the demo has a simulated browser
+    ;;
+test)
+    install_dev_tools
+    install_node_packages
+    if ! bring_chromium && [ "${CI:-}" = true ]; then
+        fail "CI=true: the tests in a real browser are not optional."
+    fi
+    ;;
+*)
+    fail "usage: install/prepare.sh run|test"
+    ;;
+esac
