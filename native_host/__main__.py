@@ -1,0 +1,98 @@
+"""Process entry of the native host: guard the pipes, check the caller, run the relay."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+import trio
+
+from native_host import __version__, endpoint, envelope, relay, wire
+from native_host.framing import frame
+from native_host.wire import Code
+
+_BY_HAND = f"""\
+mcpb-native-host {__version__}: the native messaging host of mcpb.
+A browser starts it when the mcpb extension asks for it; by hand it does nothing.
+To register it with your browser:  mcpb install-native-host
+To see what is connected:          mcpb status"""
+
+
+def main() -> None:
+    """Serve the browser that started this process.
+
+    Exit codes: 0 the browser closed its end; 1 no endpoint; 2 not started by a browser, or by an extension
+    that was not registered with `mcpb install-native-host --extension-id`.
+    """
+    origin = sys.argv[1] if len(sys.argv) > 1 else ""
+    if not origin.startswith("chrome-extension://"):
+        sys.exit(_by_hand())
+    # The browser shares its process group with us: Ctrl-C in its terminal is not meant for us. What ends us
+    # is the end of input, after which the files of the endpoint are removed.
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    browser_in, browser_out = _take_pipes()
+    _log_to_stderr()
+    if origin not in _accepted_origins():
+        sys.exit(_refuse(browser_out, origin))
+    sys.exit(_serve(browser_in, browser_out, origin))
+
+
+def _by_hand() -> int:
+    sys.stderr.write(_BY_HAND + "\n")
+    return 2
+
+
+def _take_pipes() -> tuple[int, int]:
+    """Move the browser's pipes away from 0 and 1, so that no stray print and no child reaches them."""
+    browser_in, browser_out = os.dup(0), os.dup(1)  # dup makes them close on exec
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    os.dup2(2, 1)
+    return browser_in, browser_out
+
+
+def _log_to_stderr() -> None:
+    level = {"debug": logging.DEBUG, "wire": logging.DEBUG}.get(
+        os.environ.get("MCPB_LOG", ""), logging.WARNING
+    )
+    logging.basicConfig(stream=sys.stderr, level=level, format="mcpb-native-host: %(levelname)s %(message)s")
+
+
+def _accepted_origins() -> set[str]:
+    """Our own extension, and those that the installer baked into the wrapper."""
+    registered = os.environ.get("MCPB_ORIGINS", "").split()
+    return {f"chrome-extension://{wire.EXTENSION_ID}/", *registered}
+
+
+def _refuse(browser_out: int, origin: str) -> int:
+    extension = origin.removeprefix("chrome-extension://").rstrip("/")
+    _say_error(
+        browser_out,
+        Code.NOT_ALLOWED,
+        f"the extension {extension} is not registered with mcpb",
+        f"mcpb install-native-host --extension-id {extension}",
+    )
+    return 2
+
+
+def _serve(browser_in: int, browser_out: int, origin: str) -> int:
+    try:
+        trio.run(relay.run, browser_in, browser_out, origin)
+    except endpoint.EndpointError as error:
+        logging.getLogger(__name__).error("%s", error)  # noqa: TRY400  (the text says it all)
+        _say_error(browser_out, Code.INTERNAL_ERROR, str(error), "mcpb status")
+        return 1
+    return 0
+
+
+def _say_error(browser_out: int, code: Code, text: str, command: str) -> None:
+    error = wire.HostError(code=code, message=text, command=command)
+    os.write(browser_out, frame(envelope.notification("host/error", error), "native"))
+
+
+if __name__ == "__main__":
+    main()

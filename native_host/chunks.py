@@ -1,0 +1,203 @@
+"""What is too long for the browser, in pieces (docs/PROTOCOL.md, "Chunks"). Sans-IO; times are in seconds.
+
+`Outbox` decides what the one writer towards the browser writes next, and cuts what is too long. `Joiner` is
+the receiving end: the extension has the same in JavaScript, the simulated browser uses this one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import deque
+
+from native_host import envelope, wire
+
+_REMEMBERED = 64
+"""Transfers that are written, and may yet be refused by the browser."""
+
+
+class Transfer:
+    """A body that is sent piece by piece."""
+
+    def __init__(self, number: int, key: str, body: bytes) -> None:
+        self.number = number
+        self.key = key
+        self.body = body
+        self.deadline_s = float("inf")
+        self._seq = 0
+
+    def next_piece(self) -> tuple[bytes, bool]:
+        """The next `host/chunk` message, and whether it was the last."""
+        start = self._seq * wire.CHUNK_BYTES
+        end = start + wire.CHUNK_BYTES
+        piece = wire.Chunk(
+            transfer=self.number,
+            seq=self._seq,
+            last=end >= len(self.body),
+            bytes=len(self.body) if self._seq == 0 else None,
+            data=base64.b64encode(self.body[start:end]).decode(),
+        )
+        self._seq += 1
+        return envelope.notification("host/chunk", piece), piece.last
+
+
+class Outbox:
+    """Everything that waits for the browser, in the order in which it is written.
+
+    Short messages keep their order; pieces of long ones take turns with them, so that one large call does not
+    hold up the others. `key` names the request that a body belongs to ("" for the host's own messages).
+    """
+
+    def __init__(self) -> None:
+        self._short: deque[tuple[str, bytes]] = deque()
+        self._active: deque[Transfer] = deque()
+        self._waiting: deque[Transfer] = deque()
+        self._transfers = 0
+        self._pieces_turn = False
+        self._written: deque[Transfer] = deque(maxlen=_REMEMBERED)
+
+    def __bool__(self) -> bool:
+        return bool(self._short or self._active or self._waiting)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Queue a body. It is at most wire.CHUNKED_BYTES long: the caller has refused what is longer."""
+        if len(body) <= wire.TO_BROWSER_BYTES:
+            self._short.append((key, body))
+            return
+        self._transfers += 1
+        self._waiting.append(Transfer(self._transfers, key, body))
+
+    def put_newest(self, key: str, body: bytes) -> None:
+        """Queue a message that makes the one of the same key, where it still waits, superfluous."""
+        self.abort(key, "superseded")
+        self.put(key, body)
+
+    def take(self, now_s: float) -> tuple[bytes, str, int]:
+        """What to write now, and the key and length of the queued body that it completes (0: not yet).
+
+        Raises:
+            IndexError: nothing waits.
+        """
+        self._admit(now_s)
+        self._pieces_turn = bool(self._active) and not (self._short and self._pieces_turn)
+        if not self._pieces_turn:
+            key, body = self._short.popleft()
+            return body, key, len(body)
+        transfer = self._active.popleft()
+        piece, last = transfer.next_piece()
+        if not last:
+            self._active.append(transfer)
+            return piece, transfer.key, 0
+        size, transfer.body = len(transfer.body), b""
+        self._written.append(transfer)
+        return piece, transfer.key, size
+
+    def abort(self, key: str, reason: str) -> int | None:
+        """Take back the body queued under `key`: how many bytes that frees, or None if it is all written.
+
+        What is taken back never reaches the page. A transfer that has begun leaves a `host/chunkAbort`.
+        """
+        for transfer in (*self._waiting, *self._active):
+            if transfer.key == key:
+                self._take_back(transfer, reason)
+                return len(transfer.body)
+        for entry in self._short:
+            if entry[0] == key:
+                self._short.remove(entry)
+                return len(entry[1])
+        return None
+
+    def key_of(self, number: int) -> str | None:
+        """Which body travels, or has lately travelled, as transfer `number`."""
+        known = (*self._active, *self._written)
+        return next((transfer.key for transfer in known if transfer.number == number), None)
+
+    def expired(self, now_s: float) -> list[str]:
+        """Keys of the transfers whose time is over; `abort` them."""
+        return [transfer.key for transfer in self._active if transfer.deadline_s <= now_s]
+
+    def next_deadline_s(self) -> float:
+        """When `expired` is worth asking; infinite while no transfer is under way."""
+        return min((transfer.deadline_s for transfer in self._active), default=float("inf"))
+
+    def _admit(self, now_s: float) -> None:
+        while self._waiting and len(self._active) < wire.CHUNK_TRANSFERS:
+            transfer = self._waiting.popleft()
+            transfer.deadline_s = now_s + wire.CHUNK_SECONDS
+            self._active.append(transfer)
+
+    def _take_back(self, transfer: Transfer, reason: str) -> None:
+        if transfer in self._waiting:
+            self._waiting.remove(transfer)
+            return
+        self._active.remove(transfer)
+        notice = wire.ChunkAbort(transfer=transfer.number, reason=reason)
+        self._short.append(("", envelope.notification("host/chunkAbort", notice)))
+
+
+class ChunkError(ValueError):
+    """A transfer cannot be completed: its call fails with TOO_LARGE or TIMED_OUT."""
+
+
+class _Incoming:
+    def __init__(self, deadline_s: float) -> None:
+        self.pieces = bytearray()
+        self.next_seq = 0
+        self.deadline_s = deadline_s
+
+
+class Joiner:
+    """Pieces in, bodies out. Memory follows what has really arrived, never what was announced."""
+
+    def __init__(self) -> None:
+        self._incoming: dict[int, _Incoming] = {}
+
+    def add(self, chunk: wire.Chunk, now_s: float) -> bytes | None:
+        """The whole body when `chunk` was its last piece, else None.
+
+        Raises:
+            ChunkError: a gap, too much, too late, or not base64. The transfer is forgotten.
+        """
+        try:
+            return self._add(chunk, now_s)
+        except ChunkError:
+            self.abort(chunk.transfer)
+            raise
+
+    def abort(self, transfer: int) -> None:
+        """Forget a transfer; unknown ones are no matter."""
+        self._incoming.pop(transfer, None)
+
+    def _add(self, chunk: wire.Chunk, now_s: float) -> bytes | None:
+        incoming = self._incoming.get(chunk.transfer)
+        if incoming is None:
+            incoming = self._begin(chunk, now_s)
+        if chunk.seq != incoming.next_seq:
+            raise ChunkError(f"piece {chunk.seq} came where {incoming.next_seq} was due")
+        if now_s > incoming.deadline_s:
+            raise ChunkError(f"not complete after {wire.CHUNK_SECONDS:g} s")
+        incoming.pieces += _decoded(chunk.data)
+        incoming.next_seq += 1
+        if len(incoming.pieces) > wire.CHUNKED_BYTES:
+            raise ChunkError(f"longer than {wire.CHUNKED_BYTES} bytes")
+        if not chunk.last:
+            return None
+        self.abort(chunk.transfer)
+        return bytes(incoming.pieces)
+
+    def _begin(self, chunk: wire.Chunk, now_s: float) -> _Incoming:
+        if len(self._incoming) >= wire.CHUNK_TRANSFERS:
+            raise ChunkError(f"more than {wire.CHUNK_TRANSFERS} transfers at once")
+        if (chunk.bytes or 0) > wire.CHUNKED_BYTES:
+            raise ChunkError(f"{chunk.bytes} bytes announced, the limit is {wire.CHUNKED_BYTES}")
+        return self._incoming.setdefault(chunk.transfer, _Incoming(now_s + wire.CHUNK_SECONDS))
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        piece = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ChunkError(f"a piece is not base64: {error}") from None
+    if len(piece) > wire.CHUNK_BYTES:
+        raise ChunkError(f"a piece of {len(piece)} bytes, the limit is {wire.CHUNK_BYTES}")
+    return piece

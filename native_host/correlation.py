@@ -1,0 +1,105 @@
+"""Request ids of each connection ⇄ ids on the channel that all connections share. Sans-IO.
+
+A client's request goes to the browser as `"<connection>:<n>"`, n minted here and never used again, so that a
+late answer finds nobody instead of the wrong asker. The caller's own id comes back as the bytes it was.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from native_host.wire import CLIENT_IN_FLIGHT
+
+
+class Asker(NamedTuple):
+    """Who waits for an answer: a connection, and its own id for the request as JSON text."""
+
+    connection: str
+    raw_id: bytes
+
+
+class IdInUseError(ValueError):
+    """A connection used an id again before its first request was answered."""
+
+
+class TooManyRequestsError(Exception):
+    """A connection has CLIENT_IN_FLIGHT requests unanswered."""
+
+
+class Correlation:
+    """Requests in flight, by shared id and by connection."""
+
+    def __init__(self) -> None:
+        self._askers: dict[str, Asker] = {}
+        self._shared_ids: dict[str, dict[bytes, str]] = {}
+        self._minted: dict[str, int] = {}
+
+    def register(self, connection: str, raw_id: bytes) -> str:
+        """Mint the shared id for a request.
+
+        Raises:
+            IdInUseError: the connection has a request of that id in flight.
+            TooManyRequestsError: it has too many in flight.
+        """
+        mine = self._shared_ids.setdefault(connection, {})
+        if raw_id in mine:
+            raise IdInUseError(f"id {raw_id.decode(errors='replace')} is in flight already")
+        if len(mine) >= CLIENT_IN_FLIGHT:
+            raise TooManyRequestsError(f"{CLIENT_IN_FLIGHT} requests are in flight")
+        number = self._minted.get(connection, 0) + 1
+        self._minted[connection] = number
+        shared = f"{connection}:{number}"
+        mine[raw_id] = shared
+        self._askers[shared] = Asker(connection, raw_id)
+        return shared
+
+    def find(self, shared: str) -> Asker | None:
+        """Who waits for `shared`; None when nobody does any more."""
+        return self._askers.get(shared)
+
+    def complete(self, shared: str) -> Asker | None:
+        """The answer to `shared` is here: who gets it. None: it is late or made up, drop it."""
+        asker = self._askers.pop(shared, None)
+        if asker is not None:
+            del self._shared_ids[asker.connection][asker.raw_id]
+        return asker
+
+    def cancel(self, connection: str, raw_id: bytes) -> str | None:
+        """The connection gives its own request up: the shared id it had, if it was in flight."""
+        shared = self._shared_ids.get(connection, {}).get(raw_id)
+        if shared is not None:
+            self.complete(shared)
+        return shared
+
+    def abandon(self, connection: str) -> list[str]:
+        """The connection has ended: the shared ids that nobody waits for any more."""
+        self._minted.pop(connection, None)
+        gone = self._shared_ids.pop(connection, {})
+        for shared in gone.values():
+            del self._askers[shared]
+        return list(gone.values())
+
+
+class Questions:
+    """Requests of the extension to one asker: only the connection that was asked may answer."""
+
+    def __init__(self) -> None:
+        self._asked: dict[bytes, str] = {}
+
+    def ask(self, raw_id: bytes, connection: str) -> None:
+        """A question goes out to `connection`."""
+        self._asked[raw_id] = connection
+
+    def answer(self, raw_id: bytes, connection: str) -> bool:
+        """Whether this is the answer that is waited for; a second one is not."""
+        if self._asked.get(raw_id) != connection:
+            return False
+        del self._asked[raw_id]
+        return True
+
+    def abandon(self, connection: str) -> list[bytes]:
+        """The connection has ended: the ids of the questions that it will not answer."""
+        gone = [raw_id for raw_id, asked in self._asked.items() if asked == connection]
+        for raw_id in gone:
+            del self._asked[raw_id]
+        return gone

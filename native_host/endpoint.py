@@ -1,0 +1,384 @@
+"""Where hosts and bridges of one user meet: a private directory, and in it one socket for each native host.
+
+For each host, `<instance>.sock` (the socket), `<instance>.json` (a `Record`, written once the socket accepts)
+and `<instance>.lock` (held while the host lives: liveness is the lock, never the pid). Everything found is
+checked with `lstat` before it is used or removed, and both ends check the other's user id.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pwd
+import secrets
+import shlex
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import trio
+
+from native_host.wire import Wire
+
+SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
+"""What fits into a socket address (measured on Linux: 107 binds, 108 fails)."""
+_SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+_CONNECTABLE_GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK}
+
+
+class EndpointError(Exception):
+    """The directory or the socket cannot be used; the text says why and what to do."""
+
+
+class Record(Wire, kw_only=True):
+    """What a host says of itself to whoever looks into the directory."""
+
+    instance: str
+    pid: int
+    browser_pid: int
+    extension_origin: str
+    version: str
+    started_at: float
+    """Seconds since the epoch."""
+    browser: str = ""
+    profile_id: str = ""
+    profile_label: str = ""
+
+
+def home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`MCPB_HOME`, or `.mcpb` in the home directory that the password database names (not `$HOME`)."""
+    if chosen := environ.get("MCPB_HOME"):
+        return Path(chosen).absolute()
+    return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".mcpb"
+
+
+def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The directories to watch; a host uses the first. Computed alike by a browser's child and a terminal's.
+
+    `MCPB_HOME` leaves only its own `run`; else `/run/user/<uid>/mcpb` where its parent is private and ours,
+    then `run` below `home()`.
+    """
+    below_home = home(environ) / "run"
+    if environ.get("MCPB_HOME"):
+        return [below_home]
+    runtime = Path(f"/run/user/{os.getuid()}")
+    return [runtime / "mcpb", below_home] if _is_private(runtime) else [below_home]
+
+
+def prepare(directory: Path) -> None:
+    """Make the directory if it is not there (0700), and check it.
+
+    Raises:
+        EndpointError: it cannot be made, or is not private.
+    """
+    try:
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise EndpointError(f"{directory} cannot be made: {error.strerror}") from error
+    check_directory(directory)
+
+
+def check_directory(directory: Path) -> None:
+    """Only a real directory of ours, closed to everybody else, is used.
+
+    Raises:
+        EndpointError: it is missing or not private.
+    """
+    if not _is_private(directory):
+        raise EndpointError(
+            f"{directory} is not a private directory of yours (a link, another owner, or open to others). "
+            f"Remove it, or: chmod 700 {shlex.quote(str(directory))}"
+        )
+
+
+def _is_private(directory: Path) -> bool:
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+# ── The host's side ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Endpoint:
+    """This host's three files and its listening socket.
+
+    `close` removes them; a host that was killed leaves them to the next one.
+    """
+
+    def __init__(self, directory: Path, instance: str, lock: int, listener: socket.socket) -> None:
+        self.directory = directory
+        self.instance = instance
+        self.listener = listener
+        self._lock = lock
+
+    def publish(self, record: Record) -> None:
+        """Write the record, whole or not at all; bridges connect when it is there.
+
+        Raises:
+            EndpointError: it cannot be written.
+        """
+        path = self.directory / f"{self.instance}.json"
+        draft = path.with_suffix(".json.new")
+        try:
+            with open(draft, "wb", opener=_create_private) as file:
+                file.write(msgspec.json.encode(record))
+            draft.rename(path)
+        except OSError as error:
+            raise EndpointError(f"{path} cannot be written: {error.strerror}") from error
+
+    def is_in_place(self) -> bool:
+        """Whether bridges can still find it: somebody may have removed the directory under a running host."""
+        return _is_ours(socket_path(self.directory, self.instance), stat.S_ISSOCK)
+
+    def close(self) -> None:
+        """Remove the files, the lock last, so that nobody takes a live host for a stale one."""
+        self.listener.close()
+        _remove(self.directory, self.instance)
+        os.close(self._lock)
+
+
+def open_first(directories: Sequence[Path]) -> Endpoint:
+    """An endpoint in the first directory that will do.
+
+    Raises:
+        EndpointError: none will; the text says why of each.
+    """
+    refusals = []
+    for directory in directories:
+        try:
+            return open_endpoint(directory)
+        except EndpointError as error:
+            refusals.append(str(error))
+    raise EndpointError(" ".join(refusals))
+
+
+def open_endpoint(directory: Path) -> Endpoint:
+    """Make a socket in `directory` under a fresh instance name, after clearing what dead hosts left.
+
+    Raises:
+        EndpointError: the directory is not private, the path is too long for a socket address, or the system
+            refuses.
+    """
+    prepare(directory)
+    try:
+        sweep(directory)
+        instance, lock = _claim(directory)
+    except OSError as error:
+        raise EndpointError(f"{directory} cannot be used: {error.strerror}") from error
+    try:
+        return Endpoint(directory, instance, lock, _listen(directory, instance))
+    except BaseException:
+        _remove(directory, instance)
+        os.close(lock)
+        raise
+
+
+def sweep(directory: Path) -> None:
+    """Remove the files of hosts that are dead: lock free, socket ours, nothing answering."""
+    for lock_path in directory.glob("*.lock"):
+        instance = lock_path.stem
+        with _locked(lock_path) as is_stale:
+            if is_stale and not _answers(socket_path(directory, instance)):
+                _remove(directory, instance)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Hold the lock of a dead host for a moment: False when its host lives, or when it is not ours to ask."""
+    lock = _open_lock(path)
+    if lock is None:
+        yield False
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
+
+
+def _claim(directory: Path) -> tuple[str, int]:
+    while True:
+        instance = secrets.token_hex(4)
+        path = directory / f"{instance}.lock"
+        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.stat().st_ino == os.fstat(lock).st_ino:
+                return instance, lock
+        os.close(lock)  # another host swept it away between its making and its locking
+
+
+def _listen(directory: Path, instance: str) -> socket.socket:
+    path = socket_path(directory, instance)
+    check_length(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    umask = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise EndpointError(f"{path} cannot be bound: {error.strerror}") from error
+    finally:
+        os.umask(umask)
+    listener.setblocking(False)
+    return listener
+
+
+def check_length(path: Path) -> None:
+    """A socket's path is bounded by the system.
+
+    Raises:
+        EndpointError: it is too long.
+    """
+    size = len(os.fsencode(path))
+    if size > SOCKET_PATH_BYTES:
+        raise EndpointError(
+            f"{path} is {size} bytes long; a socket's path may have {SOCKET_PATH_BYTES} on this system. "
+            "Set MCPB_HOME to a shorter directory and run: mcpb install-native-host"
+        )
+
+
+def _create_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _remove(directory: Path, instance: str) -> None:
+    for suffix in (".sock", ".json.new", ".json", ".lock"):
+        path = directory / f"{instance}{suffix}"
+        if _is_ours(path, stat.S_ISSOCK if suffix == ".sock" else stat.S_ISREG):
+            path.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return is_kind(found.st_mode) and found.st_uid == os.getuid()
+
+
+def _answers(path: Path) -> bool:
+    # Only after lstat: on Linux a connect to a regular file is refused just like one to a dead socket.
+    if not _is_ours(path, stat.S_ISSOCK):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(str(path)) not in _CONNECTABLE_GONE
+
+
+# ── The bridge's side ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def live_hosts(directory: Path) -> list[Record]:
+    """The hosts in `directory` that live now; what is not a record of ours is passed over.
+
+    Raises:
+        EndpointError: the directory is there but not private.
+    """
+    if not directory.exists() and not directory.is_symlink():
+        return []
+    check_directory(directory)
+    return [record for path in sorted(directory.glob("*.json")) if (record := _read_live(path))]
+
+
+def socket_path(directory: Path, instance: str) -> Path:
+    """Where the host `instance` listens."""
+    return directory / f"{instance}.sock"
+
+
+async def connect(directory: Path, instance: str) -> trio.SocketStream:
+    """Connect to a host, sure that it is our own user's.
+
+    Raises:
+        EndpointError: what stands there is no socket of ours, or the peer is another user.
+        OSError: nobody answers.
+    """
+    path = socket_path(directory, instance)
+    if not _is_ours(path, stat.S_ISSOCK):
+        raise EndpointError(f"{path} is not a socket of yours")
+    stream = await trio.open_unix_socket(path)
+    try:
+        check_peer(stream)
+    except EndpointError:
+        await trio.aclose_forcefully(stream)
+        raise
+    return stream
+
+
+def _read_live(path: Path) -> Record | None:
+    if not _is_ours(path, stat.S_ISREG):
+        return None
+    if not _is_held(path.with_suffix(".lock")):
+        return None
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return record if record.instance == path.stem else None
+
+
+def _is_held(path: Path) -> bool:
+    lock = _open_lock(path)
+    if lock is None:
+        return False
+    try:
+        # Shared, so that bridges that look at the same moment do not take each other for the host.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+# ── Both sides ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tune(stream: trio.SocketStream) -> None:
+    """Room for large frames in the kernel: default buffers cost about 1.7x on 1 MB frames (measured)."""
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
+
+
+def check_peer(stream: trio.SocketStream) -> None:
+    """Whoever is at the other end must be our own user.
+
+    Raises:
+        EndpointError: it is another one.
+    """
+    uid = _peer_uid(stream)
+    if uid != os.getuid():
+        raise EndpointError(f"the other end of the socket belongs to user {uid}, not to you")
+
+
+def _peer_uid(stream: trio.SocketStream) -> int:
+    if (peer_credentials := getattr(socket, "SO_PEERCRED", None)) is not None:
+        raw = stream.getsockopt(socket.SOL_SOCKET, peer_credentials, struct.calcsize("3i"))
+        assert isinstance(raw, bytes)
+        return int(struct.unpack("3i", raw)[1])
+    # macOS: struct xucred {u_int version; uid_t uid; …} by LOCAL_PEERCRED (1) at level SOL_LOCAL (0).
+    raw = stream.getsockopt(0, 1, 76)
+    assert isinstance(raw, bytes)
+    return int(struct.unpack_from("II", raw)[1])
+
+
+def _open_lock(path: Path) -> int | None:
+    if not _is_ours(path, stat.S_ISREG):
+        return None
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None

@@ -1,0 +1,129 @@
+"""JSON-RPC envelopes ⇄ bytes. Payloads (`params`, `result`, `error`) stay bytes; ids keep their JSON type.
+
+Sans-IO. What is written here is always valid JSON-RPC 2.0; what is read is judged by `decode`, whose error
+says which code to answer with.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from native_host.wire import Code, Wire
+
+NULL_ID = b"null"
+ID_BYTES = 1024
+"""Of an id as JSON text: an answer must fit into a frame together with the id that its asker chose."""
+
+
+class Envelope(msgspec.Struct):
+    """One message. An absent member is empty bytes; `id` and `for_` are JSON text, quotes included."""
+
+    method: str = ""
+    id: msgspec.Raw = msgspec.Raw(b"")
+    params: msgspec.Raw = msgspec.Raw(b"")
+    result: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+    for_: msgspec.Raw = msgspec.field(name="for", default=msgspec.Raw(b""))
+
+    @property
+    def is_request(self) -> bool:
+        """Whether an answer is expected."""
+        return bool(self.method) and bool(bytes(self.id))
+
+    @property
+    def is_response(self) -> bool:
+        """Whether it answers a request."""
+        return not self.method and bool(bytes(self.id)) and bool(bytes(self.result) or bytes(self.error))
+
+
+class Error(Wire, kw_only=True):
+    """A JSON-RPC error object. `data.handed` is false only when nothing can have reached the page."""
+
+    code: int
+    message: str
+    data: dict[str, object] = {}
+
+
+class UndecodableError(ValueError):
+    """The peer sent a body that is no JSON-RPC message; `code` is the answer it deserves."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+_envelopes = msgspec.json.Decoder(Envelope)
+_encode = msgspec.json.encode
+
+
+def decode(body: bytes) -> Envelope:
+    """Read one body.
+
+    Raises:
+        UndecodableError: not UTF-8, not JSON, nested too deeply to read, or not a JSON-RPC object.
+    """
+    if not body.isascii():
+        _check_utf8(body)
+    try:
+        envelope = _envelopes.decode(body)
+    except msgspec.ValidationError as error:
+        raise UndecodableError(Code.INVALID_REQUEST, f"not a JSON-RPC message: {error}") from None
+    except msgspec.DecodeError as error:
+        raise UndecodableError(Code.PARSE_ERROR, f"not JSON: {error}") from None
+    except RecursionError:
+        raise UndecodableError(Code.PARSE_ERROR, "nested too deeply to read") from None
+    if not (envelope.method or envelope.is_response):
+        raise UndecodableError(Code.INVALID_REQUEST, "neither a method nor an answer")
+    return envelope
+
+
+def _check_utf8(body: bytes) -> None:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise UndecodableError(Code.PARSE_ERROR, f"not UTF-8 at byte {error.start}") from None
+
+
+def is_id(raw: bytes) -> bool:
+    """Whether JSON text may be a request id: a string or a number (`true` is neither), and not too long."""
+    if len(raw) > ID_BYTES:
+        return False
+    return raw[:1] in (b'"', b"-") or raw[:1].isdigit()
+
+
+def request(raw_id: bytes, method: str, params: bytes) -> bytes:
+    """A request; `raw_id` is JSON text."""
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (raw_id, _encode(method), params or b"{}")
+
+
+def notification(method: str, params: Wire | bytes) -> bytes:
+    """A notification."""
+    raw = params if isinstance(params, bytes) else _encode(params)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), raw or b"{}")
+
+
+def addressed(message: Envelope, raw_for: bytes) -> bytes:
+    """A message of the extension to one asker, with `for` put into the asker's own words."""
+    raw_id = bytes(message.id)
+    head = b'"id":%b,' % raw_id if raw_id else b""
+    return b'{"jsonrpc":"2.0",%b"method":%b,"for":%b,"params":%b}' % (
+        head, _encode(message.method), raw_for, bytes(message.params) or b"{}",
+    )  # fmt: skip
+
+
+def answer(raw_id: bytes, message: Envelope) -> bytes:
+    """The answer in `message`, under another id."""
+    if error := bytes(message.error):
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id, error)
+    return result(raw_id, bytes(message.result))
+
+
+def result(raw_id: bytes, raw_result: bytes) -> bytes:
+    """A success."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (raw_id, raw_result)
+
+
+def failure(raw_id: bytes, code: Code, text: str, *, handed: bool = False, **data: object) -> bytes:
+    """An error answer; `handed` says whether the page may have got the call."""
+    error = Error(code=code, message=text, data={"handed": handed, **data})
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id or NULL_ID, _encode(error))

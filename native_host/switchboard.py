@@ -1,0 +1,332 @@
+"""Who hears what: every message between one browser and its clients is judged here. Sans-IO.
+
+Towards the browser messages go into `outbox`; towards clients they are returned as deliveries. The relay
+moves the bytes and tells the switchboard what came, who came and who left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from native_host import envelope, wire
+from native_host.chunks import Outbox
+from native_host.correlation import Correlation, IdInUseError, Questions, TooManyRequestsError
+from native_host.envelope import Envelope, UndecodableError
+from native_host.replay import Replay
+from native_host.wire import Code
+
+logger = logging.getLogger(__name__)
+
+_encode = msgspec.json.encode
+_shared_id = msgspec.json.Decoder(str)
+_browser_hello = msgspec.json.Decoder(wire.BrowserHello)
+_bridge_hello = msgspec.json.Decoder(wire.BridgeHello)
+_chunk_abort = msgspec.json.Decoder(wire.ChunkAbort)
+_bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
+
+
+class Delivery(NamedTuple):
+    """A message for one client; after the last one its connection is closed."""
+
+    connection: str
+    body: bytes
+    is_last: bool = False
+
+
+class _Cancel(wire.Wire, kw_only=True):
+    id: msgspec.Raw
+
+
+_cancel = msgspec.json.Decoder(_Cancel)
+
+
+@dataclass
+class _Client:
+    connection: str
+    hello: wire.BridgeHello | None = None
+    sessions: list[wire.Session] = field(default_factory=list)
+    hears: bool = False
+    """It has had its replay, so that announcements reach it as they come."""
+    waiting_bytes: int = 0
+    """Of its messages, not yet written to the browser."""
+
+
+class Switchboard:
+    """One browser, many clients. `hello` is what the host says of itself."""
+
+    def __init__(self, hello: wire.HostHello) -> None:
+        self.outbox = Outbox()
+        self.browser: wire.BrowserHello | None = None
+        self.dropped: Counter[str] = Counter()
+        """What was thrown away, by reason."""
+        self._hello = envelope.notification("host/hello", hello)
+        self._clients: dict[str, _Client] = {}
+        self._correlation = Correlation()
+        self._questions = Questions()
+        self._replay = Replay()
+        self._refusal: wire.HostError | None = None
+        self.outbox.put("", self._hello)
+
+    # ── Clients come and go ─────────────────────────────────────────────────────────────────────────────────
+
+    def connected(self, connection: str) -> list[Delivery]:
+        """A client is here; it has yet to say `bridge/hello`."""
+        self._clients[connection] = _Client(connection)
+        return [Delivery(connection, self._hello)]
+
+    def has_said_hello(self, connection: str) -> bool:
+        """Whether the client has introduced itself."""
+        client = self._clients.get(connection)
+        return client is not None and client.hello is not None
+
+    def waiting_bytes(self, connection: str) -> int:
+        """How much of the client's messages waits for the browser."""
+        client = self._clients.get(connection)
+        return client.waiting_bytes if client else 0
+
+    def disconnected(self, connection: str) -> list[Delivery]:
+        """A client is gone: its calls are cancelled, its questions answered for it."""
+        client = self._clients.pop(connection, None)
+        for shared in self._correlation.abandon(connection):
+            self._withdraw(shared)
+        for raw_id in self._questions.abandon(connection):
+            self.outbox.put("", envelope.failure(raw_id, Code.GONE, "the MCP client went away"))
+        return self._tell_clients() if client and client.hello else []
+
+    def replay(self, connection: str) -> list[Delivery]:
+        """Say everything that is known, once; then the client hears what is announced."""
+        client = self._clients.get(connection)
+        if client is None or client.hears:
+            return []
+        client.hears = True
+        return [Delivery(connection, body) for body in self._replay.messages()]
+
+    # ── From a client ───────────────────────────────────────────────────────────────────────────────────────
+
+    def from_client(self, connection: str, body: bytes) -> list[Delivery]:
+        """A client has said `body`."""
+        client = self._clients[connection]
+        try:
+            message = envelope.decode(body)
+        except UndecodableError as error:
+            return [Delivery(connection, envelope.failure(envelope.NULL_ID, error.code, str(error)))]
+        if client.hello is None:
+            return self._introduce(client, message)
+        if message.is_request:
+            return self._request(client, message)
+        if message.is_response:
+            return self._answer_question(client, message)
+        return self._client_notification(client, message)
+
+    def _introduce(self, client: _Client, message: Envelope) -> list[Delivery]:
+        if message.method != "bridge/hello":
+            return [_refuse(client, Code.INVALID_REQUEST, "bridge/hello has to come first")]
+        try:
+            hello = _bridge_hello.decode(bytes(message.params))
+        except msgspec.DecodeError as error:
+            return [_refuse(client, Code.INVALID_PARAMS, f"bridge/hello: {error}")]
+        if hello.wire != wire.WIRE_VERSION:
+            return [_refuse_wire(client, hello)]
+        client.hello = hello
+        if self._refusal is not None:
+            return [Delivery(client.connection, envelope.notification("host/error", self._refusal), True)]
+        replay = self.replay(client.connection) if self._replay.has_tabs else []
+        return replay + self._tell_clients()
+
+    def _request(self, client: _Client, message: Envelope) -> list[Delivery]:
+        raw_id = bytes(message.id)
+        refused = self._forward(client, raw_id, message)
+        return [Delivery(client.connection, refused)] if refused else []
+
+    def _forward(self, client: _Client, raw_id: bytes, message: Envelope) -> bytes | None:
+        """Pass a request on to the extension, or return the refusal."""
+        if not envelope.is_id(raw_id):
+            text = f"an id is a string or a number of at most {envelope.ID_BYTES} bytes"
+            return envelope.failure(envelope.NULL_ID, Code.INVALID_REQUEST, text)
+        if message.method.startswith(("host/", "bridge/")):
+            return envelope.failure(raw_id, Code.METHOD_NOT_FOUND, f"{message.method} is not a request")
+        try:
+            shared = self._correlation.register(client.connection, raw_id)
+        except IdInUseError as error:
+            return envelope.failure(raw_id, Code.INVALID_REQUEST, str(error))
+        except TooManyRequestsError as error:
+            return envelope.failure(raw_id, Code.RATE_LIMITED, str(error), retryAfterMs=100)
+        body = envelope.request(_encode(shared), message.method, bytes(message.params))
+        if len(body) > wire.CHUNKED_BYTES:
+            self._correlation.complete(shared)
+            text = f"{len(body)} bytes for the browser, the limit is {wire.CHUNKED_BYTES}"
+            return envelope.failure(raw_id, Code.TOO_LARGE, text)
+        client.waiting_bytes += len(body)
+        self.outbox.put(shared, body)
+        return None
+
+    def _answer_question(self, client: _Client, message: Envelope) -> list[Delivery]:
+        raw_id = bytes(message.id)
+        if self._questions.answer(raw_id, client.connection):
+            self.outbox.put("", envelope.answer(raw_id, message))
+        else:
+            self.dropped["answer to no question"] += 1
+        return []
+
+    def _client_notification(self, client: _Client, message: Envelope) -> list[Delivery]:
+        try:
+            if message.method == "bridge/sessions":
+                client.sessions = _bridge_sessions.decode(bytes(message.params)).sessions
+                return self._tell_clients()
+            if message.method == "browser/cancel":
+                self._cancel(client, bytes(_cancel.decode(bytes(message.params)).id))
+                return []
+        except msgspec.DecodeError as error:
+            logger.warning("client %s: %s: %s", client.connection, message.method, error)
+        self.dropped["notification of a client"] += 1
+        return []
+
+    def _cancel(self, client: _Client, raw_id: bytes) -> None:
+        shared = self._correlation.cancel(client.connection, raw_id)
+        if shared is not None:
+            client.waiting_bytes -= self._withdraw(shared)
+
+    def _withdraw(self, shared: str) -> int:
+        """Stop a request, be it still here or in the browser already. Returns how many bytes that frees."""
+        freed = self.outbox.abort(shared, "cancelled")
+        if freed is None:
+            self.outbox.put("", envelope.notification("browser/cancel", b'{"id":%b}' % _encode(shared)))
+        return freed or 0
+
+    # ── From the browser ────────────────────────────────────────────────────────────────────────────────────
+
+    def from_browser(self, body: bytes) -> list[Delivery]:
+        """The extension has said `body`. What cannot be read is dropped: the next message may be sound."""
+        try:
+            message = envelope.decode(body)
+            if message.is_response:
+                return self._answer(message)
+            if bytes(message.for_):
+                return self._to_asker(message)
+            if message.is_request:
+                text = f"{message.method} needs `for`: which call it belongs to"
+                self.outbox.put("", envelope.failure(bytes(message.id), Code.METHOD_NOT_FOUND, text))
+                return []
+            return self._announcement(message)
+        except (UndecodableError, msgspec.DecodeError) as error:
+            logger.warning("the browser sent what cannot be read: %s", error)
+            self.dropped["undecodable message of the browser"] += 1
+            return []
+
+    def _answer(self, message: Envelope) -> list[Delivery]:
+        asker = self._correlation.complete(_shared(message.id))
+        if asker is None:
+            self.dropped["late answer"] += 1
+            return []
+        return [Delivery(asker.connection, envelope.answer(asker.raw_id, message))]
+
+    def _to_asker(self, message: Envelope) -> list[Delivery]:
+        asker = self._correlation.find(_shared(message.for_))
+        raw_id = bytes(message.id)
+        if asker is None:
+            self.dropped["message for an asker that is gone"] += 1
+            if raw_id:
+                self.outbox.put("", envelope.failure(raw_id, Code.GONE, "whoever asked is gone"))
+            return []
+        if raw_id:
+            self._questions.ask(raw_id, asker.connection)
+        return [Delivery(asker.connection, envelope.addressed(message, asker.raw_id))]
+
+    def _announcement(self, message: Envelope) -> list[Delivery]:
+        method, params = message.method, bytes(message.params)
+        if method == "host/chunkAbort":
+            return self._transfer_refused(_chunk_abort.decode(params))
+        if method == "browser/hello":
+            self.browser = _browser_hello.decode(params)
+            if self.browser.wire != wire.WIRE_VERSION:
+                return self._refuse_extension(self.browser)
+        elif method not in wire.ANNOUNCEMENTS:
+            self.dropped["notification of the browser"] += 1
+            return []
+        had_tabs = self._replay.has_tabs
+        self._replay.keep(method, params)
+        heard = self._broadcast(envelope.notification(method, params))
+        return heard if had_tabs or not self._replay.has_tabs else heard + self._replay_to_those_who_wait()
+
+    def _replay_to_those_who_wait(self) -> list[Delivery]:
+        waiting = [client.connection for client in self._clients.values() if client.hello]
+        return [delivery for connection in waiting for delivery in self.replay(connection)]
+
+    def _broadcast(self, body: bytes) -> list[Delivery]:
+        return [Delivery(client.connection, body) for client in self._clients.values() if client.hears]
+
+    def _refuse_extension(self, hello: wire.BrowserHello) -> list[Delivery]:
+        theirs, ours = hello.wire, wire.WIRE_VERSION
+        command = "mcpb extension" if theirs < ours else "mcpb install-native-host"
+        text = f"the extension speaks wire version {theirs}, the installed mcpb speaks {ours}"
+        self._refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
+        body = envelope.notification("host/error", self._refusal)
+        self.outbox.put("", body)
+        return [Delivery(client.connection, body, True) for client in self._clients.values() if client.hello]
+
+    # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
+
+    def written(self, key: str, size: int) -> None:
+        """`size` bytes of the body queued as `key` no longer wait."""
+        client = self._clients.get(key.rpartition(":")[0])
+        if client is not None:
+            client.waiting_bytes -= size
+
+    def expire(self, now_s: float) -> list[Delivery]:
+        """Fail the calls whose chunks the browser did not take in time."""
+        text = f"the browser did not take the call within {wire.CHUNK_SECONDS:g} s"
+        failed = [self._fail_transfer(key, Code.TIMED_OUT, text) for key in self.outbox.expired(now_s)]
+        return [delivery for deliveries in failed for delivery in deliveries]
+
+    def _transfer_refused(self, abort: wire.ChunkAbort) -> list[Delivery]:
+        key = self.outbox.key_of(abort.transfer)
+        if key is None:
+            self.dropped["abort of no transfer"] += 1
+            return []
+        text = f"the browser could not put the call together: {abort.reason}"
+        return self._fail_transfer(key, Code.TOO_LARGE, text)
+
+    def _fail_transfer(self, key: str, code: Code, text: str) -> list[Delivery]:
+        """A body in pieces never becomes a call: nothing of it can have reached a page."""
+        self.written(key, self.outbox.abort(key, text) or 0)
+        asker = self._correlation.complete(key)
+        return [Delivery(asker.connection, envelope.failure(asker.raw_id, code, text))] if asker else []
+
+    def _tell_clients(self) -> list[Delivery]:
+        known = [client for client in self._clients.values() if client.hello]
+        clients = [
+            wire.Client(
+                connection=client.connection,
+                pid=client.hello.pid,
+                version=client.hello.version,
+                sessions=client.sessions,
+            )
+            for client in known
+            if client.hello
+        ]
+        body = envelope.notification("host/clients", wire.HostClients(clients=clients))
+        self.outbox.put_newest("host/clients", body)
+        return [Delivery(client.connection, body) for client in known]
+
+
+def _shared(raw: msgspec.Raw) -> str:
+    return _shared_id.decode(bytes(raw))
+
+
+def _refuse(client: _Client, code: Code, text: str, command: str = "") -> Delivery:
+    error = wire.HostError(code=code, message=text, command=command)
+    return Delivery(client.connection, envelope.notification("host/error", error), True)
+
+
+def _refuse_wire(client: _Client, hello: wire.BridgeHello) -> Delivery:
+    text = (
+        f"the bridge speaks wire version {hello.wire}, the browser's native host speaks {wire.WIRE_VERSION}"
+    )
+    if hello.wire < wire.WIRE_VERSION:
+        return _refuse(client, Code.WIRE_VERSION, text + ": restart the MCP client")
+    return _refuse(client, Code.WIRE_VERSION, text + ": restart the browser", "mcpb install-native-host")

@@ -1,0 +1,557 @@
+"""The native wire, version 1: every message, cap and error code that extension, host and bridge share.
+
+Only shapes; encoding and decoding are in `envelope`. docs/PROTOCOL.md is the same in prose, with an example
+of each message, and docs/wire.schema.json is made from `METHODS`. Field names are camelCase on the wire.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+WIRE_VERSION = 1
+HOST_NAME = "dev.mcpb.native_host"
+"""What the extension passes to `connectNative`, and the file name of the host manifest."""
+EXTENSION_ID = "jhipampgcbajgajeedfncbijjojmbnbc"
+"""Follows from the fixed `key` in extension/manifest.json (first 32 hex digits of its sha256, as a to p)."""
+
+MIB = 1024 * 1024
+TO_BROWSER_BYTES = MIB
+"""Chromium closes the port at one byte more (measured); longer bodies travel in chunks."""
+FROM_BROWSER_BYTES = 64 * MIB
+"""Chromium's `postMessage` throws above it (measured)."""
+SOCKET_BYTES = 64 * MIB + 64 * 1024
+"""Either way on the socket: a whole browser message plus room for its envelope."""
+CHUNKED_BYTES = 64 * MIB
+"""The longest body that is put into chunks."""
+CHUNK_BYTES = 512 * 1024
+"""Of the body, before base64: the frame stays well below TO_BROWSER_BYTES."""
+CHUNK_TRANSFERS = 4
+CHUNK_SECONDS = 30.0
+CLIENT_IN_FLIGHT = 256
+CLIENT_WAITING_BYTES = 64 * MIB
+"""Of one client's frames, waiting for the browser: above it that client is not read."""
+CLIENT_BACKLOG_BYTES = 128 * MIB
+"""Waiting towards one client: above it the client is dropped."""
+HELLO_SECONDS = 10.0
+REPLAY_WAIT_SECONDS = 1.0
+REPLAY_TOOLS_BYTES = 64 * MIB
+"""Of all tool lists kept for late clients: a replay has to fit into a client's backlog."""
+MAX_DEPTH = 200
+"""Of nesting, in what the extension posts: decoders on the way have limits of their own."""
+
+RawOrUnset = msgspec.Raw | msgspec.UnsetType
+"""A payload that may be absent. (msgspec reads `Raw | None` as null only.)"""
+
+
+class Code(enum.IntEnum):
+    """The numbered errors. Numbers are only ever added; docs/PROTOCOL.md has the same rows."""
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+    NO_SUCH_TAB = -32001
+    GONE = -32010
+    TIMED_OUT = -32011
+    TOO_LARGE = -32012
+    NAVIGATED = -32013
+    NOT_ALLOWED = -32014
+    RATE_LIMITED = -32015
+    NOT_YOURS = -32016
+    WIRE_VERSION = -32017
+    NO_LONGER_OFFERED = -32018
+    PAUSED = -32019
+
+
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Base of every shape: camelCase names, defaults left out, unknown members ignored."""
+
+
+# ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Limits(Wire, kw_only=True):
+    """Bytes of a body, by direction."""
+
+    to_browser: int
+    from_browser: int
+    socket: int
+
+
+class HostHello(Wire, kw_only=True):
+    """The host's first message, to the browser and to each client."""
+
+    wire: int
+    instance: str
+    version: str
+    pid: int
+    browser_pid: int
+    """The host's parent when it started."""
+    extension_origin: str
+    limits: Limits
+
+
+class BridgeHello(Wire, kw_only=True):
+    """A client's first message to the host, within HELLO_SECONDS."""
+
+    wire: int
+    version: str
+    pid: int
+
+
+class ClientInfo(Wire, kw_only=True):
+    """Who an MCP client says it is; for display, never for a decision."""
+
+    name: str
+    version: str = ""
+
+
+class Session(Wire, kw_only=True):
+    """One MCP session behind a bridge."""
+
+    id: str
+    title: str = ""
+    client: ClientInfo
+
+
+class BridgeSessions(Wire, kw_only=True):
+    """All sessions of a bridge: always the whole list."""
+
+    sessions: list[Session]
+
+
+class ExtensionInfo(Wire, kw_only=True):
+    """The extension's id and version."""
+
+    id: str
+    version: str
+
+
+class BrowserInfo(Wire, kw_only=True):
+    """The browser's brand, version and platform, as it tells them."""
+
+    brand: str
+    version: str = ""
+    platform: str = ""
+
+
+class Profile(Wire, kw_only=True):
+    """`id` is a UUID kept in the profile; `label` is what the person typed in the popup, or empty."""
+
+    id: str
+    label: str = ""
+
+
+class Capabilities(Wire, kw_only=True):
+    """`commands` the extension answers, `tools` (MCP Tools) that the browser side itself offers."""
+
+    commands: list[str] = []
+    tools: list[msgspec.Raw] = []
+
+
+class BrowserHello(Wire, kw_only=True):
+    """The extension's first message."""
+
+    wire: int
+    extension: ExtensionInfo
+    browser: BrowserInfo
+    profile: Profile
+    incognito_allowed: bool = False
+    capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+
+
+class Client(Wire, kw_only=True):
+    """One bridge that is connected to the host."""
+
+    connection: str
+    pid: int
+    version: str
+    sessions: list[Session]
+
+
+class HostClients(Wire, kw_only=True):
+    """All connected bridges, to everybody, whenever that changes."""
+
+    clients: list[Client]
+
+
+class HostReplayed(Wire, kw_only=True):
+    """To one client: everything known has been said."""
+
+
+class HostError(Wire, kw_only=True):
+    """Said before the host closes or refuses; `command` is what to run."""
+
+    code: int
+    message: str
+    command: str = ""
+
+
+# ── Announcements ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tab(Wire, kw_only=True):
+    """A tab, as the worker sees it."""
+
+    tab_id: int
+    window_id: int
+    url: str = ""
+    origin: str = ""
+    title: str = ""
+    status: str = ""
+    active: bool = False
+    focused: bool = False
+    """Its window is the one that last had the focus: people leave the browser to talk to their client."""
+    group_id: int | None = None
+    ordinal: int = 0
+    """Counted from 1 within the tab's domain; 0 where there is no domain to count in."""
+    owner: str | None = None
+    """The session that opened it."""
+    handed_over: bool = False
+    last_accessed: float = 0.0
+    """Milliseconds since the epoch."""
+    incognito: bool = False
+    discarded: bool = False
+
+
+class Tabs(Wire, kw_only=True):
+    """All tabs."""
+
+    tabs: list[Tab]
+
+
+class TabChanged(Wire, kw_only=True):
+    """One tab, new or changed."""
+
+    tab: Tab
+
+
+class TabRemoved(Wire, kw_only=True):
+    """A tab is gone, and its frames' tools with it."""
+
+    tab_id: int
+
+
+class FrameAddress(Wire, kw_only=True):
+    """Which document in which frame: stamped by the worker, never by a page."""
+
+    tab_id: int
+    frame_id: int
+    document_id: str
+
+
+Via = Literal["webmcp", "mcp-b", "polyfill"]
+
+
+class FrameTools(FrameAddress, kw_only=True):
+    """A frame's whole list of tools, byte for byte as the page gave them."""
+
+    origin: str
+    url: str = ""
+    title: str = ""
+    server_info: dict[str, Any] | None = None
+    capabilities: dict[str, Any] | None = None
+    tools: list[msgspec.Raw]
+    via: dict[str, str] = {}
+    """By tool name: where the tool came from, and so who runs it: a `Via`, or one that came later."""
+    notice: str = ""
+    """Says what was left out and why."""
+    extensions: dict[str, Any] = {}
+
+
+class Paused(Wire, kw_only=True):
+    """Sites and sessions that the person paused."""
+
+    sites: list[str] = []
+    sessions: list[str] = []
+
+
+class PageNotification(FrameAddress, kw_only=True):
+    """A page server's own MCP notification."""
+
+    method: str
+    params: RawOrUnset = msgspec.UNSET
+
+
+# ── To one asker, with `for` ────────────────────────────────────────────────────────────────────────────────
+
+
+class Progress(Wire, kw_only=True):
+    """Progress of a call, as the page reports it."""
+
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+class CdpEvent(Wire, kw_only=True):
+    """A DevTools event of an open `subscribeCDP`."""
+
+    tab_id: int
+    method: str
+    params: RawOrUnset = msgspec.UNSET
+    session_id: str = ""
+
+
+class ElicitConfirmation(Wire, kw_only=True):
+    """A page's question to the person behind the call; answered with an MCP ElicitResult."""
+
+    message: str
+    requested_schema: RawOrUnset = msgspec.UNSET
+
+
+class PageRequest(Wire, kw_only=True):
+    """Another request of a page server to its client (sampling, roots)."""
+
+    method: str
+    params: RawOrUnset = msgspec.UNSET
+
+
+# ── Requests of a client to the extension ───────────────────────────────────────────────────────────────────
+
+
+class Asked(Wire, kw_only=True):
+    """What every request may carry."""
+
+    session: str = ""
+    """The MCP session it is made for; ownership of tabs is checked against it."""
+
+
+class ExecuteTool(Asked, kw_only=True):
+    """Run a page's tool, in the very document it was listed by."""
+
+    tab_id: int
+    frame_id: int
+    document_id: str
+    tool_name: str
+    args: msgspec.Raw
+    wants_progress: bool = False
+    extensions: dict[str, Any] = {}
+
+
+class Executed(Wire, kw_only=True):
+    """What the page answered: `payload` is its CallToolResult, or with `success: false` the thrown text."""
+
+    success: bool
+    payload: msgspec.Raw
+    extensions: dict[str, Any] = {}
+
+
+class CallTool(Asked, kw_only=True):
+    """Run a tool of the browser side itself (`capabilities.tools`)."""
+
+    name: str
+    args: msgspec.Raw
+
+
+class PageMcp(Asked, kw_only=True):
+    """An MCP request to the page server of a frame."""
+
+    tab_id: int
+    frame_id: int
+    document_id: str
+    method: str
+    params: RawOrUnset = msgspec.UNSET
+
+
+class CreateTab(Asked, kw_only=True):
+    """Open a tab; with `session` in that session's group, and owned by it."""
+
+    url: str = ""
+    active: bool = False
+    title: str = ""
+    """Of the session's tab group, when it has to be made."""
+    stealth: bool = False
+    """Accepted and ignored."""
+
+
+class CreatedTab(Wire, kw_only=True):
+    """Where the new tab is."""
+
+    tab_id: int
+    window_id: int
+    group_id: int | None = None
+    url: str = ""
+
+
+class ActivateTab(Asked, kw_only=True):
+    """Show a tab to the person."""
+
+    tab_id: int
+    focus_window: bool = False
+
+
+class OfTab(Asked, kw_only=True):
+    """A request that names a tab and nothing else."""
+
+    tab_id: int
+
+
+class SetOwner(Wire, kw_only=True):
+    """Give a tab to a session, or to nobody. Here `session` is the new owner, not the asker."""
+
+    tab_id: int
+    session: str | None = None
+
+
+class TabResult(Wire, kw_only=True):
+    """A tab as it is now."""
+
+    tab: Tab
+
+
+class CloseSession(Asked, kw_only=True):
+    """A session has ended: its tabs are nobody's, or closed."""
+
+    close_tabs: bool = False
+
+
+class Navigate(Asked, kw_only=True):
+    """Load a URL; the answer comes when `wait_until` is reached."""
+
+    tab_id: int
+    url: str
+    wait_until: Literal["load", "commit"] = "load"
+    timeout_ms: Annotated[int, msgspec.Meta(gt=0)] | None = None
+
+
+class Navigated(Wire, kw_only=True):
+    """Where the tab is after a navigation."""
+
+    tab_id: int
+    url: str
+    title: str = ""
+    document_id: str = ""
+
+
+class ForwardCdpCommand(Asked, kw_only=True):
+    """One DevTools command; its result is passed through."""
+
+    tab_id: int
+    method: str
+    params: RawOrUnset = msgspec.UNSET
+    session_id: str = ""
+
+
+class SubscribeCdp(Asked, kw_only=True):
+    """DevTools events of a tab; answered only when the subscription ends."""
+
+    tab_id: int
+    events: list[str]
+
+
+class Pause(Wire, kw_only=True):
+    """Pause or resume a site or a session."""
+
+    paused: bool
+    site: str = ""
+    session: str = ""
+
+
+class Nothing(Wire, kw_only=True):
+    """`{}`."""
+
+
+class Anything(Wire, kw_only=True):
+    """A result that is not ours to describe."""
+
+
+class Cancel(Wire, kw_only=True):
+    """Give a request up: `id` is the sender's own. No answer follows."""
+
+    id: str | int | float
+
+
+# ── Chunks ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Chunk(Wire, kw_only=True):
+    """A piece of a body that is too long for the browser."""
+
+    transfer: int
+    seq: int
+    last: bool
+    bytes: int | None = None
+    """Of the whole body; in the first piece."""
+    data: str
+    """Base64 of at most CHUNK_BYTES of the body's UTF-8."""
+
+
+class ChunkAbort(Wire, kw_only=True):
+    """The rest of this transfer will not come."""
+
+    transfer: int
+    reason: str
+
+
+# ── The whole list ──────────────────────────────────────────────────────────────────────────────────────────
+
+Route = Literal[
+    "host → all",
+    "host → client",
+    "host → extension",
+    "host ↔ extension",
+    "client → host",
+    "client → extension",
+    "extension → host",
+    "extension → clients",
+    "extension → asker",
+]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One message of the wire: who says it to whom, and its shapes. `result` is set for requests only."""
+
+    name: str
+    route: Route
+    params: type[Wire]
+    result: type[Wire] | None = None
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("host/hello", "host → all", HostHello),
+        Method("bridge/hello", "client → host", BridgeHello),
+        Method("bridge/sessions", "client → host", BridgeSessions),
+        Method("browser/hello", "extension → host", BrowserHello),
+        Method("host/clients", "host → all", HostClients),
+        Method("host/replayed", "host → client", HostReplayed),
+        Method("host/error", "host → all", HostError),
+        Method("browser/tabs", "extension → clients", Tabs),
+        Method("browser/tabChanged", "extension → clients", TabChanged),
+        Method("browser/tabRemoved", "extension → clients", TabRemoved),
+        Method("browser/registerTools", "extension → clients", FrameTools),
+        Method("browser/updateTools", "extension → clients", FrameTools),
+        Method("browser/unregister", "extension → clients", FrameAddress),
+        Method("browser/paused", "extension → clients", Paused),
+        Method("browser/pageNotification", "extension → clients", PageNotification),
+        Method("browser/progress", "extension → asker", Progress),
+        Method("browser/cdpEvent", "extension → asker", CdpEvent),
+        Method("browser/elicitConfirmation", "extension → asker", ElicitConfirmation, Anything),
+        Method("browser/pageRequest", "extension → asker", PageRequest, Anything),
+        Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
+        Method("browser/callTool", "client → extension", CallTool, Anything),
+        Method("browser/mcp", "client → extension", PageMcp, Anything),
+        Method("getTabs", "client → extension", Asked, Tabs),
+        Method("createTab", "client → extension", CreateTab, CreatedTab),
+        Method("activateTab", "client → extension", ActivateTab, TabResult),
+        Method("closeTab", "client → extension", OfTab, Nothing),
+        Method("setOwner", "client → extension", SetOwner, TabResult),
+        Method("closeSession", "client → extension", CloseSession, Nothing),
+        Method("browser_navigate", "client → extension", Navigate, Navigated),
+        Method("goBack", "client → extension", OfTab, Navigated),
+        Method("goForward", "client → extension", OfTab, Navigated),
+        Method("forwardCDPCommand", "client → extension", ForwardCdpCommand, Anything),
+        Method("subscribeCDP", "client → extension", SubscribeCdp, Nothing),
+        Method("browser/pause", "client → extension", Pause, Nothing),
+        Method("browser/cancel", "client → extension", Cancel),
+        Method("host/chunk", "host → extension", Chunk),
+        Method("host/chunkAbort", "host ↔ extension", ChunkAbort),
+    )
+}
+ANNOUNCEMENTS = frozenset(name for name, method in METHODS.items() if method.route == "extension → clients")

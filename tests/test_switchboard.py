@@ -1,0 +1,403 @@
+"""Who hears what. Each test is a conversation: what the browser and the clients say, and who hears it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from native_host import wire
+from native_host.switchboard import Switchboard
+from native_host.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
+
+
+class Conversation:
+    """A switchboard, with everything that is said to the browser and to the clients kept as JSON."""
+
+    def __init__(self) -> None:
+        hello = wire.HostHello(
+            wire=1,
+            instance="ab",
+            version="0",
+            pid=1,
+            browser_pid=2,
+            extension_origin="chrome-extension://x/",
+            limits=wire.Limits(to_browser=1, from_browser=2, socket=3),
+        )
+        self.board = Switchboard(hello)
+        self.heard: dict[str, list[Any]] = {}
+        self.dismissed: set[str] = set()
+        self.now_s = 0.0
+
+    def browser(self, **message: Any) -> None:
+        self.browser_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def browser_raw(self, body: bytes) -> None:
+        self._deliver(self.board.from_browser(body))
+
+    def client(self, name: str, **message: Any) -> None:
+        self.client_raw(name, json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def client_raw(self, name: str, body: bytes) -> None:
+        self._deliver(self.board.from_client(name, body))
+
+    def connect(self, name: str, *, wire_version: int = 1) -> None:
+        self._deliver(self.board.connected(name))
+        self.client(name, method="bridge/hello", params={"wire": wire_version, "version": "0", "pid": 7})
+
+    def disconnect(self, name: str) -> None:
+        self._deliver(self.board.disconnected(name))
+
+    def replay(self, name: str) -> None:
+        self._deliver(self.board.replay(name))
+
+    def expire(self, now_s: float) -> None:
+        self.now_s = now_s
+        self._deliver(self.board.expire(now_s))
+
+    def to_browser(self) -> list[Any]:
+        """What the browser has heard since it was last asked."""
+        said = []
+        while self.board.outbox:
+            body, key, done = self.board.outbox.take(self.now_s)
+            self.board.written(key, done)
+            said.append(json.loads(body))
+        return said
+
+    def to(self, name: str) -> list[Any]:
+        """What a client has heard since it was last asked."""
+        return self.heard.pop(name, [])
+
+    def methods_to(self, name: str) -> list[str]:
+        return [message.get("method", "answer") for message in self.to(name)]
+
+    def _deliver(self, deliveries: list[Any]) -> None:
+        for delivery in deliveries:
+            assert delivery.connection not in self.dismissed
+            self.heard.setdefault(delivery.connection, []).append(json.loads(delivery.body))
+            if delivery.is_last:
+                self.dismissed.add(delivery.connection)
+
+
+HELLO = {
+    "wire": 1,
+    "extension": {"id": "x", "version": "1"},
+    "browser": {"brand": "Chromium"},
+    "profile": {"id": "p"},
+}
+
+
+@pytest.fixture
+def talk() -> Conversation:
+    """A browser that has said hello and its tabs, and the clients ab-1 and ab-2."""
+    talk = Conversation()
+    talk.browser(method="browser/hello", params=HELLO)
+    talk.browser(method="browser/tabs", params={"tabs": []})
+    talk.connect("ab-1")
+    talk.connect("ab-2")
+    talk.to_browser()
+    talk.heard.clear()
+    return talk
+
+
+def test_the_browser_hears_host_hello_first() -> None:
+    assert Conversation().to_browser()[0]["method"] == "host/hello"
+
+
+def test_a_client_hears_hello_and_then_everything_that_is_known() -> None:
+    talk = Conversation()
+    talk.browser(method="browser/hello", params=HELLO)
+    talk.browser(method="browser/tabs", params={"tabs": []})
+    talk.connect("ab-1")
+    assert talk.methods_to("ab-1") == [
+        "host/hello", "browser/hello", "browser/tabs", "host/replayed", "host/clients",
+    ]  # fmt: skip
+
+
+def test_a_client_that_comes_before_the_extension_s_tabs_hears_them_in_its_replay() -> None:
+    talk = Conversation()
+    talk.connect("ab-1")
+    talk.browser(method="browser/hello", params=HELLO)
+    assert talk.methods_to("ab-1") == ["host/hello", "host/clients"]
+    talk.browser(method="browser/tabs", params={"tabs": []})
+    talk.replay("ab-1")  # its second is over as well: it has heard everything already
+    assert talk.methods_to("ab-1") == ["browser/hello", "browser/tabs", "host/replayed"]
+
+
+def test_where_the_extension_is_silent_the_replay_says_so_and_announcements_follow_as_they_come() -> None:
+    talk = Conversation()
+    talk.connect("ab-1")
+    talk.replay("ab-1")
+    talk.browser(method="browser/hello", params=HELLO)
+    talk.browser(method="browser/tabs", params={"tabs": []})
+    assert talk.methods_to("ab-1") == [
+        "host/hello", "host/clients", "host/replayed", "browser/hello", "browser/tabs",
+    ]  # fmt: skip
+
+
+def test_an_answer_reaches_its_asker_with_its_own_id_and_nobody_else(talk: Conversation) -> None:
+    talk.client("ab-1", id=7, method="getTabs")
+    talk.client("ab-2", id="7", method="getTabs")
+    asked = talk.to_browser()
+    assert [request["id"] for request in asked] == ["ab-1:1", "ab-2:1"]
+    talk.browser(id="ab-2:1", result={"tabs": [2]})
+    talk.browser(id="ab-1:1", result={"tabs": [1]})
+    assert talk.to("ab-1") == [{"jsonrpc": "2.0", "id": 7, "result": {"tabs": [1]}}]
+    assert talk.to("ab-2") == [{"jsonrpc": "2.0", "id": "7", "result": {"tabs": [2]}}]
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped(talk: Conversation) -> None:
+    for made_up in ("ab-1:1", "ab-9:1", "zz-1:1", 7, None):
+        talk.browser(id=made_up, result={})
+    assert talk.heard == {}
+
+
+def test_an_announcement_reaches_every_client(talk: Conversation) -> None:
+    talk.browser(method="browser/tabRemoved", params={"tabId": 1})
+    assert talk.methods_to("ab-1") == talk.methods_to("ab-2") == ["browser/tabRemoved"]
+
+
+def test_what_is_for_one_asker_reaches_it_alone_under_its_own_id(talk: Conversation) -> None:
+    talk.client("ab-1", id=7, method="browser/executeTool", params={})
+    talk.browser(**{"method": "browser/progress", "for": "ab-1:1", "params": {"progress": 0.5}})
+    assert talk.to("ab-1") == [
+        {"jsonrpc": "2.0", "method": "browser/progress", "for": 7, "params": {"progress": 0.5}}
+    ]
+    assert talk.to("ab-2") == []
+
+
+def test_a_question_goes_to_the_asker_and_its_answer_back_to_the_extension(talk: Conversation) -> None:
+    talk.client("ab-1", id=7, method="browser/executeTool", params={})
+    talk.to_browser()
+    question = {
+        "id": "ext:1",
+        "method": "browser/elicitConfirmation",
+        "for": "ab-1:1",
+        "params": {"message": "?"},
+    }
+    talk.browser(**question)
+    assert talk.to("ab-1")[0]["id"] == "ext:1"
+    talk.client("ab-2", id="ext:1", result={"action": "accept"})
+    assert talk.to_browser() == []
+    talk.client("ab-1", id="ext:1", result={"action": "decline"})
+    assert talk.to_browser() == [{"jsonrpc": "2.0", "id": "ext:1", "result": {"action": "decline"}}]
+
+
+def test_a_question_for_an_asker_that_is_gone_is_answered_at_once(talk: Conversation) -> None:
+    talk.browser(
+        **{"id": "ext:1", "method": "browser/pageRequest", "for": "ab-1:1", "params": {"method": "x"}}
+    )
+    assert talk.to_browser()[0]["error"]["code"] == -32010
+
+
+def test_a_client_that_leaves_has_its_calls_cancelled_and_its_questions_answered(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={})
+    talk.to_browser()
+    talk.browser(
+        **{"id": "ext:1", "method": "browser/pageRequest", "for": "ab-1:1", "params": {"method": "x"}}
+    )
+    talk.disconnect("ab-1")
+    said = talk.to_browser()
+    assert {"jsonrpc": "2.0", "method": "browser/cancel", "params": {"id": "ab-1:1"}} in said
+    assert [message["error"]["code"] for message in said if message.get("id") == "ext:1"] == [-32010]
+    talk.heard.clear()
+    talk.browser(id="ab-1:1", result={})
+    assert talk.heard == {}
+
+
+def test_a_cancel_carries_the_shared_id_and_the_late_answer_is_dropped(talk: Conversation) -> None:
+    talk.client("ab-1", id="mine", method="browser/executeTool", params={})
+    talk.to_browser()
+    talk.client("ab-1", method="browser/cancel", params={"id": "mine"})
+    assert talk.to_browser() == [{"jsonrpc": "2.0", "method": "browser/cancel", "params": {"id": "ab-1:1"}}]
+    talk.browser(id="ab-1:1", result={})
+    assert talk.to("ab-1") == []
+
+
+def test_a_call_cancelled_before_it_was_written_never_reaches_the_browser(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": {}})
+    talk.client("ab-1", method="browser/cancel", params={"id": 1})
+    assert talk.to_browser() == []
+    assert talk.board.waiting_bytes("ab-1") == 0
+
+
+def test_a_cancel_of_another_client_s_call_does_nothing(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={})
+    talk.to_browser()
+    talk.client("ab-2", method="browser/cancel", params={"id": 1})
+    assert talk.to_browser() == []
+
+
+def test_every_client_and_the_browser_hear_who_is_connected(talk: Conversation) -> None:
+    session = {"id": "s", "title": "notes", "client": {"name": "inspector", "version": "1"}}
+    talk.client("ab-1", method="bridge/sessions", params={"sessions": [session]})
+    clients = talk.to("ab-2")[0]["params"]["clients"]
+    assert [client["sessions"] for client in clients] == [[session], []]
+    assert talk.to_browser()[0]["params"]["clients"] == clients
+    talk.disconnect("ab-1")
+    assert [c["connection"] for c in talk.to("ab-2")[0]["params"]["clients"]] == ["ab-2"]
+
+
+def test_of_the_lists_of_clients_that_wait_for_the_browser_only_the_newest_is_kept(
+    talk: Conversation,
+) -> None:
+    for number in range(5000):
+        session = {"id": str(number), "client": {"name": "x"}}
+        talk.client("ab-1", method="bridge/sessions", params={"sessions": [session]})
+    (only,) = talk.to_browser()
+    assert only["params"]["clients"][0]["sessions"][0]["id"] == "4999"
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"7", b"\xff", b'{"x":1}', b"[" * 100_000])
+def test_a_client_that_sends_nonsense_is_told_so_and_goes_on(talk: Conversation, body: bytes) -> None:
+    talk.client_raw("ab-1", body)
+    answer = talk.to("ab-1")[0]
+    assert (answer["id"], answer["error"]["code"] in {-32700, -32600}) == (None, True)
+    talk.client("ab-1", id=1, method="getTabs")
+    assert talk.to_browser()[0]["id"] == "ab-1:1"
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"\xff", b'{"method":"browser/tabs","params":{"tabs":7}}', b"{}"]
+)
+def test_nonsense_from_the_browser_is_dropped_and_the_next_message_is_heard(
+    talk: Conversation, body: bytes
+) -> None:
+    talk.browser_raw(body)
+    talk.browser(method="browser/tabs", params={"tabs": []})
+    assert talk.methods_to("ab-1") == ["browser/tabs"]
+
+
+@pytest.mark.parametrize("raw_id", ["null", "true", "{}", "[1]", '"' + "x" * 1024 + '"'])
+def test_an_id_that_is_neither_string_nor_number_or_far_too_long_is_refused(
+    talk: Conversation, raw_id: str
+) -> None:
+    talk.client_raw("ab-1", b'{"jsonrpc":"2.0","id":%b,"method":"getTabs"}' % raw_id.encode())
+    assert talk.to("ab-1")[0]["error"]["code"] == -32600
+    assert talk.to_browser() == []
+
+
+def test_an_id_of_sixty_bits_comes_back_exactly(talk: Conversation) -> None:
+    talk.client("ab-1", id=2**60 + 1, method="getTabs")
+    talk.browser(id="ab-1:1", result={})
+    assert talk.to("ab-1")[0]["id"] == 2**60 + 1
+
+
+def test_an_id_in_flight_is_refused_and_the_first_call_is_not_harmed(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="getTabs")
+    talk.client("ab-1", id=1, method="getTabs")
+    assert talk.to("ab-1")[0]["error"]["code"] == -32600
+    talk.browser(id="ab-1:1", result={})
+    assert talk.to("ab-1")[0]["result"] == {}
+
+
+def test_one_call_too_many_is_refused_with_the_time_to_wait(talk: Conversation) -> None:
+    for number in range(CLIENT_IN_FLIGHT + 1):
+        talk.client("ab-1", id=number, method="getTabs")
+    error = talk.to("ab-1")[0]["error"]
+    assert (error["code"], error["data"]) == (-32015, {"handed": False, "retryAfterMs": 100})
+    assert len(talk.to_browser()) == CLIENT_IN_FLIGHT
+
+
+@pytest.mark.parametrize("method", ["host/hello", "bridge/hello", "bridge/anything"])
+def test_the_host_s_own_names_are_not_requests(talk: Conversation, method: str) -> None:
+    talk.client("ab-1", id=1, method=method)
+    assert talk.to("ab-1")[0]["error"]["code"] == -32601
+
+
+def test_any_other_method_is_the_extension_s_to_judge(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="fly", params={"to": "moon"})
+    assert talk.to_browser()[0]["method"] == "fly"
+
+
+def test_unknown_notifications_are_dropped_and_counted(talk: Conversation) -> None:
+    talk.client("ab-1", method="browser/tabs", params={"tabs": []})
+    talk.browser(method="browser/unheardOf", params={})
+    assert talk.to("ab-2") == []
+    assert talk.board.dropped == {"notification of a client": 1, "notification of the browser": 1}
+
+
+def test_a_request_of_the_extension_without_an_asker_is_refused(talk: Conversation) -> None:
+    talk.browser(id="ext:1", method="browser/pageRequest", params={})
+    assert talk.to_browser()[0]["error"]["code"] == -32601
+
+
+def test_a_call_over_the_browser_s_limit_travels_in_pieces(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
+    assert {message["method"] for message in talk.to_browser()} == {"host/chunk"}
+    assert talk.board.waiting_bytes("ab-1") == 0
+
+
+def test_a_call_over_the_limit_of_chunks_is_refused_with_size_and_limit(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * CHUNKED_BYTES})
+    error = talk.to("ab-1")[0]["error"]
+    assert (error["code"], error["data"]["handed"]) == (-32012, False)
+    assert str(CHUNKED_BYTES) in error["message"]
+    talk.client("ab-1", id=1, method="getTabs")
+    assert len(talk.to_browser()) == 1
+
+
+def test_a_call_whose_pieces_the_browser_does_not_take_fails_as_not_handed_over(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
+    talk.board.outbox.take(0)
+    talk.expire(30)
+    error = talk.to("ab-1")[0]["error"]
+    assert (error["code"], error["data"]) == (-32011, {"handed": False})
+    assert [message["method"] for message in talk.to_browser()] == ["host/chunkAbort"]
+
+
+@pytest.mark.parametrize("pieces_taken", [1, 9])
+def test_a_call_that_the_browser_cannot_put_together_fails_as_not_handed_over(
+    talk: Conversation, pieces_taken: int
+) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
+    for _ in range(pieces_taken):
+        if talk.board.outbox:
+            talk.board.outbox.take(0)
+    talk.browser(method="host/chunkAbort", params={"transfer": 1, "reason": "piece 1 came where 0 was due"})
+    error = talk.to("ab-1")[0]["error"]
+    assert (error["code"], error["data"]) == (-32012, {"handed": False})
+    assert "piece 1 came where 0 was due" in error["message"]
+    talk.browser(method="host/chunkAbort", params={"transfer": 1, "reason": "again"})
+    assert talk.to("ab-1") == []
+
+
+def test_what_a_client_has_waiting_for_the_browser_is_known(talk: Conversation) -> None:
+    talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * 1000})
+    assert talk.board.waiting_bytes("ab-1") > 1000
+    talk.to_browser()
+    assert talk.board.waiting_bytes("ab-1") == 0
+
+
+def test_whoever_does_not_begin_with_hello_is_dismissed() -> None:
+    talk = Conversation()
+    talk._deliver(talk.board.connected("ab-1"))
+    talk.client("ab-1", id=1, method="getTabs")
+    assert talk.to("ab-1")[-1]["method"] == "host/error"
+    assert talk.dismissed == {"ab-1"}
+
+
+@pytest.mark.parametrize(("theirs", "command"), [(0, None), (2, "mcpb install-native-host")])
+def test_a_bridge_of_another_wire_version_hears_both_versions_and_what_to_do(
+    theirs: int, command: str | None
+) -> None:
+    """An older bridge is a process that has outlived an upgrade: its client has to be restarted."""
+    talk = Conversation()
+    talk.connect("ab-1", wire_version=theirs)
+    error = talk.to("ab-1")[-1]["params"]
+    assert (error["code"], error.get("command")) == (-32017, command)
+    assert "restart" in error["message"]
+    assert f"wire version {theirs}" in error["message"]
+    assert "speaks 1" in error["message"]
+
+
+@pytest.mark.parametrize(("theirs", "command"), [(0, "mcpb extension"), (2, "mcpb install-native-host")])
+def test_an_extension_of_another_wire_version_is_named_to_everybody(theirs: int, command: str) -> None:
+    talk = Conversation()
+    talk.connect("ab-1")
+    talk.browser(method="browser/hello", params={**HELLO, "wire": theirs})
+    talk.connect("ab-2")
+    for error in (talk.to_browser()[-1], talk.to("ab-1")[-1], talk.to("ab-2")[-1]):
+        assert (error["method"], error["params"]["command"]) == ("host/error", command)
+    assert talk.dismissed == {"ab-1", "ab-2"}
