@@ -1,0 +1,111 @@
+"""The composition root: builds the parts, opens the top nursery, and ends it."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from bridge import log
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.links.native import NativeLinks
+from bridge.status import whats_missing
+from install.checks import registrations
+from native_host import endpoint, wire
+
+if TYPE_CHECKING:
+    from bridge.server import McpServer
+
+T = TypeVar("T")
+
+
+@dataclass
+class Hub:
+    """A running hub and its links."""
+
+    router: Router
+    links: NativeLinks
+
+
+@asynccontextmanager
+async def open_hub() -> AsyncIterator[Hub]:
+    """A hub that is linked to the native hosts of this user, as long as the block runs."""
+    links = NativeLinks(endpoint.candidates())
+    router = Router(links, lambda registry: whats_missing(registry, links, registration()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        nursery.start_soon(links.run)
+        yield Hub(router, links)
+        nursery.cancel_scope.cancel()
+
+
+def serve_stdio() -> None:
+    """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
+    log.configure(endpoint.home() / "state")
+    trio.run(_serve_stdio)
+
+
+async def _serve_stdio() -> None:
+    # Here, not on top: the package takes half a second, and the other commands do not need it.
+    from bridge.frontends import stdio  # noqa: PLC0415
+
+    async with trio.open_nursery() as top:
+        top.start_soon(_end_on_signal, top.cancel_scope)
+        async with open_hub() as hub:
+            await speak_mcp(hub, stdio.serve)
+        top.cancel_scope.cancel()
+
+
+async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
+    """One MCP session, from `speak`'s beginning to its end."""
+    from bridge.server import McpServer  # noqa: PLC0415
+
+    session = new_session()
+    server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
+        await speak(server)
+        nursery.cancel_scope.cancel()
+
+
+async def _end_on_signal(everything: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for _ in signals:
+            everything.cancel()
+
+
+def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) -> T:
+    """Run `job` once all live hosts have said what they know, as the session of a command."""
+    log.configure()
+
+    async def run() -> T:
+        async with open_hub() as hub:
+            if session.client.name:
+                hub.links.set_sessions([session.on_wire()])
+            await hub.router.settle()
+            return await job(hub, session)
+
+    try:
+        return trio.run(run)
+    except* KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def new_session(command: str = "") -> Session:
+    """A session of its own; hosts and popups are told of a `command` of ours that calls tools."""
+    name = f"mcpb {command}" if command else ""
+    return Session(secrets.token_hex(8), title=name, client=wire.ClientInfo(name=name))
+
+
+def registration() -> str:
+    """What is wrong with the host manifests, and the command that mends it; empty when one is right."""
+    found = registrations()
+    if not found or any(not registration.fault for registration in found):
+        return ""
+    return f"No browser can start the native host: {found[0].fault}. Run: {found[0].command}"

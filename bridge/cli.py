@@ -1,0 +1,247 @@
+"""The `mcpb` command: text and exit codes. What it starts is imported when it is started."""
+# ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from bridge import __version__
+
+if TYPE_CHECKING:
+    from bridge.app import Hub
+    from bridge.hub.sessions import Session
+
+_ELSEWHERE = {
+    "install-native-host": (
+        "install.commands:install_native_host",
+        "Register the native host with browsers.",
+    ),
+    "uninstall-native-host": ("install.commands:uninstall_native_host", "Undo install-native-host."),
+}
+"""Commands of other folders: where, and the line that `mcpb --help` shows without importing them."""
+
+_NOT_FOR_TERMINALS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters other than tab and newline, what turns the direction of text, halves of characters."""
+
+
+class _Commands(click.Group):
+    """Commands by name, those from elsewhere imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = _ELSEWHERE[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._help(ctx, name)) for name in self.list_commands(ctx)])
+
+    def _help(self, ctx: click.Context, name: str) -> str:
+        if name in _ELSEWHERE:
+            return _ELSEWHERE[name][1]
+        command = super().get_command(ctx, name)
+        return command.get_short_help_str(80) if command else ""
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(
+    __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
+)
+def main() -> None:
+    """The browser you already use, for every MCP client.
+
+    Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
+    """
+
+
+@main.command()
+def bridge() -> None:
+    """Speak MCP on stdin and stdout (for MCP clients)."""
+    from bridge.app import serve_stdio
+
+    if sys.stdin.isatty():
+        click.echo(
+            "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
+        )
+    serve_stdio()
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def status(*, as_json: bool) -> None:
+    """Show what is connected, and what is missing."""
+    from bridge.app import new_session, run_with_hub
+    from bridge.status import as_text
+    from bridge.status import status as read_status
+
+    async def read(hub: Hub, _session: Session) -> dict[str, Any]:
+        return read_status(hub.router, hub.links)
+
+    found = run_with_hub(new_session(), read)
+    click.echo(_shown(_pretty(found) if as_json else "\n".join(as_text(found))))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="The tools as MCP clients see them.")
+def tools(*, as_json: bool) -> None:
+    """List the tools that MCP clients see."""
+    from bridge.app import new_session, run_with_hub
+
+    async def read(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
+        return await hub.router.tools(session), hub.router.whats_missing()
+
+    found, missing = run_with_hub(new_session(), read)
+    if as_json:
+        click.echo(_shown(_pretty({"tools": found})))
+        return
+    for tool in found:
+        click.echo(f"{click.style(tool['name'], bold=True)}{_shown(_parameters(tool))}")
+        click.echo(f"    {_shown(_first_line(tool['description']))}")
+    if missing:
+        click.echo(f"\n{_shown(missing, on=sys.stderr)}", err=True)
+
+
+@main.command()
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--args", "args_json", metavar="JSON", help="All arguments as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_json: bool) -> None:
+    """Call the tool NAME, with KEY=VALUE for each argument (numbers, lists and the like as JSON)."""
+    from bridge.app import new_session, run_with_hub
+    from bridge.errors import UnknownToolError
+
+    given = _read_object(args_json)
+    pairs = [_read_pair(pair) for pair in arguments]
+
+    async def run(hub: Hub, session: Session) -> bytes | str:
+        listed = {tool["name"]: tool for tool in await hub.router.tools(session)}
+        schemas = _argument_schemas(listed.get(name))
+        given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
+        try:
+            return await hub.router.call(session, name, given)
+        except UnknownToolError:
+            return _not_offered(name, listed, hub.router.whats_missing())
+
+    answer = run_with_hub(new_session("call"), run)
+    if isinstance(answer, str):
+        raise click.ClickException(_shown(answer, on=sys.stderr))
+    result = json.loads(answer)
+    click.echo(_shown(_pretty(result) if as_json else _as_text(result)))
+    if isinstance(result, dict) and result.get("isError") is True:
+        sys.exit(1)
+
+
+@main.command()
+@click.pass_context
+def demo(ctx: click.Context) -> None:
+    """Show the whole chain at work, in a throw-away browser profile."""
+    from demo.run import main as run_demo
+
+    ctx.exit(run_demo())
+
+
+@main.command()
+def extension() -> None:
+    """Copy the browser extension to where it can stay, and say how to load it."""
+    from bridge.unpacked import UnpackedError, unpack
+    from native_host.endpoint import home
+
+    try:
+        target = unpack(home())
+    except UnpackedError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(
+        f"The extension is in {target}\n"
+        "To load it: open chrome://extensions, switch on “Developer mode”, choose “Load unpacked” and that\n"
+        "folder. Then run: mcpb install-native-host"
+    )
+
+
+def _read_object(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise click.UsageError(f"--args is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise click.UsageError('--args must be a JSON object, for instance \'{"item": "tea"}\'')
+    return found
+
+
+def _read_pair(pair: str) -> tuple[str, str]:
+    key, equals, text = pair.partition("=")
+    if not equals:
+        raise click.UsageError(f"{pair!r} is not KEY=VALUE")
+    return key, text
+
+
+def _value(text: str, schema: Any) -> Any:
+    """JSON where it is JSON, else the text; always the text where the tool wants one."""
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _argument_schemas(tool: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The schema of each argument, as far as the tool says."""
+    properties = tool["inputSchema"].get("properties") if tool else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def _parameters(tool: Mapping[str, Any]) -> str:
+    """What a tool takes, for instance ` item= [quantity=]`."""
+    required = tool["inputSchema"].get("required")
+    needed = required if isinstance(required, list) else []
+    names = ((" ".join(name.split()), name in needed) for name in _argument_schemas(tool))
+    return "".join(f" {name}=" if is_needed else f" [{name}=]" for name, is_needed in names)
+
+
+def _not_offered(name: str, listed: Iterable[str], missing: str) -> str:
+    """A name that nobody offers: the names that are close to it, or why there are none at all."""
+    close = get_close_matches(name, listed)
+    hint = f"Close to it: {', '.join(close)}. " if close else ""
+    return f"No page offers {name!r}. {missing or hint + 'To see what there is, run: mcpb tools'}"
+
+
+def _as_text(result: Any) -> str:
+    content = result.get("content") if isinstance(result, dict) else None
+    if not isinstance(content, list):
+        return _pretty(result)
+    return "\n".join(_block_text(block) for block in content)
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, dict) and block.get("type") == "text":
+        return str(block.get("text", ""))
+    return _pretty(block)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _shown(text: str, on: TextIO | None = None) -> str:
+    """What came from a page, for stdout (or `on`): a terminal is not to obey it. Scripts get it as it is."""
+    stream = on or sys.stdout
+    return _NOT_FOR_TERMINALS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,96 @@
+"""What can go wrong with a call, and the words for it.
+
+A tool's failure reaches the MCP client as a result with `isError` and one short text: what happened, whether
+the tool may have run, what to do next. Only a name that nobody ever offered is a protocol error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from native_host.wire import Code
+
+
+class CallError(Exception):
+    """A call failed. `handed` is False only when nothing can have reached the page."""
+
+    def __init__(self, code: int, detail: str = "", *, handed: bool) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.handed = handed
+
+
+class UnknownToolError(Exception):
+    """Nobody offers this name, and this session was never shown it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class _Words(NamedTuple):
+    what: str
+    then: str
+
+
+_AGAIN = "List the tools again, then call what is there now."
+_LOOK = "Run `mcpb status` to see what is connected."
+
+_WORDS: dict[int, _Words] = {
+    Code.INVALID_PARAMS: _Words("The arguments cannot be used", "Correct them and call again."),
+    Code.NO_SUCH_TAB: _Words("That tab is closed", _AGAIN),
+    Code.GONE: _Words("The browser, or the connection to it, went away", _LOOK),
+    Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before calling again."),
+    Code.TOO_LARGE: _Words("That is too large to be passed on", "Ask for less, or in parts."),
+    Code.NAVIGATED: _Words("The page went to another document", _AGAIN),
+    Code.NOT_ALLOWED: _Words("The policy does not allow this site", "Ask the person who set it."),
+    Code.RATE_LIMITED: _Words("Too many calls at once", "Wait, then call again."),
+    Code.NOT_YOURS: _Words("The tab belongs to another session", "Use a tab of your own."),
+    Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
+    Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
+    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it in the extension's popup."),
+}
+_OTHER = _Words("The browser could not do it", _LOOK)
+
+_DETAIL_CHARS = 500
+_MAY_HAVE_RUN = "It may have run: check before you repeat it."
+_DID_NOT_RUN = "Nothing was run."
+
+
+def sentence(error: CallError) -> str:
+    """The text for the person (and the model) behind a failed call."""
+    words = _WORDS.get(error.code, _OTHER)
+    detail = f": {_one_line(error.detail)}" if error.detail else ""
+    return f"{words.what}{detail}. {_MAY_HAVE_RUN if error.handed else _DID_NOT_RUN} {words.then}"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).rstrip(".")
+    return line if len(line) <= _DETAIL_CHARS else line[:_DETAIL_CHARS] + "…"
+
+
+def failed(text: str) -> bytes:
+    """A CallToolResult, as JSON, that says why there is no other."""
+    return msgspec.json.encode({"content": [{"type": "text", "text": text}], "isError": True})
+
+
+class ProtocolError(NamedTuple):
+    """What an exception is towards an MCP client, when it is no tool's failure."""
+
+    code: int
+    message: str
+
+
+def to_mcp(error: Exception) -> ProtocolError:
+    """The one table from exceptions to MCP errors. The text of an unexpected one stays in our log."""
+    match error:
+        case UnknownToolError():
+            text = f"Unknown tool: {_one_line(error.name)}. list_page_tools says what pages offer now."
+            return ProtocolError(Code.INVALID_PARAMS, text)
+        case CallError():
+            return ProtocolError(error.code, sentence(error))
+        case _:
+            return ProtocolError(Code.INTERNAL_ERROR, "Internal error: the log of mcpb has the details")

@@ -1,0 +1,1 @@
+"""How MCP clients reach the bridge."""

@@ -1,0 +1,1 @@
+"""The hub: which tab offers which tool. Pure state and rules; only `routing` waits."""

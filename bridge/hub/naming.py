@@ -1,0 +1,114 @@
+"""Public names of page tools: `website_tool_<domain>_tab<N>_<tool>`, made here and looked up, never parsed.
+
+Every bridge makes the same names from the same tabs, whatever order it heard of them in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+PREFIX = "website_tool"
+MAX_NAME = 46
+"""Clients put a prefix before it, and some drop tools whose whole name exceeds 60 characters."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DIGEST_CHARS = (6, 12, 24)
+"""A clash of the short ones is met with longer ones."""
+_MIN_DOMAIN = 6
+
+
+class Place(NamedTuple):
+    """Where a tool lives: everything that its name can depend on."""
+
+    profile: str
+    browser_pid: int
+    tab_id: int
+    frame_id: int
+    ordinal: int
+    origin: str
+    own_name: str
+
+
+def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]:
+    """A name for each place, in order, all different.
+
+    Places that would share one get a hash of what tells them apart, each of them: behind the domain, so that
+    the tools of one frame look alike.
+    """
+    names = [_shortened(place, f"tab{place.ordinal}", max_name) for place in places]
+    for digest_chars in _DIGEST_CHARS:
+        clashing = _clashing(names)
+        if not clashing:
+            return names
+        for index in clashing:
+            names[index] = _told_apart(places[index], digest_chars, max_name)
+    return names
+
+
+def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME) -> str:
+    """The form without a tab: the best tab of that domain is meant."""
+    return _shortened(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
+
+
+def domain_of(origin: str) -> str:
+    """The host, plus the port when it is not the scheme's own: `localhost_3000`."""
+    try:
+        parts = urlsplit(origin)
+        port = parts.port
+    except ValueError:
+        return _safe(origin)
+    if not parts.hostname:
+        return _safe(parts.scheme or origin or "opaque")
+    if port is None or port == _DEFAULT_PORTS.get(parts.scheme):
+        return _safe(parts.hostname)
+    return _safe(f"{parts.hostname}_{port}")
+
+
+def _safe(text: str) -> str:
+    return _UNSAFE.sub("_", text)
+
+
+def _shortened(place: Place, tab: str, max_name: int) -> str:
+    whole = _joined(PREFIX, domain_of(place.origin), tab, _safe(place.own_name))
+    return whole if len(whole) <= max_name else _marked(place, tab, place.origin, _DIGEST_CHARS[0], max_name)
+
+
+def _told_apart(place: Place, digest_chars: int, max_name: int) -> str:
+    identity = f"{place.profile}\n{place.tab_id}\n{place.frame_id}\n{place.origin}"
+    if digest_chars > _DIGEST_CHARS[0]:
+        # Only where that is not enough: tools whose own names look alike, and a copied profile (the browser's
+        # pid changes with each start).
+        identity += f"\n{place.browser_pid}\n{place.own_name}"
+    return _marked(place, f"tab{place.ordinal}", identity, digest_chars, max_name)
+
+
+def _marked(place: Place, tab: str, identity: str, digest_chars: int, max_name: int) -> str:
+    """With a hash of `identity` behind the domain: the tools of one frame carry the same.
+
+    The tool's own name says most, so the domain gives way first.
+    """
+    domain, own_name = domain_of(place.origin), _safe(place.own_name)
+    room = max(0, max_name - len(_joined(PREFIX, "x" * digest_chars, tab)) - len("__"))
+    for_domain = min(len(domain), max(_MIN_DOMAIN, room - len(own_name)))
+    for_name = max(0, room - for_domain)
+    if for_name < len(own_name):
+        identity += f"\n{place.own_name}"
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
+    return _joined(PREFIX, domain[:for_domain], digest, tab, own_name[:for_name])[:max_name]
+
+
+def _joined(*parts: str) -> str:
+    return "_".join(part for part in parts if part)
+
+
+def _clashing(names: Iterable[str]) -> list[int]:
+    where: dict[str, list[int]] = defaultdict(list)
+    for index, name in enumerate(names):
+        where[name].append(index)
+    return [index for indexes in where.values() if len(indexes) > 1 for index in indexes]

@@ -1,0 +1,282 @@
+"""What the browsers have said: browser → tab → frame → document → tools.
+
+Pure bookkeeping, fed with the transport's events. Tool lists always replace the frame's whole list.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+
+from bridge.hub.page_tool import PageTool, read_tools
+from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
+from native_host import wire
+
+GRACE_S = 3.0
+"""So long the tools of a vanished host stay listed: most are back at once, and clients need not notice."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Frame:
+    """The document in a frame, and what it offers."""
+
+    announced: wire.FrameTools
+    tools: list[PageTool]
+    lost_at: float | None = None
+    """When the link ended over which this was announced; its page has not come back over another since."""
+
+
+@dataclass
+class Browser:
+    """One native host, and the browser profile behind it. Nothing is known of the latter before its hello."""
+
+    host: str
+    started_at: float
+    """Of the host; seconds since the epoch."""
+    host_hello: wire.HostHello | None = None
+    hello: wire.BrowserHello | None = None
+    tabs: dict[int, wire.Tab] = field(default_factory=dict)
+    frames: dict[tuple[int, int], Frame] = field(default_factory=dict)
+    """By tab and frame id."""
+    paused: wire.Paused = field(default_factory=wire.Paused)
+    clients: list[wire.Client] = field(default_factory=list)
+    is_replayed: bool = False
+    """Everything that was known before we came has been said."""
+    lost_at: float | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether requests can reach it."""
+        return self.host_hello is not None and self.lost_at is None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has introduced itself and said everything that it knew before."""
+        return self.hello is not None and self.is_replayed
+
+    @property
+    def profile(self) -> str:
+        """The profile's id, or empty before the extension has said it."""
+        return self.hello.profile.id if self.hello else ""
+
+    @property
+    def pid(self) -> int:
+        """The browser's process id: tells two browsers with a copied profile apart."""
+        return self.host_hello.browser_pid if self.host_hello else 0
+
+    def keep_frames_of(self, tab_ids: set[int]) -> None:
+        """Drop what the frames of other tabs offer."""
+        self.frames = {at: frame for at, frame in self.frames.items() if at[0] in tab_ids}
+
+    def inherit(self, predecessor: Browser, now: float) -> None:
+        """Keep what the same browser's earlier host knew, until each page has found its way to this one.
+
+        Its worker was restarted: all tabs are known at once, but pages dial again in their own time.
+        """
+        self.tabs = self.tabs or dict(predecessor.tabs)  # until this host's whole list of them comes
+        lost_at = now if predecessor.lost_at is None else predecessor.lost_at
+        for at, frame in predecessor.frames.items():
+            if at[0] in self.tabs and at not in self.frames:
+                since = lost_at if frame.lost_at is None else frame.lost_at
+                self.frames[at] = Frame(frame.announced, frame.tools, since)
+
+    def forget_lost_frames(self, now: float) -> None:
+        """Drop the frames whose pages have not come back within GRACE_S."""
+        self.frames = {
+            at: frame
+            for at, frame in self.frames.items()
+            if frame.lost_at is None or now < frame.lost_at + GRACE_S
+        }
+
+    def replaces(self, other: Browser) -> bool:
+        """The same browser on a newer host or link, or a restarted one with the same profile."""
+        if self.profile != other.profile:
+            return False
+        if (self.started_at, self.is_live) <= (other.started_at, other.is_live):
+            return False
+        return self.pid == other.pid or (self.is_live and not other.is_live)
+
+    def succeeds(self, other: Browser) -> bool:
+        """The same running browser, whose tabs have kept their ids."""
+        return self.pid == other.pid and self.replaces(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool that is there now, and everything about where. Tabs change under it without a new one."""
+
+    browser: Browser
+    tab_id: int
+    source: Frame
+    tool: PageTool
+
+    @property
+    def tab(self) -> wire.Tab:
+        """Its tab as it is now."""
+        return self.browser.tabs[self.tab_id]
+
+    @property
+    def frame(self) -> wire.FrameTools:
+        """Its document, as that announced itself."""
+        return self.source.announced
+
+    @property
+    def lost_at(self) -> float | None:
+        """Since when it cannot be called, by the clock of `Registry.hear`; None when it can."""
+        return self.browser.lost_at if self.source.lost_at is None else self.source.lost_at
+
+
+class Registry:
+    """All that is known of all browsers."""
+
+    def __init__(self) -> None:
+        self._browsers: dict[str, Browser] = {}
+        self._lost: list[Browser] = []
+        self._has_looked = False
+        self.version = 0
+        """Changes whenever the offers do, other than in what is told of their tabs."""
+
+    # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every live host has said everything it knew when it was found."""
+        return self._has_looked and all(browser.is_replayed for browser in self._browsers.values())
+
+    def links(self) -> list[Browser]:
+        """Everything that is linked, with or without an extension behind it, oldest first."""
+        everything = [*self._lost, *self._browsers.values()]
+        return sorted(everything, key=lambda browser: (browser.started_at, browser.host))
+
+    def browsers(self) -> list[Browser]:
+        """The browsers whose tools count, oldest first; a replaced one is left out."""
+        known = [browser for browser in self.links() if browser.is_known]
+        return [browser for browser in known if not any(other.replaces(browser) for other in known)]
+
+    def offers(self) -> Iterator[Offer]:
+        """All tools, by browser, tab and frame, each frame's in the page's own order."""
+        for browser, tab, frame in self.frames():
+            yield from (Offer(browser, tab.tab_id, frame, tool) for tool in frame.tools)
+
+    def frames(self) -> Iterator[tuple[Browser, wire.Tab, Frame]]:
+        """All frames that clients may know of: what is in an incognito tab is nobody's business."""
+        for browser in self.browsers():
+            for (tab_id, _), frame in sorted(browser.frames.items(), key=itemgetter(0)):
+                tab = browser.tabs.get(tab_id)
+                if tab is not None and not tab.incognito:
+                    yield browser, tab, frame
+
+    def has_live(self, profile: str) -> bool:
+        """Whether requests can reach a browser with this profile."""
+        return any(browser.is_live and browser.profile == profile for browser in self.browsers())
+
+    def next_expiry(self) -> float:
+        """When `expire` will have something to do; infinity when nothing is lost."""
+        browsers = (browser.lost_at for browser in self._lost)
+        frames = (frame.lost_at for browser in self.links() for frame in browser.frames.values())
+        return min((at for at in chain(browsers, frames) if at is not None), default=math.inf) + GRACE_S
+
+    # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, event: Event, now: float) -> None:
+        """Fold one event in. `now` is of the clock that `expire` is asked by."""
+        match event:
+            case HostSeen():
+                self._browsers[event.host] = Browser(event.host, event.started_at)
+            case HostLinked():
+                self._browsers[event.host].host_hello = event.hello
+            case Announced():
+                self._announced(self._browsers[event.host], event.message, event.method, now)
+                return
+            case HostLost():
+                self._lose(event.host, now)
+            case LookedAround():
+                self._has_looked = True
+        self.version += 1
+
+    def expire(self, now: float) -> None:
+        """Forget what has been gone for GRACE_S."""
+        self._lost = [lost for lost in self._lost if lost.lost_at is None or now < lost.lost_at + GRACE_S]
+        for browser in self.links():
+            browser.forget_lost_frames(now)
+        self.version += 1
+
+    def _lose(self, host: str, now: float) -> None:
+        browser = self._browsers.pop(host)
+        browser.lost_at = now
+        was_shown = browser.is_known and not any(
+            other.is_known and other.succeeds(browser) for other in self._browsers.values()
+        )
+        if was_shown:
+            self._lost.append(browser)
+
+    def _announced(self, browser: Browser, message: wire.Wire, method: str, now: float) -> None:
+        match message:
+            case wire.Paused():
+                browser.paused = message
+                return
+            case wire.HostClients():
+                browser.clients = message.clients
+                return
+            case wire.TabChanged():
+                self._tab_changed(browser, message.tab)
+                return
+            case wire.Tabs():
+                browser.tabs = {tab.tab_id: tab for tab in message.tabs}
+                browser.keep_frames_of(set(browser.tabs))
+            case wire.TabRemoved():
+                browser.tabs.pop(message.tab_id, None)
+                browser.keep_frames_of(set(browser.tabs))
+            case wire.FrameTools():
+                self._register(browser, message)
+            case wire.FrameAddress():
+                self._unregister(browser, message)
+            case wire.BrowserHello():
+                browser.hello = message
+                self._succeed(browser, now)
+            case wire.HostReplayed():
+                browser.is_replayed = True
+                self._succeed(browser, now)
+            case _:
+                _log.debug("nothing to keep of %s", method)
+                return
+        self.version += 1
+
+    def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
+        before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab
+        if before is None or _place(before) != _place(tab):
+            self.version += 1
+
+    def _succeed(self, browser: Browser, now: float) -> None:
+        """A host that has introduced its browser takes over from that browser's earlier one."""
+        if not browser.is_known:
+            return
+        for other in reversed(self.links()):
+            if browser.succeeds(other):
+                browser.inherit(other, now)
+                self._lost = [lost for lost in self._lost if lost is not other]
+
+    @staticmethod
+    def _register(browser: Browser, announced: wire.FrameTools) -> None:
+        tab = browser.tabs.get(announced.tab_id)
+        # What is never offered is not looked into either: complaints would name the site in the log.
+        tools = [] if tab and tab.incognito else read_tools(announced)
+        browser.frames[announced.tab_id, announced.frame_id] = Frame(announced, tools)
+
+    @staticmethod
+    def _unregister(browser: Browser, gone: wire.FrameAddress) -> None:
+        at = gone.tab_id, gone.frame_id
+        # By then another document may be there, which stays.
+        if at in browser.frames and browser.frames[at].announced.document_id == gone.document_id:
+            del browser.frames[at]
+
+
+def _place(tab: wire.Tab) -> tuple[int, str, bool]:
+    """What offers depend on: titles and the active tab, which change all the time, are not of it."""
+    return tab.ordinal, tab.origin, tab.incognito

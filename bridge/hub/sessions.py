@@ -1,0 +1,58 @@
+"""An MCP client's conversation with us: who it says it is, and what the names meant that it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from native_host import wire
+
+MAX_SHOWN = 10_000
+"""Names that a session may remember beyond the present list: pages can make up new ones without end."""
+
+
+class Meaning(NamedTuple):
+    """Which tool a public name stood for. Not the document: a page that was reloaded offers the same tool."""
+
+    profile: str
+    browser_pid: int
+    tab_id: int
+    frame_id: int
+    origin: str
+    own_name: str
+
+    def is_continued_by(self, other: Meaning) -> bool:
+        """Whether `other`, found under the same name, is what a person would call the same tool.
+
+        A frame that was made anew counts, and so does the tab of a restarted browser (all its tab ids are
+        new); another tab of the same browser does not.
+        """
+        is_same_page = self.profile == other.profile and self.origin == other.origin
+        is_same_tool = is_same_page and self.own_name == other.own_name
+        return is_same_tool and (self.tab_id == other.tab_id or self.browser_pid != other.browser_pid)
+
+
+@dataclass
+class Session:
+    """One MCP session."""
+
+    id: str
+    title: str = ""
+    client: wire.ClientInfo = field(default_factory=lambda: wire.ClientInfo(name=""))
+    shown: dict[str, Meaning] = field(default_factory=dict)
+    """By public name: what it meant when it was last listed to this session."""
+
+    def show(self, meanings: Mapping[str, Meaning]) -> None:
+        """Remember what names mean now; when there are too many, those shown longest ago are forgotten."""
+        for name in meanings:
+            self.shown.pop(name, None)
+        self.shown.update(meanings)
+        too_many = len(self.shown) - len(meanings) - MAX_SHOWN
+        for name in list(islice(self.shown, max(0, too_many))):
+            del self.shown[name]
+
+    def on_wire(self) -> wire.Session:
+        """What the hosts are told."""
+        return wire.Session(id=self.id, title=self.title, client=self.client)

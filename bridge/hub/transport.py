@@ -1,0 +1,97 @@
+"""How the hub reaches tabs, whatever carries the messages: implementations are injected.
+
+Events arrive in the order in which they happened, by a plain function call, so that a tool list that was
+announced before an answer is known before that answer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from native_host.wire import HostHello, Progress, Wire
+
+
+class TabAddress(NamedTuple):
+    """A tab of the browser behind one native host."""
+
+    host: str
+    """The host's instance name."""
+    tab_id: int
+
+
+@dataclass(frozen=True)
+class HostSeen:
+    """A live host was found; it will be linked and replayed, or lost."""
+
+    host: str
+    started_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class HostLinked:
+    """A host has introduced itself."""
+
+    host: str
+    hello: HostHello
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A host or its browser said something that concerns everybody."""
+
+    host: str
+    method: str
+    message: Wire
+
+
+@dataclass(frozen=True)
+class HostLost:
+    """The link to a host ended, or never came to be."""
+
+    host: str
+
+
+@dataclass(frozen=True)
+class LookedAround:
+    """Every place where hosts may be was looked at for the first time."""
+
+
+Event = HostSeen | HostLinked | Announced | HostLost | LookedAround
+Listener = Callable[[Event], None]
+OnProgress = Callable[[Progress], None]
+
+
+class TabTransport(Protocol):
+    """Requests to tabs, and news from them."""
+
+    def listen(self, listener: Listener) -> None:
+        """Hear all events from now on. The listener neither waits nor raises."""
+        ...
+
+    def look(self) -> None:
+        """Look for hosts now, not at the next turn: what is found is told before this returns."""
+        ...
+
+    async def request(
+        self,
+        tab: TabAddress,
+        method: str,
+        params: Wire,
+        timeout_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> bytes:
+        """Ask and wait for the result (JSON). Each progress report starts `timeout_s` anew.
+
+        Cancelling it tells the page.
+
+        Raises:
+            CallError: there is no result; it says why, and whether the page may have got the request.
+        """
+        ...
+
+    def disconnect(self, tab: TabAddress) -> None:
+        """Forget a tab here. Other bridges may be using it: nothing is said to the browser."""
+        ...

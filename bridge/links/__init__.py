@@ -1,0 +1,1 @@
+"""How the hub reaches tools: so far through native hosts."""

@@ -1,0 +1,167 @@
+"""Links to every native host of this user: the directories are looked at four times a second."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from bridge.errors import CallError
+from bridge.hub.transport import (
+    Announced,
+    Event,
+    HostLinked,
+    HostLost,
+    HostSeen,
+    Listener,
+    LookedAround,
+    OnProgress,
+    TabAddress,
+)
+from bridge.links.link import Link, LinkError
+from native_host import endpoint, wire
+from native_host.endpoint import EndpointError, Record
+from native_host.framing import FrameError
+from native_host.wire import Code, Wire
+
+LOOK_EVERY_S = 0.25
+RETRY_S = 1.0
+"""Before a host that broke off, and still lives, is linked again."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Problem:
+    """Why a live host, or a whole directory, is not linked."""
+
+    text: str
+    retry_at: float
+    """By trio's clock."""
+
+
+class NativeLinks:
+    """A `TabTransport` over native messaging hosts, one link each."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self.problems: dict[str, Problem] = {}
+        """By host instance or directory: what `mcpb status` shows."""
+        self._directories = directories
+        self._links: dict[str, Link] = {}
+        self._sessions: list[wire.Session] = []
+        self._listeners: list[Listener] = []
+        self._busy: set[str] = set()
+        """The hosts that are linked, or being linked."""
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Link hosts as they come and go. Runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                self.look()
+                self._emit(LookedAround())
+                while True:
+                    await trio.sleep(LOOK_EVERY_S)
+                    self.look()
+            finally:
+                self._nursery = None
+
+    def listen(self, listener: Listener) -> None:
+        """See `TabTransport.listen`."""
+        self._listeners.append(listener)
+
+    def set_sessions(self, sessions: list[wire.Session]) -> None:
+        """Tell every host, now and when it comes, which sessions are behind this bridge."""
+        self._sessions = sessions
+        for link in self._links.values():
+            link.tell("bridge/sessions", wire.BridgeSessions(sessions=sessions))
+
+    async def request(
+        self,
+        tab: TabAddress,
+        method: str,
+        params: Wire,
+        timeout_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> bytes:
+        """See `TabTransport.request`."""
+        link = self._links.get(tab.host)
+        if link is None:
+            raise CallError(Code.GONE, handed=False)
+        return await link.request(method, params, timeout_s, on_progress)
+
+    def disconnect(self, tab: TabAddress) -> None:
+        """See `TabTransport.disconnect`."""
+        if tab.host in self._links:
+            self._emit(Announced(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
+
+    def look(self) -> None:
+        """See `TabTransport.look`."""
+        if self._nursery is None:
+            return
+        live: set[str] = set()
+        for directory in self._directories:
+            for record in self._live_hosts(directory):
+                live.add(record.instance)
+                if record.instance not in self._busy and self._may_try(record.instance):
+                    self._busy.add(record.instance)
+                    self._emit(HostSeen(record.instance, record.started_at))
+                    self._nursery.start_soon(self._serve, directory, record.instance)
+        for instance in self.problems.keys() - live - {str(directory) for directory in self._directories}:
+            del self.problems[instance]
+
+    def _live_hosts(self, directory: Path) -> list[Record]:
+        try:
+            found = endpoint.live_hosts(directory)
+        except (EndpointError, OSError) as error:
+            if str(directory) not in self.problems:
+                _log.warning("%s", error)
+            self.problems[str(directory)] = Problem(str(error), 0)
+            return []
+        self.problems.pop(str(directory), None)
+        return found
+
+    def _may_try(self, instance: str) -> bool:
+        problem = self.problems.get(instance)
+        return problem is None or trio.current_time() >= problem.retry_at
+
+    async def _serve(self, directory: Path, instance: str) -> None:
+        text, is_final = "the host closed the connection", False
+        try:
+            await self._link(directory, instance)
+        except LinkError as error:
+            text, is_final = str(error), error.is_final
+        except (FrameError, EndpointError, OSError, trio.BrokenResourceError) as error:
+            text = str(error) or "the connection broke"
+        finally:
+            self._links.pop(instance, None)
+            self._busy.discard(instance)
+            self._emit(HostLost(instance))
+        retry_at = math.inf if is_final else trio.current_time() + RETRY_S
+        self.problems[instance] = Problem(text, retry_at)
+        _log.info("host %s: %s", instance, text)
+
+    async def _link(self, directory: Path, instance: str) -> None:
+        stream = await endpoint.connect(directory, instance)
+
+        def hear(method: str, message: Wire) -> None:
+            match message:
+                case wire.HostHello():
+                    self.problems.pop(instance, None)
+                    _log.debug("host %s is linked (pid %d)", instance, message.pid)
+                    self._emit(HostLinked(instance, message))
+                case _:
+                    self._emit(Announced(instance, method, message))
+
+        link = Link(stream, hear)
+        self._links[instance] = link
+        await link.run(self._sessions)
+
+    def _emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)

@@ -1,0 +1,76 @@
+"""Hosts without wires, for tests of what stands on the hub's transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from bridge.hub.transport import (
+    Announced,
+    Event,
+    HostLinked,
+    HostSeen,
+    Listener,
+    OnProgress,
+    TabAddress,
+)
+from native_host import wire
+from native_host.wire import Wire
+from said_by_hosts import browser_hello, host_hello
+
+CART = {"content": [{"type": "text", "text": "tea"}]}
+
+
+class Asked(NamedTuple):
+    tab: TabAddress
+    method: str
+    params: Wire
+    timeout_s: float
+    on_progress: OnProgress | None
+
+
+class PlayedTransport:
+    """The test says what happens, and finds what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answer: dict[str, Any] | Exception = {"success": True, "payload": CART}
+        self.on_look: Callable[[], None] = lambda: None
+        self._listener: Listener = lambda _: None
+
+    def look(self) -> None:
+        self.on_look()
+
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def request(
+        self,
+        tab: TabAddress,
+        method: str,
+        params: Wire,
+        timeout_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> bytes:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(Asked(tab, method, params, timeout_s, on_progress))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return msgspec.json.encode(self.answer)
+
+    def disconnect(self, tab: TabAddress) -> None:
+        raise NotImplementedError
+
+    def happen(self, *events: Event) -> None:
+        for event in events:
+            self._listener(event)
+
+    def connect(self, host: str, *announcements: Wire, started_at: float = 1.0) -> None:
+        self.happen(HostSeen(host, started_at), HostLinked(host, host_hello(host)))
+        self.announce(host, browser_hello(), *announcements, wire.HostReplayed())
+
+    def announce(self, host: str, *messages: Wire) -> None:
+        self.happen(*(Announced(host, type(message).__name__, message) for message in messages))

@@ -1,0 +1,356 @@
+"""Links to native hosts, over real sockets: what a host does wrong harms itself alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from bridge.errors import CallError
+from bridge.hub.registry import Registry
+from bridge.hub.transport import Event, LookedAround, TabAddress
+from bridge.links.native import NativeLinks
+from native_host import envelope, wire
+from native_host.wire import Code
+from peers import until
+from played_host import PlayedHost
+from said_by_hosts import host_hello, one_page, tools
+
+SOON_S = 5
+
+
+class Links(NativeLinks):
+    """With a registry that hears it."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__([directory])
+        self.directory = directory
+        self.registry = Registry()
+        self.listen(self._keep)
+
+    def _keep(self, event: Event) -> None:
+        self.registry.hear(event, trio.current_time())
+
+    @property
+    def offered(self) -> list[str]:
+        return [offer.tool.name for offer in self.registry.offers()]
+
+    async def execute(self, host: PlayedHost, timeout_s: float = SOON_S, **more: Any) -> bytes:
+        params = wire.ExecuteTool(
+            tab_id=1, frame_id=0, document_id="d1", tool_name="getCart", args=msgspec.Raw(b"{}")
+        )
+        return await self.request(
+            TabAddress(host.instance, 1), "browser/executeTool", params, timeout_s, **more
+        )
+
+
+@pytest.fixture
+async def links(short_tmp: Path, nursery: trio.Nursery) -> Links:
+    links = Links(short_tmp / "run")
+    nursery.start_soon(links.run)
+    return links
+
+
+@pytest.fixture
+async def host(links: Links) -> AsyncIterator[PlayedHost]:
+    async with PlayedHost.in_directory(links.directory) as host:
+        with trio.fail_after(SOON_S):
+            await host.welcome(*one_page("getCart"))
+            await until(lambda: links.offered == ["getCart"])
+        yield host
+
+
+async def failure(links: Links, host: PlayedHost, into: list[CallError], **more: Any) -> None:
+    with pytest.raises(CallError) as caught:
+        await links.execute(host, **more)
+    into.append(caught.value)
+
+
+async def test_a_host_that_appears_is_linked_and_one_that_vanishes_is_forgotten(links: Links) -> None:
+    with trio.fail_after(SOON_S):
+        async with PlayedHost.in_directory(links.directory) as host:
+            await host.welcome(*one_page("getCart"))
+            await until(lambda: links.offered == ["getCart"])
+        await until(lambda: links.registry.next_expiry() < float("inf"))
+
+
+async def test_the_first_thing_said_is_the_bridges_hello_and_then_its_sessions(links: Links) -> None:
+    links.set_sessions([wire.Session(id="s1", title="T", client=wire.ClientInfo(name="c"))])
+    with trio.fail_after(SOON_S):
+        async with PlayedHost.in_directory(links.directory) as host:
+            await host.accept()
+            hello = await host.next_message()
+            sessions = await host.next_message()
+            links.set_sessions([])
+            assert (await host.next_message())["params"] == {"sessions": []}
+    assert hello["method"] == "bridge/hello"
+    assert hello["params"]["wire"] == wire.WIRE_VERSION
+    assert sessions["params"] == {"sessions": [{"id": "s1", "title": "T", "client": {"name": "c"}}]}
+
+
+async def test_a_list_from_an_extension_that_knows_another_source_of_tools_is_taken(
+    links: Links, host: PlayedHost
+) -> None:
+    announced = tools(1, "addToCart")
+    announced.via = {"addToCart": "a later standard"}
+    with trio.fail_after(SOON_S):
+        await host.announce(announced)
+        await until(lambda: links.offered == ["addToCart"])
+
+
+async def test_each_answer_reaches_the_request_that_asked_for_it(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    answers: dict[str, bytes] = {}
+
+    async def ask(name: str) -> None:
+        answers[name] = await links.execute(host)
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask, "first")
+        first = await host.heard("browser/executeTool")
+        nursery.start_soon(ask, "second")
+        second = await host.heard("browser/executeTool")
+        await host.answer(second, "for the second")
+        await host.answer(first, "for the first")
+        await until(lambda: len(answers) == 2)
+    assert answers == {"first": b'"for the first"', "second": b'"for the second"'}
+
+
+async def test_an_answer_that_nobody_waits_for_is_dropped(links: Links, host: PlayedHost) -> None:
+    with trio.fail_after(SOON_S):
+        await host.answer({"id": 4711}, "late")
+        await host.announce(*one_page("later"))
+        await until(lambda: links.offered == ["later"])
+
+
+async def test_an_error_keeps_its_code_and_whether_the_page_may_have_got_it(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    failures: list[CallError] = []
+    with trio.fail_after(SOON_S):
+        for handed in (True, False):
+            nursery.start_soon(failure, links, host, failures)
+            request = await host.heard("browser/executeTool")
+            raw_id = msgspec.json.encode(request["id"])
+            await host.say_raw(envelope.failure(raw_id, Code.NAVIGATED, "gone", handed=handed))
+            await until(lambda: len(failures) == (1 if handed else 2))  # noqa: B023
+    assert [(error.code, error.detail, error.handed) for error in failures] == [
+        (Code.NAVIGATED, "gone", True),
+        (Code.NAVIGATED, "gone", False),
+    ]
+
+
+async def test_an_error_that_does_not_say_whether_it_was_handed_may_have_run(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    failures: list[CallError] = []
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(failure, links, host, failures)
+        request = await host.heard("browser/executeTool")
+        await host.say_raw(b'{"id":%d,"error":{"code":-32603,"message":"?"}}' % request["id"])
+        await until(lambda: bool(failures))
+    assert failures[0].handed
+
+
+async def test_when_the_host_goes_its_waiting_calls_fail_at_once(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    failures: list[CallError] = []
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(failure, links, host, failures)
+        await host.heard("browser/executeTool")
+        await trio.aclose_forcefully(host.stream)
+        await until(lambda: bool(failures))
+    assert (failures[0].code, failures[0].handed) == (Code.GONE, True)
+
+
+async def test_a_call_to_a_host_that_is_gone_was_not_handed(links: Links) -> None:
+    with pytest.raises(CallError) as caught:
+        await links.request(TabAddress("00000000", 1), "getTabs", wire.Asked(), SOON_S)
+    assert (caught.value.code, caught.value.handed) == (Code.GONE, False)
+
+
+async def test_a_call_that_is_given_up_is_cancelled_at_the_browser(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    scope = trio.CancelScope()
+
+    async def ask() -> None:
+        with scope:
+            await links.execute(host)
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask)
+        request = await host.heard("browser/executeTool")
+        scope.cancel()
+        cancel = await host.heard("browser/cancel")
+    assert cancel["params"] == {"id": request["id"]}
+
+
+async def test_a_call_that_takes_too_long_fails_and_is_cancelled(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    failures: list[CallError] = []
+
+    async def ask() -> None:
+        await failure(links, host, failures, timeout_s=0.05)
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask)
+        await host.heard("browser/executeTool")
+        await host.heard("browser/cancel")
+        await until(lambda: bool(failures))
+    assert (failures[0].code, failures[0].handed) == (Code.TIMED_OUT, True)
+
+
+async def test_progress_reaches_the_asker_and_starts_its_time_anew(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    heard: list[wire.Progress] = []
+    answers: list[bytes] = []
+
+    async def ask() -> None:
+        answers.append(await links.execute(host, 0.4, on_progress=heard.append))
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask)
+        request = await host.heard("browser/executeTool")
+        for done in range(4):
+            with trio.move_on_after(0.2):
+                await trio.sleep_forever()
+            progress = b'{"method":"browser/progress","for":%d,"params":{"progress":%d}}'
+            await host.say_raw(progress % (request["id"], done))
+        await host.answer(request, "done")
+        await until(lambda: bool(answers))
+    assert [progress.progress for progress in heard] == [0, 1, 2, 3]
+
+
+async def test_arguments_above_the_cap_fail_their_own_call_and_name_size_and_cap(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    args = msgspec.Raw(msgspec.json.encode("x" * wire.CHUNKED_BYTES))
+    params = wire.ExecuteTool(tab_id=1, frame_id=0, document_id="d1", tool_name="getCart", args=args)
+    with pytest.raises(CallError) as caught:
+        await links.request(TabAddress(host.instance, 1), "browser/executeTool", params, SOON_S)
+    assert (caught.value.code, caught.value.handed) == (Code.TOO_LARGE, False)
+    assert str(wire.CHUNKED_BYTES) in caught.value.detail
+    answers: list[bytes] = []
+
+    async def ask() -> None:
+        answers.append(await links.execute(host))
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask)
+        await host.answer(await host.heard("browser/executeTool"), "fine")
+        await until(lambda: answers == [b'"fine"'])
+
+
+async def test_a_question_that_the_bridge_does_not_know_is_answered_with_method_not_found(
+    links: Links, host: PlayedHost
+) -> None:
+    with trio.fail_after(SOON_S):
+        await host.say_raw(b'{"id":"ext:1","method":"browser/whatever","for":1,"params":{}}')
+        answer = await host.next_message()
+        while "error" not in answer:
+            answer = await host.next_message()
+    assert (answer["id"], answer["error"]["code"]) == ("ext:1", Code.METHOD_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "dropped",
+    [
+        b'{"method":"browser/somethingNew","params":{}}',
+        b'{"method":"browser/tabs","params":{"tabs":"none"}}',
+        b'{"method":"browser/updateTools","params":[]}',
+    ],
+)
+async def test_a_notification_that_cannot_be_used_is_dropped_by_itself(
+    links: Links, host: PlayedHost, dropped: bytes
+) -> None:
+    with trio.fail_after(SOON_S):
+        await host.say_raw(dropped)
+        await host.announce(*one_page("later"))
+        await until(lambda: links.offered == ["later"])
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"not json", b'"\xff"', b"[" * 100_000, b'{"id":1}'],
+    ids=["no JSON", "no UTF-8", "too deep", "no message"],
+)
+async def test_a_host_that_sends_garbage_is_closed_and_the_others_go_on(
+    links: Links, host: PlayedHost, garbage: bytes
+) -> None:
+    async with PlayedHost.in_directory(links.directory, browser_pid=200) as bad:
+        with trio.fail_after(SOON_S):
+            await bad.welcome(*one_page("bad"), profile="p2")
+            await until(lambda: sorted(links.offered) == ["bad", "getCart"])
+            await bad.say_raw(garbage)
+            await until(lambda: bad.instance in links.problems)
+            with pytest.raises(EOFError):
+                await bad.heard("nothing")
+            await host.announce(*one_page("later"))
+            await until(lambda: "later" in links.offered)
+
+
+async def test_a_host_that_does_not_begin_with_its_hello_is_closed(links: Links) -> None:
+    async with PlayedHost.in_directory(links.directory) as host:
+        with trio.fail_after(SOON_S):
+            await host.accept()
+            await host.announce(*one_page("getCart"))
+            await until(lambda: host.instance in links.problems)
+    assert links.offered == []
+
+
+async def test_another_wire_version_is_remembered_and_says_what_to_run(links: Links) -> None:
+    async with PlayedHost.in_directory(links.directory) as host:
+        with trio.fail_after(SOON_S):
+            await host.accept()
+            hello = host_hello(host.instance)
+            hello.wire = 2
+            await host.say("host/hello", hello)
+            await until(lambda: host.instance in links.problems)
+        problem = links.problems[host.instance]
+    assert "native host 0.1.0 speaks wire version 2" in problem.text
+    assert "pip install --upgrade mcpb" in problem.text
+    assert problem.retry_at == float("inf")
+
+
+async def test_why_a_host_refused_is_remembered_with_its_command(links: Links) -> None:
+    async with PlayedHost.in_directory(links.directory) as host:
+        with trio.fail_after(SOON_S):
+            await host.accept()
+            error = wire.HostError(code=Code.GONE, message="It cannot be.", command="mcpb doctor")
+            await host.say("host/error", error)
+            await until(lambda: host.instance in links.problems)
+        assert links.problems[host.instance].text == "It cannot be. Run: mcpb doctor"
+
+
+async def test_a_host_that_broke_off_is_linked_again(links: Links, host: PlayedHost) -> None:
+    with trio.fail_after(SOON_S):
+        await trio.aclose_forcefully(host.stream)
+        await host.welcome(*one_page("getCart", "checkout"))
+        await until(lambda: links.offered == ["getCart", "checkout"])
+
+
+async def test_a_directory_that_others_can_write_to_is_not_used(short_tmp: Path) -> None:
+    directory = short_tmp / "run"
+    directory.mkdir(mode=0o777)
+    directory.chmod(0o777)
+    links = Links(directory)
+    looked: list[Event] = []
+    links.listen(looked.append)
+    with trio.fail_after(SOON_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(links.run)
+            await until(lambda: LookedAround() in looked)
+            nursery.cancel_scope.cancel()
+    assert "chmod 700" in links.problems[str(directory)].text
+
+
+async def test_a_tab_that_is_disconnected_is_forgotten_here_alone(links: Links, host: PlayedHost) -> None:
+    links.disconnect(TabAddress(host.instance, 1))
+    assert links.offered == []

@@ -1,0 +1,108 @@
+"""Public names: readable, within the limit, and never the same for two tools."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.hub.naming import MAX_NAME, Place, domain_name, domain_of, public_names
+
+
+def place(
+    own_name: str = "getCart",
+    origin: str = "https://shop.example",
+    *,
+    profile: str = "p1",
+    browser_pid: int = 100,
+    tab_id: int = 1,
+    frame_id: int = 0,
+    ordinal: int = 1,
+) -> Place:
+    return Place(profile, browser_pid, tab_id, frame_id, ordinal, origin, own_name)
+
+
+@pytest.mark.parametrize(
+    ("origin", "domain"),
+    [
+        ("https://shop.example", "shop_example"),
+        ("https://shop.example:443", "shop_example"),
+        ("http://localhost:3000", "localhost_3000"),
+        ("http://localhost:443", "localhost_443"),
+        ("https://my-shop.example", "my-shop_example"),
+        ("http://[::1]:8080", "__1_8080"),
+        ("null", "null"),
+        ("file://", "file"),
+        ("https://shop.example:99999", "https___shop_example_99999"),
+    ],
+)
+def test_the_domain_is_the_host_and_the_port_when_it_is_not_the_schemes_own(origin: str, domain: str) -> None:
+    assert domain_of(origin) == domain
+
+
+def test_a_name_says_site_tab_and_tool() -> None:
+    assert public_names([place(ordinal=2)]) == ["website_tool_shop_example_tab2_getCart"]
+    assert domain_name("https://shop.example", "getCart") == "website_tool_shop_example_getCart"
+
+
+def test_same_named_tools_of_two_tabs_are_two_tools() -> None:
+    assert public_names([place(), place(tab_id=2, ordinal=2)]) == [
+        "website_tool_shop_example_tab1_getCart",
+        "website_tool_shop_example_tab2_getCart",
+    ]
+
+
+def test_frames_origins_and_profiles_that_would_share_a_name_get_a_hash_each() -> None:
+    sharing = [place(), place(frame_id=3), place(origin="http://shop.example"), place(profile="p2")]
+    names = public_names(sharing)
+    assert len(set(names)) == len(sharing)
+    assert all(re.fullmatch(r"website_tool_shop_example_[0-9a-f]{6}_tab1_getCart", name) for name in names)
+
+
+def test_a_copied_profile_is_told_apart_by_its_process() -> None:
+    first, second = public_names([place(browser_pid=100), place(browser_pid=200)])
+    assert first != second
+
+
+def test_the_tools_of_one_frame_carry_the_same_hash() -> None:
+    both = [place(tool, profile=profile) for profile in ("p1", "p2") for tool in ("getCart", "checkout")]
+    hashes = [name.split("_")[4] for name in public_names(both)]
+    assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
+
+
+def test_a_hash_does_not_depend_on_what_came_first() -> None:
+    sharing = [place(), place(profile="p2"), place(frame_id=3)]
+    assert dict(zip(sharing, public_names(sharing), strict=True)) == dict(
+        zip(sharing[::-1], public_names(sharing[::-1]), strict=True)
+    )
+
+
+def test_a_long_name_keeps_the_tools_own_name_and_gives_up_the_domain_first() -> None:
+    (name,) = public_names([place("listIssues", "https://a-rather-long-host.example.com")])
+    assert re.fullmatch(r"website_tool_[a-zA-Z_-]+_[0-9a-f]{6}_tab1_listIssues", name)
+    assert len(name) == MAX_NAME
+
+
+def test_characters_that_clients_refuse_are_replaced_and_what_then_clashes_is_told_apart() -> None:
+    dotted, underscored = public_names([place("cart.get"), place("cart_get")])
+    assert dotted != underscored
+    assert dotted.endswith("_tab1_cart_get")
+
+
+places = st.builds(
+    Place,
+    profile=st.sampled_from(["p1", "p2"]),
+    browser_pid=st.sampled_from([100, 200]),
+    tab_id=st.integers(1, 3),
+    frame_id=st.integers(0, 2),
+    ordinal=st.integers(0, 12),
+    origin=st.sampled_from(["https://a.example", "http://a.example", "null", "https://" + "b" * 70]),
+    own_name=st.text(min_size=1, max_size=60) | st.sampled_from(["x", "x" * 80, "x" * 81]),
+)
+
+
+@given(st.lists(places, unique=True, max_size=30))
+def test_names_are_always_safe_short_and_different(found: list[Place]) -> None:
+    names = public_names(found)
+    assert len(set(names)) == len(found)
+    assert all(re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}", name) for name in names)

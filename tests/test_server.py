@@ -1,0 +1,107 @@
+"""The MCP server of a session: what it says of itself, and what it keeps to itself."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.transport import LookedAround
+from bridge.server import McpServer
+from mcp_lines import McpLines, Speak, speaking_with, text_of
+from played_transport import PlayedTransport
+from said_by_hosts import one_page
+
+GET_CART = "website_tool_shop_example_tab1_getCart"
+SOON_S = 5
+
+
+@pytest.fixture
+def transport() -> PlayedTransport:
+    return PlayedTransport()
+
+
+@pytest.fixture
+async def client(transport: PlayedTransport, session: Session) -> AsyncIterator[McpLines]:
+    router = Router(transport)
+    transport.happen(LookedAround())
+    transport.connect("h1", *one_page("getCart"))
+
+    async def serve(speak: Speak) -> None:
+        await speak(McpServer(router, session, lambda: None))
+
+    async with speaking_with(serve) as client:
+        yield client
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session("s1")
+
+
+async def begin(client: McpLines, era: str) -> dict[str, Any]:
+    """What the server says of itself at the beginning."""
+    if era == "handshake":
+        return await client.shake_hands()
+    return await client.need_no_handshake()
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_the_server_says_that_its_list_changes_and_what_browsers_add(
+    client: McpLines, session: Session, era: str
+) -> None:
+    with trio.fail_after(SOON_S):
+        hello = await begin(client, era)
+        await client.tool_names()
+    assert hello["capabilities"]["tools"] == {"listChanged": True}
+    assert hello["capabilities"]["experimental"]["browser"]["multiTabSupport"] is True
+    assert "list_page_tools" in hello["instructions"]
+    assert session.client.name == "by hand"
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_the_text_of_an_unexpected_exception_never_reaches_a_client(
+    client: McpLines, transport: PlayedTransport, era: str
+) -> None:
+    transport.answer = RuntimeError("the secret in the traceback")
+    with trio.fail_after(SOON_S):
+        await begin(client, era)
+        answer = await client.call(GET_CART)
+    assert answer["error"]["code"] == -32603
+    assert "secret" not in str(answer)
+
+
+async def test_a_2026_list_says_how_long_it_holds(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await begin(client, "2026")
+        listed = await client.ask("tools/list")
+    assert (listed["ttlMs"], listed["cacheScope"], listed["resultType"]) == (0, "private", "complete")
+
+
+async def test_a_page_cannot_pass_its_result_off_as_a_question_of_the_server(
+    client: McpLines, transport: PlayedTransport
+) -> None:
+    asking = {"resultType": "input_required", "inputRequests": {}, "content": []}
+    transport.answer = {"success": True, "payload": asking}
+    with trio.fail_after(SOON_S):
+        await begin(client, "2026")
+        answer = await client.call(GET_CART)
+    assert answer["resultType"] == "complete"
+    assert "inputRequests" not in answer
+
+
+async def test_a_session_says_who_its_client_is_once(client: McpLines, session: Session) -> None:
+    with trio.fail_after(SOON_S):
+        await begin(client, "2026")
+        text = text_of(await client.call(GET_CART))
+    assert text == "tea"
+    assert (session.client.name, session.client.version) == ("by hand", "1")
+
+
+async def test_anything_but_tools_is_not_offered(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await begin(client, "handshake")
+        answer = await client.ask("resources/list")
+    assert answer["error"]["code"] == -32601
