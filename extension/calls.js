@@ -1,0 +1,112 @@
+/**
+ * Requests from clients: routed to a command, answered on the link they came over, given up when their asker
+ * cancels or that link ends.
+ */
+
+import { Code, notification, WireError } from "./wire.js";
+
+/**
+ * @import { Message } from "./wire.js"
+ * @import { Link } from "./link.js"
+ * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void }} Asked
+ *   `notify` speaks to the asker alone
+ * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
+ */
+
+export class Calls {
+  /** @type {WeakMap<Link, Map<string | number, AbortController>>} */
+  #running = new WeakMap();
+
+  /** @param {Record<string, Command>} commands by method */
+  constructor(commands) {
+    this.commands = commands;
+  }
+
+  /**
+   * Answer a request.
+   *
+   * @param {Link} link
+   * @param {Message & { id: string | number, method: string }} request
+   */
+  async serve(link, { id, method, params }) {
+    const running = this.#runningOn(link);
+    const call = new AbortController();
+    running.set(id, call);
+    const answer = await this.#outcome(link, String(id), method, params ?? {}, call.signal);
+    running.delete(id);
+    if (!call.signal.aborted) post(link, { jsonrpc: "2.0", id, ...answer });
+  }
+
+  /** Give a request up: no answer follows. @param {Link} link @param {string | number} id */
+  cancel(link, id) {
+    this.#running.get(link)?.get(id)?.abort();
+  }
+
+  /**
+   * @param {Link} link
+   * @param {string} id
+   * @param {string} method
+   * @param {object} params
+   * @param {AbortSignal} signal
+   * @returns {Promise<{ result: object } | { error: object }>}
+   */
+  async #outcome(link, id, method, params, signal) {
+    const command = Object.hasOwn(this.commands, method) ? this.commands[method] : undefined;
+    if (!command) return { error: unknown(method).toWire() };
+    const notify = (/** @type {string} */ name, /** @type {object} */ about) => {
+      if (!signal.aborted) post(link, { ...notification(name, about), for: id });
+    };
+    try {
+      return { result: await Promise.race([command(params, { id, signal, notify }), givenUp(signal)]) };
+    } catch (error) {
+      return { error: asWireError(error).toWire() };
+    }
+  }
+
+  /** @param {Link} link */
+  #runningOn(link) {
+    const known = this.#running.get(link);
+    if (known) return known;
+    /** @type {Map<string | number, AbortController>} */
+    const running = new Map();
+    this.#running.set(link, running);
+    link.ended.addEventListener("abort", () => {
+      for (const call of running.values()) call.abort();
+    });
+    return running;
+  }
+}
+
+/** Settles when nobody waits any more. @param {AbortSignal} signal @returns {Promise<object>} */
+function givenUp(signal) {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve({})));
+}
+
+/**
+ * @param {Link} link
+ * @param {Message} message
+ */
+function post(link, message) {
+  try {
+    link.post(message);
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    if (message.id !== undefined) link.post({ jsonrpc: "2.0", id: message.id, error: error.toWire() });
+  }
+}
+
+/** @param {string} method */
+function unknown(method) {
+  return new WireError(Code.METHOD_NOT_FOUND, `This version of the extension does not know ${method}.`, {
+    handed: false,
+  });
+}
+
+/** A failure of ours is never shown with its text: it may quote a page. @param {unknown} error */
+function asWireError(error) {
+  if (error instanceof WireError) return error;
+  console.error(error);
+  return new WireError(Code.INTERNAL_ERROR, "The extension failed; its error page in the browser says why.", {
+    handed: true,
+  });
+}

@@ -1,0 +1,235 @@
+/** What clients may ask of the browser: one function for each request of the wire that is built. */
+
+import { navigation, whereabouts } from "./navigation.js";
+import { flag, integer, invalid, optionalText, text } from "./params.js";
+import { existing } from "./tabs.js";
+import { Code, WireError } from "./wire.js";
+
+/**
+ * @import { Session } from "./wire.js"
+ * @import { Asked, Command } from "./calls.js"
+ * @import { Frames } from "./frames.js"
+ * @import { Origins } from "./origins.js"
+ * @import { Owners } from "./owners.js"
+ * @import { Tabs } from "./tabs.js"
+ * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, sessions: () => Session[] }} Browser
+ */
+
+const NAVIGATION_MS = 30_000;
+const LONGEST_TITLE = 60;
+
+/**
+ * @param {Browser} browser
+ * @returns {Record<string, Command>} by method
+ */
+export function commands(browser) {
+  const { tabs, frames, owners } = browser;
+  return {
+    "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
+    getTabs: async () => ({ tabs: await tabs.all() }),
+    createTab: (params) => createTab(browser, params),
+    activateTab: async (params) => {
+      const tab = await mine(browser, params);
+      await chrome.tabs.update(tab.tabId, { active: true });
+      if (flag(params, "focusWindow")) await chrome.windows.update(tab.windowId, { focused: true });
+      return { tab: await tabs.refresh(tab.tabId) };
+    },
+    closeTab: async (params) => {
+      const tab = await mine(browser, params);
+      await chrome.tabs.remove(tab.tabId);
+      return {};
+    },
+    setOwner: async (params) => {
+      const tab = await present(browser, params);
+      owners.give(tab.tabId, optionalText(params, "session") || null);
+      return { tab: await tabs.refresh(tab.tabId) };
+    },
+    closeSession: async (params) => {
+      const released = owners.release(text(params, "session"));
+      if (flag(params, "closeTabs")) await Promise.all(released.map(closeIfOpen));
+      else await Promise.all(released.map((tabId) => tabs.refresh(tabId)));
+      return {};
+    },
+    browser_navigate: (params, asked) => navigate(browser, params, asked),
+    goBack: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goBack(tabId)),
+    goForward: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goForward(tabId)),
+  };
+}
+
+/**
+ * @param {Frames} frames
+ * @param {any} params
+ * @param {Asked} asked
+ */
+function executeTool(frames, params, { id, signal, notify }) {
+  const call = {
+    tabId: integer(params, "tabId"),
+    frameId: integer(params, "frameId"),
+    documentId: text(params, "documentId"),
+    toolName: text(params, "toolName"),
+    args: params.args ?? {},
+    wantsProgress: flag(params, "wantsProgress"),
+  };
+  return frames.execute(call, { id, signal, onProgress: (progress) => notify("browser/progress", progress) });
+}
+
+/**
+ * @param {Browser} browser
+ * @param {any} params
+ */
+async function createTab(browser, params) {
+  const url = optionalText(params, "url");
+  const session = optionalText(params, "session");
+  const active = flag(params, "active");
+  if (url) checkUrl(browser, url);
+  const groupId = session ? await groupOf(browser.owners, session) : null;
+  const windowId = groupId === null ? undefined : (await chrome.tabGroups.get(groupId)).windowId;
+  const created = await refusedWith(openTab({ url: url || undefined, active, windowId }));
+  const tabId = Number(created.id);
+  if (session) {
+    browser.owners.give(tabId, session);
+    await putInGroup(browser, tabId, session, groupId, optionalText(params, "title"));
+  }
+  const tab = await browser.tabs.refresh(tabId);
+  return {
+    tabId,
+    windowId: created.windowId,
+    groupId: tab?.groupId ?? null,
+    url: created.pendingUrl || created.url || url,
+  };
+}
+
+/** @param {{ url: string | undefined, active: boolean, windowId: number | undefined }} where */
+async function openTab({ url, active, windowId }) {
+  const windows = await chrome.windows.getAll({ windowTypes: ["normal"] });
+  if (windows.length > 0) return chrome.tabs.create({ url, active, windowId });
+  const window = await chrome.windows.create({ url, focused: active });
+  const tab = window?.tabs?.[0];
+  if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
+  return tab;
+}
+
+/**
+ * The session's tab group, if the person has not dissolved it.
+ *
+ * @param {Owners} owners
+ * @param {string} session
+ */
+async function groupOf(owners, session) {
+  const groupId = owners.groupOf(session);
+  if (groupId === undefined) return null;
+  const [tab] = await chrome.tabs.query({ groupId });
+  return tab ? groupId : null;
+}
+
+/**
+ * @param {Browser} browser
+ * @param {number} tabId
+ * @param {string} session
+ * @param {number | null} known
+ * @param {string} title
+ */
+async function putInGroup({ owners, sessions }, tabId, session, known, title) {
+  if (known !== null) return void (await chrome.tabs.group({ tabIds: tabId, groupId: known }));
+  const { windowId } = await chrome.tabs.get(tabId);
+  const groupId = await chrome.tabs.group({ tabIds: tabId, createProperties: { windowId } });
+  owners.setGroup(session, groupId);
+  const about = sessions().find(({ id }) => id === session);
+  const shown = title || about?.title || about?.client.name || "mcpb";
+  await chrome.tabGroups.update(groupId, { title: shown.slice(0, LONGEST_TITLE) });
+}
+
+/**
+ * @param {Browser} browser
+ * @param {any} params
+ * @param {Asked} asked
+ */
+async function navigate(browser, params, { signal }) {
+  const url = text(params, "url");
+  const { tabId } = await mine(browser, params);
+  checkUrl(browser, url);
+  const waitUntil = optionalText(params, "waitUntil") || "load";
+  if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
+  const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
+  const start = () => refusedWith(chrome.tabs.update(tabId, { url }));
+  await navigation(tabId, start, { waitUntil, timeoutMs, signal });
+  return whereabouts(tabId);
+}
+
+/**
+ * @param {Browser} browser
+ * @param {any} params
+ * @param {Asked} asked
+ * @param {(tabId: number) => Promise<void>} go
+ */
+async function travel(browser, params, { signal }, go) {
+  const { tabId } = await mine(browser, params);
+  await navigation(tabId, () => refusedWith(go(tabId)), { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
+  return whereabouts(tabId);
+}
+
+/**
+ * The tab that a request names, if it exists.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ */
+async function present({ tabs }, params) {
+  const tabId = integer(params, "tabId");
+  const tab = await tabs.refresh(tabId);
+  if (!tab)
+    throw new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}. getTabs lists those there are.`, {
+      handed: false,
+    });
+  return tab;
+}
+
+/**
+ * The tab that a request names, if its session may command it. A request without a session may command any.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ */
+async function mine(browser, params) {
+  const session = optionalText(params, "session");
+  const tab = await present(browser, params);
+  if (!session || tab.owner === session || (tab.owner === null && tab.handedOver)) return tab;
+  const whose = tab.owner === null ? "was not handed over to this session" : "belongs to another session";
+  throw new WireError(Code.NOT_YOURS, `Tab ${tab.tabId} ${whose}. Open a tab of your own with createTab.`, {
+    handed: false,
+  });
+}
+
+/**
+ * @param {Browser} browser
+ * @param {string} url
+ */
+function checkUrl({ origins }, url) {
+  const parsed = URL.parse(url);
+  if (!parsed) throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
+  if (parsed.href === "about:blank" || origins.allow(parsed.origin)) return;
+  throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
+    handed: false,
+  });
+}
+
+/** @param {number} tabId */
+async function closeIfOpen(tabId) {
+  if (await existing(tabId)) await chrome.tabs.remove(tabId);
+}
+
+/**
+ * What the browser refuses at once is the asker's mistake, in the browser's words.
+ *
+ * @template T
+ * @param {Promise<T>} done
+ * @returns {Promise<T>}
+ */
+async function refusedWith(done) {
+  try {
+    return await done;
+  } catch (error) {
+    if (error instanceof WireError) throw error;
+    throw invalid(`The browser refused: ${error instanceof Error ? error.message : error}`);
+  }
+}

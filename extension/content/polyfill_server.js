@@ -1,0 +1,116 @@
+/**
+ * In the page's own world: a page server for pages whose WebMCP is a polyfill, which no other world can see. It
+ * speaks MCP-B's tab transport on a channel of ours, as far as content/tab_transport.js needs it, and says nothing
+ * at all on pages without a polyfill.
+ */
+(() => {
+  const CHANNEL = "dev.mcpb.polyfill";
+  // An update of the extension brings this file in once more; two servers would run a call twice.
+  const MARK = Symbol.for(CHANNEL);
+  if (MARK in window) return;
+  Object.defineProperty(window, MARK, { value: true });
+  /** There is no event for a polyfill that is installed late. */
+  const LATER_LOOKS_MS = [1_000, 5_000];
+  /** @type {ModelContext | null} */
+  let found = null;
+  /** @type {Map<string, AbortController>} */
+  const running = new Map();
+
+  /** @param {object | string} payload */
+  function send(payload) {
+    const target = window.origin === "null" ? "*" : window.origin;
+    window.postMessage({ channel: CHANNEL, type: "mcp", direction: "server-to-client", payload }, target);
+  }
+
+  function polyfill() {
+    const { modelContext } = /** @type {{ modelContext?: ModelContext }} */ (/** @type {unknown} */ (document));
+    const context =
+      modelContext ?? /** @type {{ modelContext?: ModelContext }} */ (/** @type {unknown} */ (navigator)).modelContext;
+    if (typeof context?.getTools !== "function" || typeof context.executeTool !== "function") return null;
+    return /\[native code\]/.test(Function.prototype.toString.call(context.getTools)) ? null : context;
+  }
+
+  function look() {
+    const context = polyfill();
+    if (!context || context === found) return;
+    found = context;
+    context.addEventListener?.("toolchange", () =>
+      send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" }),
+    );
+    send("mcp-server-ready");
+  }
+
+  async function list() {
+    const tools = (await found?.getTools()) ?? [];
+    return { tools: tools.map(asTool) };
+  }
+
+  /** Only what is data: a registered tool also holds its window. @param {RegisteredTool} tool */
+  function asTool({ name, title, description, inputSchema, annotations }) {
+    const schema = typeof inputSchema === "string" ? JSON.parse(inputSchema) : inputSchema;
+    return {
+      name,
+      ...(title && { title }),
+      description,
+      inputSchema: schema ?? { type: "object" },
+      ...(annotations && { annotations: { ...annotations } }),
+    };
+  }
+
+  /**
+   * The arguments as JSON: all known polyfills take that, as browsers once did, also those whose schemas are objects.
+   * What it throws may be the tool's own, so that nothing is tried a second way: a tool is never run twice.
+   *
+   * @param {string} id
+   * @param {{ name: string, arguments: unknown }} call
+   */
+  async function call(id, { name, arguments: args }) {
+    const context = /** @type {ModelContext} */ (found);
+    const tool = (await context.getTools()).find((registered) => registered.name === name);
+    if (!tool) throw new Error(`Tool ${name} not found`);
+    const controller = new AbortController();
+    running.set(id, controller);
+    try {
+      return await context.executeTool(tool, JSON.stringify(args), { signal: controller.signal });
+    } finally {
+      running.delete(id);
+    }
+  }
+
+  /** @param {{ id: string, method: string, params: any }} request */
+  async function outcome({ id, method, params }) {
+    if (method === "initialize") return { capabilities: { tools: { listChanged: Boolean(found?.addEventListener) } } };
+    if (method === "tools/list") return list();
+    if (method === "tools/call") return call(id, params);
+    throw new Error(`unknown method ${method}`);
+  }
+
+  /** @param {{ id: string, method: string, params: any }} request */
+  async function answer(request) {
+    const { id } = request;
+    try {
+      send({ jsonrpc: "2.0", id, result: await outcome(request) });
+    } catch (error) {
+      send({
+        jsonrpc: "2.0",
+        id,
+        error: { code: -32603, message: error instanceof Error ? error.message : String(error) },
+      });
+    }
+  }
+
+  window.addEventListener("message", ({ source, data }) => {
+    if (source !== window || data?.channel !== CHANNEL || data.type !== "mcp" || data.direction !== "client-to-server")
+      return;
+    const { payload } = data;
+    if (payload === "mcp-check-ready") return found ? send("mcp-server-ready") : look();
+    if (payload.method === "notifications/cancelled") return running.get(payload.params.requestId)?.abort();
+    if (payload.id !== undefined) void answer(payload);
+  });
+  document.addEventListener("DOMContentLoaded", look);
+  window.addEventListener("load", () => {
+    look();
+    for (const ms of LATER_LOOKS_MS) setTimeout(look, ms);
+  });
+  if (document.readyState !== "loading") look();
+})();

@@ -1,0 +1,236 @@
+/**
+ * The proxy: this document's tools, offered to the worker over a port, and its calls run in the page. Its messages
+ * are described in ../frame.js. Quiet once the extension has left it behind (an update makes content scripts
+ * orphans: `chrome.runtime.id` is undefined then).
+ *
+ * @typedef {import("../frame.js").FrameMessage} FrameMessage
+ * @typedef {import("../frame.js").ExecuteMessage} ExecuteMessage
+ * @typedef {import("../frame.js").WorkerMessage} WorkerMessage
+ */
+
+const PORT_NAME = "mcpb-frame";
+const FIRST_REDIAL_MS = 250;
+const LONGEST_REDIAL_MS = 25_000;
+/** The worker answers a new port at once. One that was opened just while a worker stopped can be lost without a word. */
+const SILENCE_MS = 3_000;
+/** Between two lists that the worker is told, when a page changes its tools in quick succession. */
+const LISTS_PAUSE_MS = 500;
+/** Of a message to the worker: the browser's own limit, and that of the wire. */
+const MESSAGE_BYTES = 64 * 1024 * 1024;
+const TOO_LARGE = -32012;
+const NAVIGATED = -32013;
+const NO_LONGER_OFFERED = -32018;
+
+class PageProxy {
+  #sources = new ToolSources({
+    onOffer: (offer) => this.#offered(offer),
+    onNotification: (method, params) => this.#notified({ method, params }),
+  });
+  /** @type {chrome.runtime.Port | null} */
+  #port = null;
+  /** @type {Offer | null} */
+  #offer = null;
+  /** @type {Map<string, AbortController>} running calls */
+  #calls = new Map();
+  #pace = new PageBounds.Pace();
+  #tellOffer = oneAtATime(async () => {
+    if (this.#offer) this.#post({ type: "tools-updated", ...this.#offer });
+  }, LISTS_PAUSE_MS);
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #redial;
+  #failures = 0;
+  /** The worker is better left asleep, unless we have news. */
+  #hostMissing = false;
+
+  start() {
+    // A prerendered page may never be shown; its frame gets its final id when it is.
+    if (/** @type {any} */ (document).prerendering) {
+      return document.addEventListener("prerenderingchange", () => this.start(), { once: true });
+    }
+    document.addEventListener("visibilitychange", () => this.#visible());
+    window.addEventListener("pageshow", ({ persisted }) => persisted && this.#restored());
+    chrome.runtime.onMessage.addListener((message) => {
+      if (message?.type === "dial" && !this.#port) this.#dialIfWorthwhile();
+    });
+    if (isTopFrame()) this.#sources.check();
+    this.#sources.start();
+  }
+
+  /** @param {Offer} offer */
+  #offered(offer) {
+    const before = this.#offer;
+    this.#offer = offer;
+    if (JSON.stringify(offer) === JSON.stringify(before)) return;
+    if (this.#port) return this.#tellOffer();
+    this.#dialIfWorthwhile();
+  }
+
+  /** @param {{ method: string, params: object }} notification of the page's server */
+  #notified(notification) {
+    if (this.#pace.allows(notification)) this.#post({ type: "page-notification", ...notification });
+  }
+
+  /** The top frame always dials; other frames once they have a tool or a page server. */
+  #dialIfWorthwhile() {
+    if (!this.#offer) return;
+    if (isTopFrame() || this.#offer.tools.length > 0 || this.#offer.serverInfo) this.#dial();
+  }
+
+  #dial() {
+    clearTimeout(this.#redial);
+    if (isOrphaned()) return this.#sources.close();
+    if (!this.#offer) return;
+    const port = chrome.runtime.connect({ name: PORT_NAME });
+    this.#port = port;
+    const silence = setTimeout(() => {
+      port.disconnect();
+      this.#lost(port);
+    }, SILENCE_MS);
+    port.onMessage.addListener((message) => {
+      clearTimeout(silence);
+      this.#received(message);
+    });
+    port.onDisconnect.addListener(() => {
+      clearTimeout(silence);
+      this.#lost(port);
+    });
+    this.#post({ type: "register-tools", ...this.#offer });
+  }
+
+  /** The worker was stopped, or does not want us. @param {chrome.runtime.Port} port */
+  #lost(port) {
+    void chrome.runtime?.lastError;
+    if (this.#port !== port) return;
+    this.#hangUp();
+    if (this.#hostMissing) return;
+    this.#redial = setTimeout(() => this.#dial(), Math.min(LONGEST_REDIAL_MS, FIRST_REDIAL_MS * 2 ** this.#failures));
+    this.#failures += 1;
+  }
+
+  /** Nobody can hear the answers of running calls any more. */
+  #hangUp() {
+    this.#port = null;
+    for (const call of this.#calls.values()) call.abort();
+    this.#calls.clear();
+  }
+
+  #visible() {
+    if (document.visibilityState !== "visible") return;
+    if (!this.#port) return this.#dialIfWorthwhile();
+    if (this.#hostMissing) this.#post({ type: "frame-visible" });
+  }
+
+  /** Back from the back/forward cache: the port died when the page was frozen, often without a word. */
+  #restored() {
+    this.#port?.disconnect();
+    this.#hangUp();
+    this.#dialIfWorthwhile();
+  }
+
+  /** @param {WorkerMessage} message */
+  #received(message) {
+    switch (message.type) {
+      case "execute-tool":
+        return void this.#execute(message);
+      case "cancel-tool":
+        return this.#cancel(message.requestId);
+      case "host-status":
+        this.#hostMissing = message.missing;
+        this.#failures = 0;
+    }
+  }
+
+  /** @param {ExecuteMessage} message */
+  async #execute({ requestId, toolName, args, wantsProgress }) {
+    const call = new AbortController();
+    this.#calls.set(requestId, call);
+    const { signal } = call;
+    const pace = new PageBounds.Pace();
+    const onProgress = (/** @type {McpProgress} */ progress) => {
+      if (!signal.aborted && pace.allows(progress)) this.#post({ type: "tool-progress", requestId, ...progress });
+    };
+    try {
+      const payload = await this.#sources.call(toolName, args, { signal, ...(wantsProgress && { onProgress }) });
+      this.#answer(requestId, { data: { success: true, payload } });
+    } catch (error) {
+      this.#answer(requestId, failureOf(error));
+    }
+  }
+
+  /** @param {string} requestId */
+  #cancel(requestId) {
+    this.#calls.get(requestId)?.abort();
+    this.#calls.delete(requestId);
+  }
+
+  /**
+   * Answer a call, unless it was cancelled.
+   *
+   * @param {string} requestId
+   * @param {Outcome} outcome
+   */
+  #answer(requestId, outcome) {
+    if (!this.#calls.delete(requestId)) return;
+    try {
+      this.#port?.postMessage({ type: "tool-result", requestId, ...outcome });
+    } catch (error) {
+      this.#post({ type: "tool-result", requestId, ...unsendable(error, outcome) });
+    }
+  }
+
+  /** @param {FrameMessage} message */
+  #post(message) {
+    try {
+      this.#port?.postMessage(message);
+    } catch {
+      // Orphaned, or the worker is gone: onDisconnect says the rest.
+    }
+  }
+}
+
+/**
+ * @typedef {{ error: { code: number, message: string, handed: boolean } }
+ *   | { data: { success: boolean, payload: unknown } }} Outcome of a call, as `tool-result` carries it
+ */
+
+/**
+ * @param {unknown} error
+ * @returns {Outcome}
+ */
+function failureOf(error) {
+  const message = error instanceof Error || error instanceof DOMException ? error.message : String(error);
+  if (error instanceof NotOfferedError) return { error: { code: NO_LONGER_OFFERED, message, handed: false } };
+  if (error instanceof NavigatedError) return { error: { code: NAVIGATED, message, handed: true } };
+  return { data: { success: false, payload: message } };
+}
+
+/**
+ * What to say instead of a result that the port refused.
+ *
+ * @param {unknown} error
+ * @param {object} outcome
+ */
+function unsendable(error, outcome) {
+  if (!isTooLarge(error)) {
+    return { data: { success: false, payload: "The tool ran, but its result cannot be written as JSON." } };
+  }
+  const bytes = new Blob([JSON.stringify(outcome)]).size;
+  const message = `The result has ${bytes} bytes; at most ${MESSAGE_BYTES} can be passed on. Ask the tool for less.`;
+  return { error: { code: TOO_LARGE, message, handed: true } };
+}
+
+/** @param {unknown} error */
+function isTooLarge(error) {
+  return error instanceof Error && error.message.includes("exceeded maximum allowed size");
+}
+
+function isTopFrame() {
+  return window.parent === window;
+}
+
+function isOrphaned() {
+  return chrome.runtime?.id === undefined;
+}
+
+var mcpbProxy = new PageProxy(); // a global by intent: injection.js looks for it
+mcpbProxy.start();

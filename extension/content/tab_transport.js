@@ -1,0 +1,332 @@
+/**
+ * The client end of MCP-B's tab transport: a page server spoken to by `window.postMessage`. Whatever passes here
+ * can be read and forged by the page, so nothing but the page's own business may pass.
+ *
+ * A page may hold several servers on one channel (two bundles with one each): all of them answer every request.
+ *
+ * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
+ *   error?: { code: number, message: string } }} McpMessage
+ * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
+ * @typedef {{ resolve: (result: any) => void, reject: (error: Error) => void, refusals: number,
+ *   toolName?: string, onProgress?: (progress: McpProgress) => void }} PendingRequest
+ */
+
+const CLIENT_INFO = { name: "mcpb", version: chrome.runtime.getManifest().version };
+const PROTOCOL_VERSION = "2025-11-25";
+const LISTING_MS = 10_000;
+/** How long another server on the channel may take to speak up after one server has. */
+const OTHERS_MS = 100;
+const LONGEST_LIST = 100;
+const POLL_MS = 60_000;
+const METHOD_NOT_FOUND = -32601;
+const INVALID_PARAMS = -32602;
+
+/** A page server's JSON-RPC error, in its own words. */
+class PageServerError extends Error {}
+
+class TabTransport {
+  /** @type {Map<string, PendingRequest>} */
+  #pending = new Map();
+  /** Requests of the newest listing: answers to it may come from several servers. @type {Set<string>} */
+  #listing = new Set();
+  /** What the newest listing brings in. @type {Map<string, import("../wire.js").Tool>} */
+  #incoming = new Map();
+  /** @type {Map<string, import("../wire.js").Tool>} */
+  #tools = new Map();
+  /** How many servers answered the newest listing. */
+  #servers = 0;
+  #initialized = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #poll;
+  /** A page server is there. */
+  connected = false;
+  /** @type {object | undefined} */
+  serverInfo;
+  /** @type {{ tools?: { listChanged?: boolean } } | undefined} */
+  capabilities;
+
+  /**
+   * @param {string} channel
+   * @param {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void
+   *   }} events `onChange`: worth listing anew; `onLate`: `tools` has more in it, from another server
+   * @param {AbortSignal} closed
+   */
+  constructor(channel, events, closed) {
+    this.channel = channel;
+    this.events = events;
+    window.addEventListener("message", (event) => this.#received(event), { signal: closed });
+    closed.addEventListener("abort", () => clearTimeout(this.#poll));
+  }
+
+  /** Ask for a server that announced itself before we listened. */
+  check() {
+    this.#post("mcp-check-ready");
+  }
+
+  /** Ask the server for its tools; `tools` has them then. */
+  async list() {
+    if (!this.connected) return;
+    try {
+      await this.#initialize();
+      await this.#readList();
+    } catch (error) {
+      if (!(error instanceof PageServerError)) throw error;
+      this.#initialized = false; // another server may stand in its place, one that wants to be introduced
+    }
+    clearTimeout(this.#poll);
+    // Only a server that does not notify is asked again and again.
+    if (!this.capabilities?.tools?.listChanged) this.#poll = setTimeout(() => this.events.onChange(), POLL_MS);
+  }
+
+  /** As listed last. @returns {import("../wire.js").Tool[]} */
+  get tools() {
+    return [...this.#tools.values()];
+  }
+
+  /**
+   * @param {string} name
+   * @param {unknown} args
+   * @param {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} asked
+   * @returns {Promise<unknown>} what the server answered
+   * @throws {PageServerError | NavigatedError} the latter: it stopped meanwhile
+   */
+  call(name, args, { signal, onProgress }) {
+    const id = crypto.randomUUID();
+    const meta = onProgress && { _meta: { progressToken: id } };
+    const answer = this.#request("tools/call", { name, arguments: args, ...meta }, { id, toolName: name, onProgress });
+    signal.addEventListener("abort", () => {
+      if (this.#pending.delete(id)) this.#cancelled(id);
+    });
+    return answer;
+  }
+
+  async #initialize() {
+    if (this.#initialized) return;
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: CLIENT_INFO };
+    const answer = plain(await this.#request("initialize", params, { timeoutMs: LISTING_MS }));
+    this.serverInfo = answer?.serverInfo;
+    this.capabilities = answer?.capabilities;
+    this.#initialized = true;
+    this.#notify("notifications/initialized");
+  }
+
+  async #readList() {
+    const serversBefore = this.#servers;
+    this.#incoming = new Map();
+    this.#servers = 0;
+    this.#listing.clear();
+    await this.#readPages();
+    if (this.#servers < serversBefore) await new Promise((resolve) => setTimeout(resolve, OTHERS_MS));
+    this.#tools = this.#incoming; // late answers still go into it
+  }
+
+  async #readPages() {
+    /** @type {string | undefined} */
+    let cursor;
+    for (let page = 0; page < LONGEST_LIST; page += 1) {
+      const id = crypto.randomUUID();
+      this.#listing.add(id);
+      const params = cursor === undefined ? {} : { cursor };
+      const answer = await this.#request("tools/list", params, { id, timeoutMs: LISTING_MS });
+      if (typeof answer?.nextCursor !== "string") return;
+      cursor = answer.nextCursor;
+    }
+  }
+
+  /**
+   * @param {string} method
+   * @param {object} params
+   * @param {{ id?: string, timeoutMs?: number, toolName?: string,
+   *   onProgress?: ((progress: McpProgress) => void) | undefined }} options
+   * @returns {Promise<any>}
+   */
+  #request(method, params, { id = crypto.randomUUID(), timeoutMs, toolName, onProgress }) {
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, {
+        resolve,
+        reject,
+        refusals: 0,
+        ...(toolName && { toolName }),
+        ...(onProgress && { onProgress }),
+      });
+      this.#post({ jsonrpc: "2.0", id, method, params });
+      if (timeoutMs === undefined) return;
+      setTimeout(() => {
+        if (this.#pending.delete(id)) reject(new PageServerError(`no answer to ${method} within ${timeoutMs} ms`));
+      }, timeoutMs);
+    });
+  }
+
+  /**
+   * @param {string} method
+   * @param {object} [params]
+   */
+  #notify(method, params) {
+    this.#post({ jsonrpc: "2.0", method, ...(params && { params }) });
+  }
+
+  /** Nobody waits for this call any more. @param {string} requestId */
+  #cancelled(requestId) {
+    this.#notify("notifications/cancelled", { requestId, reason: "cancelled" });
+  }
+
+  /** @param {McpMessage | string} payload */
+  #post(payload) {
+    const target = window.origin === "null" ? "*" : window.origin;
+    window.postMessage({ channel: this.channel, type: "mcp", direction: "client-to-server", payload }, target);
+  }
+
+  /** @param {MessageEvent} event */
+  #received({ source, origin, data }) {
+    if (source !== window || origin !== window.origin) return;
+    if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
+    const { payload } = data;
+    if (payload === "mcp-server-ready") return this.#ready();
+    if (payload === "mcp-server-stopped") return this.#stopped();
+    if (typeof payload !== "object" || payload === null) return;
+    if (typeof payload.method === "string") return this.#asked(payload);
+    this.#answered(payload);
+  }
+
+  /** Said at its start, and to every client that asks; a server may have been replaced without a word. */
+  #ready() {
+    this.connected = true;
+    this.events.onChange();
+  }
+
+  #stopped() {
+    this.connected = false;
+    this.#initialized = false;
+    const asked = [...this.#pending.keys()]; // what is asked from now on is asked of another one
+    this.check();
+    setTimeout(() => this.#gone(asked), OTHERS_MS);
+  }
+
+  /**
+   * A server has stopped, and its last words are heard. Nobody can tell which requests were its own, where there are
+   * several: all of them end.
+   *
+   * @param {string[]} asked ids of the requests that were open
+   */
+  #gone(asked) {
+    for (const id of asked) this.#abandon(id);
+    if (this.connected) return;
+    this.#tools = new Map();
+    this.events.onChange();
+  }
+
+  /** @param {string} id */
+  #abandon(id) {
+    const pending = this.#pending.get(id);
+    if (!pending || !this.#pending.delete(id)) return;
+    if (!pending.toolName) return pending.reject(new PageServerError("The page's MCP server has stopped."));
+    this.#cancelled(id);
+    pending.reject(new NavigatedError("The page's MCP server stopped while the tool was running."));
+  }
+
+  /** @param {McpMessage} message a request or notification of the page server */
+  #asked({ id, method = "", params }) {
+    if (id !== undefined) return this.#answer(id, method);
+    if (method === "notifications/tools/list_changed") return this.events.onChange();
+    if (method === "notifications/progress") return this.#progress(params);
+    this.events.onNotification(method, plain(params) ?? {});
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} method
+   */
+  #answer(id, method) {
+    if (method === "ping") return this.#post({ jsonrpc: "2.0", id, result: {} });
+    this.#post({ jsonrpc: "2.0", id, error: { code: -32601, message: `mcpb does not answer ${method}.` } });
+  }
+
+  /** @param {any} params */
+  #progress(params) {
+    const { progressToken, progress, total, message } = plain(params) ?? {};
+    this.#pending.get(progressToken)?.onProgress?.({ progress, total, message });
+  }
+
+  /** @param {McpMessage} message */
+  #answered({ id = "", result, error }) {
+    if (this.#listing.has(id) && Array.isArray(result?.tools)) this.#listed(id, result.tools);
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    if (this.#servers > 1 && isRefusal(pending.toolName, result, error)) {
+      return this.#refused(id, pending, result, error);
+    }
+    this.#settle(id, pending, result, error);
+  }
+
+  /**
+   * One server's tools; the first to define a name keeps it.
+   *
+   * @param {string} id
+   * @param {unknown[]} tools
+   */
+  #listed(id, tools) {
+    const isLate = !this.#pending.has(id);
+    const [firstPage] = this.#listing;
+    if (id === firstPage) this.#servers += 1;
+    for (const tool of tools.map(plain)) {
+      if (typeof tool?.name === "string" && !this.#incoming.has(tool.name)) this.#incoming.set(tool.name, tool);
+    }
+    if (isLate) this.events.onLate();
+  }
+
+  /**
+   * A server that does not know the tool must not speak for one that does.
+   *
+   * @param {string} id
+   * @param {PendingRequest} pending
+   * @param {any} result
+   * @param {McpMessage["error"]} error
+   */
+  #refused(id, pending, result, error) {
+    pending.refusals += 1;
+    if (pending.refusals < this.#servers) return;
+    setTimeout(() => this.#settle(id, pending, result, error), OTHERS_MS);
+  }
+
+  /**
+   * @param {string} id
+   * @param {PendingRequest} pending
+   * @param {any} result
+   * @param {McpMessage["error"]} error
+   */
+  #settle(id, pending, result, error) {
+    if (!this.#pending.delete(id)) return;
+    if (error) return pending.reject(new PageServerError(String(error.message)));
+    pending.resolve(result);
+  }
+}
+
+/**
+ * A page's value as JSON keeps it; null where it cannot (`postMessage` carries cycles and big integers).
+ *
+ * @param {unknown} value
+ * @returns {any}
+ */
+function plain(value) {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Whether a server says that it has no such tool: as an error, or as newer servers do, in a result. Only in the very
+ * words that servers have for that: a tool may well answer that something was not found.
+ *
+ * @param {string | undefined} toolName
+ * @param {any} result
+ * @param {McpMessage["error"]} error
+ */
+function isRefusal(toolName, result, error) {
+  if (toolName === undefined) return false;
+  if (error && error.code !== METHOD_NOT_FOUND && error.code !== INVALID_PARAMS) return false;
+  const text = String(error?.message ?? (result?.isError === true && result.content?.[0]?.text) ?? "");
+  const words = text.replace(/^MCP error -3260[12]: /, ""); // the MCP package's errors begin so
+  return words === `Tool ${toolName} not found` || words === `Unknown tool: ${toolName}`;
+}

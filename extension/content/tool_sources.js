@@ -1,0 +1,145 @@
+/**
+ * All tools of this document, from its three sources, each name once: described by the page's MCP-B server where it
+ * has the name, run natively whenever the browser lists it, else by the server. A polyfill is looked at only where
+ * there is nothing else.
+ *
+ * @typedef {import("../wire.js").Tool} Tool
+ * @typedef {{ tools: Tool[], via: Record<string, import("../wire.js").Via>, leftOut: number, serverInfo?: object,
+ *   capabilities?: object }} Offer within the bounds of content/bounds.js; `leftOut`: how many tools are not in it
+ */
+
+const TAB_CHANNEL = "mcp-default";
+/** Between us and content/polyfill_server.js in the page's world. */
+const POLYFILL_CHANNEL = "dev.mcpb.polyfill";
+/** Between two readings, when a page changes its tools in quick succession. */
+const READING_PAUSE_MS = 100;
+
+class ToolSources {
+  /** @type {Tool[]} */
+  #listedNatively = [];
+  #closed = new AbortController();
+
+  /**
+   * @param {{ onOffer: (offer: Offer) => void, onNotification: (method: string, params: any) => void }} events
+   */
+  constructor({ onOffer, onNotification }) {
+    this.onOffer = onOffer;
+    this.onNative = oneAtATime(() => this.#readAndOffer());
+    this.native = new NativeTools(this.onNative, this.#closed.signal);
+    this.server = this.#transport(TAB_CHANNEL, onNotification);
+    this.polyfill = this.native.context ? null : this.#transport(POLYFILL_CHANNEL, onNotification);
+  }
+
+  /** Read what is there; what comes later ends in `onOffer` as well. */
+  start() {
+    this.onNative();
+  }
+
+  /** Look for servers that were there before us. */
+  check() {
+    this.server.check();
+    this.polyfill?.check();
+  }
+
+  /** Hear nothing more. */
+  close() {
+    this.#closed.abort();
+  }
+
+  /**
+   * Run a tool where it is to be run.
+   *
+   * @param {string} name
+   * @param {unknown} args
+   * @param {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} asked
+   * @returns {Promise<unknown>} a CallToolResult
+   * @throws {Error} the tool's or the page's
+   */
+  async call(name, args, { signal, onProgress }) {
+    if (has(this.#listedNatively, name)) return this.native.call(name, args, signal);
+    if (has(this.server.tools, name)) {
+      return resultOfMcp(await this.server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
+    }
+    if (this.polyfill && has(this.polyfill.tools, name))
+      return answered(await this.polyfill.call(name, args, { signal }));
+    throw new NotOfferedError(`The page does not offer ${name} any more.`);
+  }
+
+  /**
+   * @param {string} channel
+   * @param {(method: string, params: any) => void} onNotification
+   * @returns {TabTransport}
+   */
+  #transport(channel, onNotification) {
+    const onLate = () => void this.#readAndOffer();
+    const onChange = oneAtATime(async () => {
+      await transport.list();
+      await this.#readAndOffer();
+    });
+    const transport = new TabTransport(channel, { onChange, onLate, onNotification }, this.#closed.signal);
+    return transport;
+  }
+
+  /** The browser's list is read anew each time: it decides who runs what the others describe. */
+  async #readAndOffer() {
+    this.#listedNatively = await this.native.list();
+    this.#offer();
+  }
+
+  #offer() {
+    const server = this.server;
+    const polyfilled = server.connected ? [] : (this.polyfill?.tools ?? []);
+    /** @type {Map<string, Tool>} */
+    const tools = new Map();
+    /** @type {Map<string, import("../wire.js").Via>} */
+    const via = new Map();
+    for (const [source, found] of /** @type {const} */ ([
+      ["mcp-b", server.tools],
+      ["webmcp", this.#listedNatively],
+      ["polyfill", polyfilled],
+    ])) {
+      for (const tool of found) {
+        if (!tools.has(tool.name)) tools.set(tool.name, tool);
+        if (!via.has(tool.name) || source === "webmcp") via.set(tool.name, source);
+      }
+    }
+    const fitting = PageBounds.fitting([...tools.values()]);
+    const names = new Set(fitting.map(({ name }) => name));
+    const [serverInfo, capabilities] = [PageBounds.label(server.serverInfo), PageBounds.label(server.capabilities)];
+    const about = server.connected ? { ...(serverInfo && { serverInfo }), ...(capabilities && { capabilities }) } : {};
+    this.onOffer({
+      tools: fitting,
+      via: Object.fromEntries([...via].filter(([name]) => names.has(name))),
+      leftOut: tools.size - fitting.length,
+      ...about,
+    });
+  }
+}
+
+/**
+ * Something that is done at once when it is asked for, and once more after a pause if it was asked for meanwhile.
+ *
+ * @param {() => Promise<void>} act
+ * @param {number} pauseMs
+ * @returns {() => void}
+ */
+function oneAtATime(act, pauseMs = READING_PAUSE_MS) {
+  let running = false;
+  let stale = false;
+  return async () => {
+    stale = true;
+    if (running) return;
+    running = true;
+    while (stale) {
+      stale = false;
+      await act().catch((error) => console.debug("mcpb:", error));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+    running = false;
+  };
+}
+
+/** @param {Tool[]} tools @param {string} name */
+function has(tools, name) {
+  return tools.some((tool) => tool.name === name);
+}

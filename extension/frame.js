@@ -1,0 +1,202 @@
+/**
+ * One document that offers tools, behind its content script's port, and the calls that run in it. Where it lives is
+ * read from the port's sender alone; what a content script says about itself is not believed, since a page may have
+ * got at it.
+ *
+ * Between content script and worker, on the port named `FRAME_PORT`:
+ *
+ * @typedef {{ type: "register-tools" | "tools-updated", tools: unknown[], via: Record<string, unknown>,
+ *   leftOut: number, serverInfo?: object, capabilities?: object }} ToolsMessage content script → worker, whole lists;
+ *   `leftOut`: how many tools are not in it, for their size
+ * @typedef {{ type: "tool-result", requestId: string, data: { success: boolean, payload: any } }} ResultMessage
+ * @typedef {{ type: "tool-result", requestId: string, error: { code: number, message: string, handed: boolean } }
+ *   } FailureMessage
+ * @typedef {{ type: "tool-progress", requestId: string, progress: number, total?: number, message?: string }
+ *   } ProgressMessage
+ * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
+ * @typedef {{ type: "frame-visible" }} VisibleMessage
+ * @typedef {ToolsMessage | ResultMessage | FailureMessage | ProgressMessage | PageNotificationMessage | VisibleMessage
+ *   } FrameMessage
+ * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
+ *   } ExecuteMessage worker → content script
+ * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
+ * @typedef {{ type: "host-status", missing: boolean }} StatusMessage
+ * @typedef {ExecuteMessage | CancelMessage | StatusMessage} WorkerMessage
+ * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
+ */
+
+import { isTooLarge } from "./link.js";
+import { fitLabel, fitTools } from "./tool_list.js";
+import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
+
+/**
+ * @import { Tool, Via } from "./wire.js"
+ * @typedef {{ tools: Tool[], via: Record<string, Via>, serverInfo?: object, capabilities?: object, notice?: string
+ *   }} Offer
+ * @typedef {{ progress: number, total?: number, message?: string }} Progress
+ * @typedef {{ success: boolean, payload: any }} Executed
+ * @typedef {{ id: string, signal: AbortSignal, onProgress: (progress: Progress) => void }} Asked
+ * @typedef {{ resolve: (executed: Executed) => void, reject: (error: WireError) => void,
+ *   onProgress: (progress: Progress) => void, pace: InstanceType<typeof PageBounds.Pace> }} Call
+ */
+
+export const FRAME_PORT = "mcpb-frame";
+/** What content scripts may fail a call with. @type {Set<number>} */
+const CONTENT_CODES = new Set([Code.TOO_LARGE, Code.NAVIGATED, Code.NO_LONGER_OFFERED]);
+
+export class Frame {
+  /** What it offers, as the wire has it; null: not known yet. @type {Offer | null} */
+  offer = null;
+  /** Of the offer, as JSON. */
+  bytes = 0;
+  /** @type {Map<string, Via>} by tool name */
+  via = new Map();
+  /** What was last announced, as JSON; empty: nothing. */
+  announced = "";
+  /** There was no room for its offer: an empty one is announced in its place. */
+  crowdedOut = false;
+  /** Of the notifications of its page server. */
+  pace = new PageBounds.Pace();
+  /** @type {Map<string, Call>} */
+  #calls = new Map();
+
+  /**
+   * @param {chrome.runtime.Port} port
+   * @param {number} tabId
+   * @param {chrome.runtime.MessageSender} sender
+   */
+  constructor(port, tabId, sender) {
+    this.port = port;
+    this.tabId = tabId;
+    this.frameId = sender.frameId ?? 0;
+    this.documentId = sender.documentId ?? crypto.randomUUID();
+    this.origin = sender.origin ?? "null";
+    this.url = cut(sender.url ?? "", URL_BYTES);
+  }
+
+  get key() {
+    return `${this.tabId}:${this.frameId}`;
+  }
+
+  get address() {
+    return { tabId: this.tabId, frameId: this.frameId, documentId: this.documentId };
+  }
+
+  get tools() {
+    return this.offer?.tools ?? [];
+  }
+
+  /** Whether its list has a tool. @param {string} toolName */
+  offers(toolName) {
+    return this.tools.some((tool) => tool.name === toolName);
+  }
+
+  /** Take a whole list of tools. @param {ToolsMessage} message */
+  list({ tools, via, leftOut, ...labels }) {
+    const fit = fitTools(Array.isArray(tools) ? tools : [], isObject(via) ? via : {}, leftOut);
+    const [serverInfo, capabilities] = [fitLabel(labels.serverInfo), fitLabel(labels.capabilities)];
+    this.via = fit.via;
+    this.offer = {
+      tools: fit.tools,
+      via: Object.fromEntries(fit.via),
+      ...(serverInfo && { serverInfo }),
+      ...(capabilities && { capabilities }),
+      ...(fit.notice && { notice: fit.notice }),
+    };
+    this.bytes = jsonBytes(this.offer);
+  }
+
+  /**
+   * Run one of its tools.
+   *
+   * @param {{ toolName: string, args: any, wantsProgress: boolean }} call
+   * @param {Asked} asked
+   * @returns {Promise<Executed>} never settles once `signal` has fired: the page was told, and nobody waits
+   * @throws {WireError}
+   */
+  execute({ toolName, args, wantsProgress }, { id, signal, onProgress }) {
+    /** @type {PromiseWithResolvers<Executed>} */
+    const { promise, resolve, reject } = Promise.withResolvers();
+    this.#hand({ type: "execute-tool", requestId: id, toolName, args, wantsProgress });
+    this.#calls.set(id, { resolve, reject, onProgress, pace: new PageBounds.Pace() });
+    signal.addEventListener("abort", () => {
+      if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
+    });
+    return promise;
+  }
+
+  /** @param {ResultMessage | FailureMessage} message */
+  settle(message) {
+    const call = this.#calls.get(message.requestId);
+    if (!call) return;
+    this.#calls.delete(message.requestId);
+    if ("error" in message) return call.reject(failure(message.error));
+    const { success, payload } = message.data ?? {};
+    call.resolve(success === true ? { success, payload } : { success: false, payload: String(payload) });
+  }
+
+  /** @param {ProgressMessage} message */
+  progress({ requestId, progress, total, message }) {
+    const call = this.#calls.get(requestId);
+    if (!call || typeof progress !== "number") return;
+    const heard = {
+      progress,
+      ...(typeof total === "number" && { total }),
+      ...(typeof message === "string" && { message }),
+    };
+    if (call.pace.allows(heard)) call.onProgress(heard);
+  }
+
+  /** The document is gone, and its calls with it. */
+  abandonCalls() {
+    const text = "The page navigated or was closed while the tool was running.";
+    for (const call of this.#calls.values()) call.reject(new WireError(Code.NAVIGATED, text, { handed: true }));
+    this.#calls.clear();
+  }
+
+  /** Say something that may get lost. @param {WorkerMessage} message */
+  post(message) {
+    try {
+      this.port.postMessage(message);
+    } catch {
+      // The only way this fails: the document is gone. Its onDisconnect follows.
+    }
+  }
+
+  /**
+   * @param {ExecuteMessage} message
+   * @throws {WireError} it did not reach the page
+   */
+  #hand(message) {
+    try {
+      this.port.postMessage(message);
+    } catch (error) {
+      if (isTooLarge(error)) {
+        const bytes = jsonBytes(message.args);
+        throw refusal(Code.TOO_LARGE, `Arguments of ${bytes} bytes are more than a page can be given.`);
+      }
+      throw refusal(Code.NAVIGATED, "The page that offered this tool has just gone. List the tools again.");
+    }
+  }
+}
+
+/**
+ * A call that did not reach the page.
+ *
+ * @param {number} code
+ * @param {string} message
+ */
+export function refusal(code, message) {
+  return new WireError(code, message, { handed: false });
+}
+
+/** @param {FailureMessage["error"]} error */
+function failure({ code, message, handed }) {
+  const known = CONTENT_CODES.has(code) ? code : Code.INTERNAL_ERROR;
+  return new WireError(known, String(message), { handed: handed !== false });
+}
+
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

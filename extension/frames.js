@@ -1,0 +1,244 @@
+/**
+ * The documents that have dialled: one for each frame, their announcement, and who runs a call.
+ *
+ * A frame is announced once its tools are known, whole, and only when something in it has changed.
+ */
+
+import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announced_room.js";
+import { Frame, refusal } from "./frame.js";
+import { Code, notification, WireError } from "./wire.js";
+
+/**
+ * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./frame.js"
+ * @import { Link } from "./link.js"
+ * @import { Origins } from "./origins.js"
+ * @import { Tabs } from "./tabs.js"
+ */
+
+/** What a frame announces for which there is no room. @type {Offer} */
+const CROWDED_OUT = Object.freeze({
+  tools: [],
+  via: {},
+  notice:
+    "The tools of this frame are left out: the lists of a tab's frames may hold " +
+    `${TAB_BYTES / 1024} KiB together, and those of all tabs ${ALL_BYTES / 1024} KiB.`,
+});
+
+export class Frames {
+  /** @type {Map<string, Frame>} by tab and frame */
+  #frames = new Map();
+  #room = new AnnouncedRoom();
+  /** @type {Link | null} the link that has heard of all frames */
+  #link = null;
+
+  /**
+   * @param {Tabs} tabs
+   * @param {Origins} origins
+   * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: somebody would use a host now
+   */
+  constructor(tabs, origins, host) {
+    this.tabs = tabs;
+    this.origins = origins;
+    this.host = host;
+  }
+
+  /** A content script has dialled. @param {chrome.runtime.Port} port */
+  accept(port) {
+    const tabId = port.sender?.tab?.id;
+    if (!port.sender || tabId === undefined) return port.disconnect();
+    const frame = new Frame(port, tabId, port.sender);
+    this.#replace(frame);
+    port.onMessage.addListener((message) => this.#received(frame, message));
+    port.onDisconnect.addListener(() => this.#left(frame));
+    this.host.wanted();
+    this.#tellStatus(frame);
+  }
+
+  /** Tell a link of all frames; only then do changes follow. @param {Link} link */
+  announceAll(link) {
+    this.#link = link;
+    for (const frame of this.#frames.values()) frame.announced = "";
+    for (const frame of this.#frames.values()) this.#announce(frame);
+  }
+
+  /** What may be announced has changed: say what is new, take back what is no longer allowed. */
+  announceAgain() {
+    for (const frame of this.#frames.values()) this.#announce(frame);
+  }
+
+  /** Whether the host is missing has changed. */
+  tellStatus() {
+    for (const frame of this.#frames.values()) this.#tellStatus(frame);
+  }
+
+  /** Ask every content script to dial: a worker that has just started knows none of them. */
+  async summon() {
+    for (const { id } of await chrome.tabs.query({ discarded: false })) {
+      if (id !== undefined) chrome.tabs.sendMessage(id, { type: "dial" }).catch(ignoreSilence);
+    }
+  }
+
+  /** What a tab offers, for the popup. @param {number} tabId */
+  ofTab(tabId) {
+    return [...this.#frames.values()]
+      .filter((frame) => frame.tabId === tabId && frame.offer)
+      .map(({ origin, tools, via, offer, crowdedOut }) => ({
+        origin,
+        notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
+        allowed: this.origins.allow(origin),
+        tools: tools.map(({ name, description }) => ({ name, description: String(description ?? ""), via: via.get(name) })),
+      }));
+  }
+
+  /**
+   * Run a page's tool, in the document it was listed by.
+   *
+   * @param {{ tabId: number, frameId: number, documentId: string, toolName: string, args: any,
+   *   wantsProgress: boolean }} call
+   * @param {Asked} asked
+   * @returns {Promise<Executed>}
+   * @throws {WireError}
+   */
+  execute(call, asked) {
+    return this.#offering(call).execute(call, asked);
+  }
+
+  /**
+   * @param {{ tabId: number, frameId: number, documentId: string, toolName: string }} call
+   * @returns {Frame}
+   */
+  #offering({ tabId, frameId, documentId, toolName }) {
+    if (!this.tabs.get(tabId)) throw refusal(Code.NO_SUCH_TAB, `There is no tab ${tabId} any more.`);
+    const frame = this.#frames.get(`${tabId}:${frameId}`);
+    if (frame?.documentId !== documentId) {
+      throw refusal(Code.NAVIGATED, "The page that offered this tool is not there any more. List the tools again.");
+    }
+    if (!this.origins.allow(frame.origin)) {
+      throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
+    }
+    if (!frame.offers(toolName)) {
+      throw refusal(Code.NO_LONGER_OFFERED, `The page does not offer ${toolName} any more. List the tools again.`);
+    }
+    return frame;
+  }
+
+  /** @param {Frame} frame */
+  #replace(frame) {
+    const before = this.#frames.get(frame.key);
+    this.#frames.set(frame.key, frame);
+    if (!before) return;
+    if (before.documentId === frame.documentId) frame.announced = before.announced;
+    before.abandonCalls();
+    before.port.disconnect();
+  }
+
+  /** @param {Frame} frame */
+  #left(frame) {
+    frame.abandonCalls();
+    if (this.#frames.get(frame.key) !== frame) return;
+    this.#frames.delete(frame.key);
+    this.#withdraw(frame);
+  }
+
+  /**
+   * @param {Frame} frame
+   * @param {FrameMessage} message
+   */
+  #received(frame, message) {
+    switch (message?.type) {
+      case "register-tools":
+      case "tools-updated":
+        frame.list(message);
+        this.host.wanted();
+        return void this.#announceWithTab(frame);
+      case "tool-result":
+        return frame.settle(message);
+      case "tool-progress":
+        return frame.progress(message);
+      case "page-notification":
+        return this.#notify(frame, message);
+      case "frame-visible":
+        return this.host.wanted();
+    }
+  }
+
+  /** A client hears of a tab, as it is now, before it hears of its tools. @param {Frame} frame */
+  async #announceWithTab(frame) {
+    await this.tabs.refresh(frame.tabId);
+    if (this.#frames.get(frame.key) === frame) this.#announce(frame);
+  }
+
+  /** @param {Frame} frame */
+  #announce(frame) {
+    if (!this.#link || !frame.offer) return;
+    if (!this.origins.allow(frame.origin)) return this.#withdraw(frame);
+    const before = this.#room.release(frame.key);
+    frame.crowdedOut = !this.#room.take(frame.key, frame.tabId, frame.bytes);
+    this.#say(frame, frame.crowdedOut ? CROWDED_OUT : frame.offer);
+    if (frame.crowdedOut || frame.bytes < before) this.#admit(before);
+  }
+
+  /**
+   * Announce an offer in place of the frame's last one, unless they are equal.
+   *
+   * @param {Frame} frame
+   * @param {Offer} offer
+   */
+  #say(frame, offer) {
+    const said = JSON.stringify(offer);
+    if (said === frame.announced) return;
+    const method = frame.announced === "" ? "browser/registerTools" : "browser/updateTools";
+    const params = { ...frame.address, origin: frame.origin, ...this.#labels(frame), ...offer };
+    try {
+      this.#link?.post(notification(method, params));
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      console.error(error); // its offer is bounded so that this does not happen; if it does, others go on
+      return this.#withdraw(frame);
+    }
+    frame.announced = said;
+  }
+
+  /** Room has become free: announce what had none before. @param {number} bytes */
+  #admit(bytes) {
+    if (bytes === 0) return;
+    for (const frame of this.#frames.values()) {
+      if (frame.crowdedOut && this.#room.fits(frame.tabId, frame.bytes)) this.#announce(frame);
+    }
+  }
+
+  /** The tab's own address and title are fresher than those its document had when it dialled. @param {Frame} frame */
+  #labels(frame) {
+    const tab = frame.frameId === 0 ? this.tabs.get(frame.tabId) : undefined;
+    const fresh = tab && tab.origin === frame.origin;
+    return { url: fresh ? tab.url : frame.url, title: fresh ? tab.title : "" };
+  }
+
+  /** @param {Frame} frame */
+  #withdraw(frame) {
+    const freed = this.#room.release(frame.key);
+    frame.crowdedOut = false;
+    if (frame.announced !== "") this.#link?.post(notification("browser/unregister", frame.address));
+    frame.announced = "";
+    this.#admit(freed);
+  }
+
+  /**
+   * @param {Frame} frame
+   * @param {PageNotificationMessage} message
+   */
+  #notify(frame, { method, params }) {
+    if (typeof method !== "string" || !method.startsWith("notifications/")) return;
+    const message = { method, params: params ?? {} };
+    if (frame.announced === "" || !frame.pace.allows(message)) return;
+    this.#link?.post(notification("browser/pageNotification", { ...frame.address, ...message }));
+  }
+
+  /** @param {Frame} frame */
+  #tellStatus(frame) {
+    frame.post({ type: "host-status", missing: this.host.isHostMissing() });
+  }
+}
+
+/** A tab without our content script (the browser's own pages) does not answer. */
+function ignoreSilence() {}

@@ -1,0 +1,25 @@
+/** Content scripts for pages that were open before the extension was installed or updated. */
+
+/** Put the content scripts into every open page that has none of this very installation. */
+export async function injectIntoOpenTabs() {
+  const tabs = await chrome.tabs.query({ discarded: false });
+  await Promise.all(tabs.map(({ id }) => id !== undefined && inject(id).catch(ignoreForbidden)));
+}
+
+/** @param {number} tabId */
+async function inject(tabId) {
+  const found = await chrome.scripting.executeScript({
+    target: { tabId, allFrames: true },
+    func: () => "mcpbProxy" in globalThis,
+  });
+  const documentIds = found.filter(({ result }) => result === false).map(({ documentId }) => documentId);
+  if (documentIds.length === 0) return;
+  /** @type {{ js?: string[], world?: chrome.scripting.ExecutionWorld }[]} */
+  const scripts = chrome.runtime.getManifest().content_scripts ?? [];
+  for (const { js = [], world = "ISOLATED" } of scripts) {
+    await chrome.scripting.executeScript({ target: { tabId, documentIds }, files: js, world });
+  }
+}
+
+/** The browser's own pages and its store take no content scripts. */
+function ignoreForbidden() {}

@@ -1,0 +1,257 @@
+/**
+ * Staying connected to the native host: who is there, when to try again, and what to tell the person if nobody is.
+ *
+ * A host that ended is tried again with growing pauses below the 30 s after which the browser would stop the
+ * worker. A host that is missing, says what is wrong, or never says hello, is not worth keeping the worker awake for:
+ * then only an alarm and `nudge` (a frame that becomes visible or changes its tools) try again.
+ */
+
+import { Link } from "./link.js";
+import { Code, notification, WIRE_VERSION } from "./wire.js";
+
+/**
+ * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
+ * @typedef {{ what: string, command: string }} Trouble what is wrong, and the command that mends it
+ */
+
+export const RETRY_ALARM = "native-host";
+/** Above the 30 s after which an idle worker is stopped, or it would never be. */
+const ALARM_MINUTES = 1;
+const FIRST_PAUSE_MS = 150;
+const LONGEST_PAUSE_MS = 25_000;
+/** A host that lived this long was healthy: its end says nothing about the next one. */
+const HEALTHY_MS = 10_000;
+/** A host says hello at once; one that is alive and silent is none. */
+const HELLO_MS = 10_000;
+/** Attempts without a hello before the worker is allowed to sleep. */
+const PATIENCE = 7;
+const NUDGE_PAUSE_MS = 1_000;
+const INSTALL = "mcpb install-native-host";
+
+export class NativePort {
+  /** @type {Link | null} */
+  #link = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the next attempt */
+  #timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the host must have said hello */
+  #patience;
+  #opening = false;
+  #failures = 0;
+  #openedAt = 0;
+  #triedAt = 0;
+  /** @type {HostHello | null} */
+  host = null;
+  /** Attempts since a host last said hello. */
+  attempts = 0;
+  /** @type {Trouble | null} */
+  trouble = null;
+  /** Nobody tries fast any more: frames should not wake the worker for its own sake. */
+  resting = false;
+
+  /**
+   * @param {{ hello: () => Promise<object>, opened: (link: Link) => void, greeted: () => void,
+   *   received: (link: Link, message: any) => void, ended: () => void, changed: () => void }} events
+   *   `opened`: our hello is on its way; `greeted`: the host has said its own; `changed`: anything a person sees
+   */
+  constructor(events) {
+    this.events = events;
+  }
+
+  /** Connect, unless that has been done. */
+  async connect() {
+    if (this.#link || this.#opening) return;
+    clearTimeout(this.#timer);
+    this.#opening = true;
+    this.attempts += 1;
+    this.#triedAt = Date.now();
+    let hello;
+    try {
+      hello = await this.events.hello();
+    } catch (error) {
+      console.error(error);
+      return this.#failed({ what: "The extension cannot read its own storage; its error page says why.", command: "" });
+    } finally {
+      this.#opening = false;
+    }
+    this.#open(hello);
+  }
+
+  /** @param {object} hello ours */
+  #open(hello) {
+    this.#openedAt = Date.now();
+    const link = new Link(
+      (from, message) => this.#received(from, message),
+      (from, reason) => this.#ended(from, reason),
+    );
+    this.#link = link;
+    this.#patience = setTimeout(() => this.#hangUp(link, `it said nothing for ${HELLO_MS / 1000} s`), HELLO_MS);
+    link.post(notification("browser/hello", hello));
+    this.events.opened(link);
+  }
+
+  /** Somebody would use a host now: try, if nobody is trying. */
+  nudge() {
+    if (this.resting && Date.now() - this.#triedAt > NUDGE_PAUSE_MS) void this.connect();
+  }
+
+  /** Say hello once more, because what it says has changed. */
+  async greetAgain() {
+    const hello = await this.events.hello();
+    this.#link?.post(notification("browser/hello", hello));
+  }
+
+  /**
+   * @param {Link} link
+   * @param {any} message
+   */
+  #received(link, message) {
+    if (message?.method === "host/hello") return this.#greeted(link, message.params);
+    if (message?.method === "host/error") return this.#complained(link, message.params);
+    this.events.received(link, message);
+  }
+
+  /**
+   * The host says what is wrong. Before its hello that is all it will say, and it may stay alive in silence.
+   *
+   * @param {Link} link
+   * @param {{ message?: unknown, command?: unknown } | undefined} complaint
+   */
+  #complained(link, complaint) {
+    const trouble = { what: String(complaint?.message), command: String(complaint?.command ?? "") };
+    if (!this.host) {
+      link.close();
+      this.#forget();
+      return this.#rest(trouble);
+    }
+    this.trouble = trouble;
+    this.events.changed();
+  }
+
+  /**
+   * @param {Link} link
+   * @param {HostHello} host
+   */
+  #greeted(link, host) {
+    clearTimeout(this.#patience);
+    if (host.wire !== WIRE_VERSION) return this.#refuse(link, host);
+    this.host = host;
+    this.attempts = 0;
+    this.trouble = null;
+    this.resting = false;
+    void chrome.alarms.clear(RETRY_ALARM);
+    this.events.greeted();
+    this.events.changed();
+  }
+
+  /**
+   * @param {Link} link
+   * @param {HostHello} host
+   */
+  #refuse(link, host) {
+    const ours = chrome.runtime.getManifest().version;
+    link.post(
+      notification("host/error", {
+        code: Code.WIRE_VERSION,
+        message: `The extension ${ours} speaks wire ${WIRE_VERSION}, the host ${host.version} wire ${host.wire}.`,
+      }),
+    );
+    link.close();
+    this.#forget();
+    const older = host.wire < WIRE_VERSION ? "the native host" : "this extension";
+    this.#rest({
+      what:
+        `This extension (${ours}) speaks version ${WIRE_VERSION} of the wire and the native host ` +
+        `(${host.version}) version ${host.wire}: update ${older}.`,
+      command: host.wire < WIRE_VERSION ? INSTALL : "mcpb extension",
+    });
+  }
+
+  /** Give up on a host that is there, as if it had ended. @param {Link} link @param {string} reason */
+  #hangUp(link, reason) {
+    link.close();
+    this.#ended(link, reason);
+  }
+
+  /**
+   * @param {Link} link
+   * @param {string} reason
+   */
+  #ended(link, reason) {
+    if (this.#link !== link) return;
+    const greeted = this.host !== null;
+    this.#forget();
+    if (isMissing(reason)) return this.#rest(missing(reason));
+    if (!greeted) return this.#failed(silent(reason));
+    if (Date.now() - this.#openedAt > HEALTHY_MS) this.#failures = 0;
+    this.#retry({ what: "The native host has ended; connecting again.", command: "" });
+  }
+
+  /** An attempt came to nothing. @param {Trouble} trouble */
+  #failed(trouble) {
+    if (this.#failures >= PATIENCE) return this.#rest(trouble);
+    this.#retry(trouble);
+  }
+
+  /** @param {Trouble} trouble */
+  #retry(trouble) {
+    this.trouble = trouble;
+    this.#timer = setTimeout(() => void this.connect(), pauseMs(this.#failures));
+    this.#failures += 1;
+    this.events.changed();
+  }
+
+  #forget() {
+    clearTimeout(this.#patience);
+    this.#link = null;
+    this.host = null;
+    this.events.ended();
+  }
+
+  /** @param {Trouble} trouble */
+  #rest(trouble) {
+    this.trouble = trouble;
+    this.resting = true;
+    void chrome.alarms.create(RETRY_ALARM, { periodInMinutes: ALARM_MINUTES });
+    this.events.changed();
+  }
+}
+
+/** @param {number} failures in a row */
+function pauseMs(failures) {
+  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
+}
+
+/** Whether trying again soon is useless. @param {string} reason the browser's words */
+function isMissing(reason) {
+  return /not found|forbidden|no such native application/i.test(reason);
+}
+
+/**
+ * @param {string} reason
+ * @returns {Trouble}
+ */
+function missing(reason) {
+  if (!/forbidden/i.test(reason)) {
+    return {
+      what:
+        `The native host is not installed for this browser, or its manifest is broken (${reason}) ` +
+        "A browser that is started with --user-data-dir needs that directory named in the command.",
+      command: INSTALL,
+    };
+  }
+  return {
+    what: `The native host is installed, but does not accept this extension (${reason})`,
+    command: `${INSTALL} --extension-id ${chrome.runtime.id}`,
+  };
+}
+
+/**
+ * @param {string} reason
+ * @returns {Trouble}
+ */
+function silent(reason) {
+  return {
+    what: `The native host does not say hello before it ends (${reason || "no reason given"})`,
+    command: INSTALL,
+  };
+}

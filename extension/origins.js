@@ -1,0 +1,33 @@
+/**
+ * Which origins may offer tools and be opened: `allowedOrigins` in managed storage (an administrator's) or else in
+ * local storage. Entries are origins (`https://shop.example`), with subdomains (`https://*.shop.example`), or `*`.
+ * Absent: all.
+ */
+
+const KEY = "allowedOrigins";
+
+export class Origins {
+  /** @type {string[] | null} */
+  #allowed = null;
+
+  async load() {
+    const [managed, local] = await Promise.all([chrome.storage.managed.get(KEY), chrome.storage.local.get(KEY)]);
+    const allowed = managed[KEY] ?? local[KEY];
+    this.#allowed = Array.isArray(allowed) ? allowed.map(String) : null;
+  }
+
+  /** @param {string} origin as the browser reports it */
+  allow(origin) {
+    return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, origin));
+  }
+}
+
+/**
+ * @param {string} pattern
+ * @param {string} origin
+ */
+function matches(pattern, origin) {
+  if (pattern === "*" || pattern === origin) return true;
+  const [scheme, host] = pattern.split("://*.");
+  return host !== undefined && origin.startsWith(`${scheme}://`) && origin.endsWith(`.${host}`);
+}

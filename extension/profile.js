@@ -1,0 +1,52 @@
+/** Who we are, for the first message to a host. */
+
+import { WIRE_VERSION } from "./wire.js";
+
+const ID_KEY = "profileId";
+export const LABEL_KEY = "profileLabel";
+
+/**
+ * The parameters of `browser/hello`.
+ *
+ * @param {string[]} commands that are built
+ */
+export async function hello(commands) {
+  const [profile, incognitoAllowed, browser] = await Promise.all([
+    profileOf(),
+    chrome.extension.isAllowedIncognitoAccess(),
+    browserOf(),
+  ]);
+  return {
+    wire: WIRE_VERSION,
+    extension: { id: chrome.runtime.id, version: chrome.runtime.getManifest().version },
+    browser,
+    profile,
+    incognitoAllowed,
+    capabilities: { commands, tools: [] },
+  };
+}
+
+async function profileOf() {
+  const stored = await chrome.storage.local.get([ID_KEY, LABEL_KEY]);
+  const id = stored[ID_KEY] ?? crypto.randomUUID();
+  if (stored[ID_KEY] === undefined) await chrome.storage.local.set({ [ID_KEY]: id });
+  return { id, label: String(stored[LABEL_KEY] ?? "") };
+}
+
+async function browserOf() {
+  /** @type {any} Chromium's alone; missing from the standard's types */
+  const agent = /** @type {any} */ (navigator).userAgentData;
+  if (!agent) return { brand: "unknown", version: "", platform: navigator.platform };
+  const { fullVersionList } = await agent.getHighEntropyValues(["fullVersionList"]);
+  return { ...ownBrand(fullVersionList ?? agent.brands), platform: agent.platform };
+}
+
+/**
+ * The most specific brand: vendors name their own beside Chromium's, and a made-up one that nobody shall rely on.
+ *
+ * @param {{ brand: string, version: string }[]} brands
+ */
+function ownBrand(brands) {
+  const real = brands.filter(({ brand }) => !/not.?a.?brand/i.test(brand.replace(/[^a-z]/gi, " ").replace(/ +/g, " ")));
+  return real.find(({ brand }) => brand !== "Chromium") ?? real[0] ?? { brand: "unknown", version: "" };
+}

@@ -1,0 +1,156 @@
+/** The tabs of this profile, as the wire describes them, and their announcement. */
+
+import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
+
+/**
+ * @import { Tab } from "./wire.js"
+ * @import { Link } from "./link.js"
+ * @import { Ordinals } from "./ordinals.js"
+ * @import { Owners } from "./owners.js"
+ */
+
+/** @type {number} */
+const NO_WINDOW = chrome.windows.WINDOW_ID_NONE;
+
+export class Tabs {
+  /** @type {Map<number, Tab>} */
+  #known = new Map();
+  /** The window that last had the focus: people leave the browser to talk to their client. */
+  #focusedWindow = NO_WINDOW;
+  /** @type {Link | null} */
+  #link = null;
+  /** The link has heard the whole list: changes may follow. */
+  #announced = false;
+
+  /**
+   * @param {Ordinals} ordinals
+   * @param {Owners} owners
+   * @param {Promise<unknown>} loaded both of them
+   */
+  constructor(ordinals, owners, loaded) {
+    this.ordinals = ordinals;
+    this.owners = owners;
+    this.loaded = loaded;
+  }
+
+  /** @param {number} tabId @returns {Tab | undefined} as last announced */
+  get(tabId) {
+    return this.#known.get(tabId);
+  }
+
+  /** All tabs, read anew. @returns {Promise<Tab[]>} */
+  async all() {
+    await this.loaded;
+    const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
+    this.#focusedWindow = focused;
+    return tabs.map((tab) => this.#describe(tab)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
+  }
+
+  /** Tell a link everything; only then do changes follow. @param {Link} link */
+  async announceAll(link) {
+    this.#link = link;
+    this.#announced = false;
+    const tabs = await this.all();
+    if (link !== this.#link) return;
+    this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
+    this.#announced = true;
+    link.post(notification("browser/tabs", { tabs }));
+  }
+
+  /**
+   * Read a tab anew, and announce it if it has changed.
+   *
+   * @param {number} tabId
+   * @returns {Promise<Tab | undefined>} undefined: there is no such tab
+   */
+  async refresh(tabId) {
+    await this.loaded;
+    const read = await existing(tabId);
+    if (!read) return undefined;
+    const tab = this.#describe(read);
+    const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
+    this.#known.set(tabId, tab);
+    if (changed) this.#announce("browser/tabChanged", { tab });
+    return tab;
+  }
+
+  /** Another tab of its window is shown now. @param {number} tabId @param {number} windowId */
+  async activated(tabId, windowId) {
+    const before = [...this.#known.values()].filter((tab) => tab.windowId === windowId && tab.active);
+    await Promise.all([...before.map((tab) => tab.tabId), tabId].map((id) => this.refresh(id)));
+  }
+
+  /** Another window has the focus now. @param {number} windowId */
+  async focused(windowId) {
+    if (windowId === NO_WINDOW || windowId === this.#focusedWindow) return;
+    if (this.#link && !this.#link.ended.aborted) await this.announceAll(this.#link);
+  }
+
+  /** @param {number} tabId */
+  async removed(tabId) {
+    await this.loaded;
+    this.ordinals.forget(tabId);
+    this.owners.give(tabId, null);
+    if (this.#known.delete(tabId)) this.#announce("browser/tabRemoved", { tabId });
+  }
+
+  /** A tab goes on under another id. @param {number} added @param {number} removed */
+  async replaced(added, removed) {
+    await this.loaded;
+    this.ordinals.rename(removed, added);
+    this.owners.rename(removed, added);
+    await this.removed(removed);
+    await this.refresh(added);
+  }
+
+  /** @param {string} method @param {object} params */
+  #announce(method, params) {
+    if (this.#announced) this.#link?.post(notification(method, params));
+  }
+
+  /**
+   * @param {chrome.tabs.Tab} tab
+   * @returns {Tab}
+   */
+  #describe(tab) {
+    const tabId = tab.id ?? chrome.tabs.TAB_ID_NONE;
+    const url = tab.url ?? "";
+    return {
+      tabId,
+      windowId: tab.windowId,
+      url: cut(url, URL_BYTES),
+      origin: URL.parse(url)?.origin ?? "",
+      title: cut(tab.title ?? "", TITLE_BYTES),
+      status: tab.status ?? "",
+      active: tab.active,
+      focused: tab.windowId === this.#focusedWindow,
+      groupId: tab.groupId === chrome.tabGroups.TAB_GROUP_ID_NONE ? null : tab.groupId,
+      ordinal: this.ordinals.of(tabId, url),
+      owner: this.owners.ownerOf(tabId),
+      handedOver: false,
+      lastAccessed: tab.lastAccessed ?? 0,
+      incognito: tab.incognito,
+      discarded: tab.discarded,
+    };
+  }
+}
+
+/**
+ * @param {number} tabId
+ * @returns {Promise<chrome.tabs.Tab | null>}
+ */
+export async function existing(tabId) {
+  try {
+    return await chrome.tabs.get(tabId);
+  } catch {
+    return null; // the only way this fails: no tab with that id
+  }
+}
+
+async function lastFocusedWindow() {
+  try {
+    return (await chrome.windows.getLastFocused()).id ?? NO_WINDOW;
+  } catch {
+    return NO_WINDOW; // no window is open
+  }
+}

@@ -1,0 +1,145 @@
+/** The service worker: wires the parts and the browser's events together. All state in it can be rebuilt. */
+
+import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunks.js";
+import { Calls } from "./calls.js";
+import { commands } from "./commands.js";
+import { FRAME_PORT } from "./frame.js";
+import { Frames } from "./frames.js";
+import { injectIntoOpenTabs } from "./injection.js";
+import { NativePort, RETRY_ALARM } from "./native_port.js";
+import { Ordinals } from "./ordinals.js";
+import { Origins } from "./origins.js";
+import { Owners, UNNAMED_ALARM } from "./owners.js";
+import { POPUP_PORT, Popups } from "./popups.js";
+import { hello, LABEL_KEY } from "./profile.js";
+import { Tabs } from "./tabs.js";
+import { notification } from "./wire.js";
+
+/**
+ * @import { Client } from "./wire.js"
+ * @import { Link } from "./link.js"
+ */
+
+const ordinals = new Ordinals();
+const owners = new Owners();
+const origins = new Origins();
+const loaded = Promise.all([ordinals.load(), owners.load(), origins.load()]);
+
+/** @type {Client[]} as the host last named them */
+let clients = [];
+/** @type {WeakMap<Link, Joiner>} */
+const joiners = new WeakMap();
+
+const tabs = new Tabs(ordinals, owners, loaded);
+const frames = new Frames(tabs, origins, { wanted: () => native.nudge(), isHostMissing: () => native.resting });
+const sessions = () => clients.flatMap((client) => client.sessions);
+const built = commands({ tabs, frames, owners, origins, sessions });
+const calls = new Calls(built);
+
+const native = new NativePort({
+  hello: async () => {
+    await loaded;
+    return hello(Object.keys(built));
+  },
+  opened: (link) => void announce(link),
+  greeted: () => {
+    frames.tellStatus();
+    void frames.summon();
+  },
+  received,
+  ended: () => setClients([]),
+  changed: () => {
+    popups.tell();
+    if (native.resting) frames.tellStatus();
+  },
+});
+const popups = new Popups({ native, frames, clients: () => clients });
+
+/** @param {Link} link */
+async function announce(link) {
+  await tabs.announceAll(link);
+  if (!link.ended.aborted) frames.announceAll(link);
+}
+
+/**
+ * @param {Link} link
+ * @param {any} message
+ * @returns {void}
+ */
+function received(link, message) {
+  const { id, method, params } = message ?? {};
+  if (method === "host/chunk") return join(link, params);
+  if (method === "host/chunkAbort") return joinerOf(link).abandon(params?.transfer);
+  if (method === "host/clients") return setClients(params?.clients ?? []);
+  if (method === "browser/cancel") return calls.cancel(link, params?.id);
+  if (typeof method === "string" && id !== undefined) return void calls.serve(link, message);
+  link.dropped += 1;
+}
+
+/**
+ * @param {Link} link
+ * @param {any} chunk
+ */
+function join(link, chunk) {
+  const joiner = joinerOf(link);
+  const abort = (/** @type {string} */ reason) =>
+    link.post(notification("host/chunkAbort", { transfer: chunk.transfer, reason }));
+  try {
+    const body = joiner.feed(chunk);
+    if (body !== undefined) return received(link, body);
+  } catch (error) {
+    if (!(error instanceof ChunkError)) throw error;
+    return abort(error.message);
+  }
+  if (chunk.seq > 0) return;
+  setTimeout(() => {
+    if (!joiner.holds(chunk.transfer)) return;
+    joiner.abandon(chunk.transfer);
+    abort(`not complete after ${CHUNK_SECONDS} s`);
+  }, CHUNK_SECONDS * 1000);
+}
+
+/** @param {Link} link */
+function joinerOf(link) {
+  const joiner = joiners.get(link) ?? new Joiner();
+  joiners.set(link, joiner);
+  return joiner;
+}
+
+/** @param {Client[]} now */
+function setClients(now) {
+  clients = now;
+  owners.named(new Set(sessions().map(({ id }) => id)));
+  popups.tell();
+}
+
+async function releaseUnnamed() {
+  await loaded;
+  await Promise.all(owners.expire(Date.now()).map((tabId) => tabs.refresh(tabId)));
+}
+
+chrome.runtime.onConnect.addListener((port) => {
+  if (port.name === FRAME_PORT) return frames.accept(port);
+  if (port.name === POPUP_PORT) return popups.accept(port);
+  port.disconnect();
+});
+chrome.runtime.onInstalled.addListener(() => void injectIntoOpenTabs());
+chrome.runtime.onStartup.addListener(() => {}); // its being heard is what starts the worker with the browser
+chrome.alarms.onAlarm.addListener(({ name }) => {
+  if (name === RETRY_ALARM) native.nudge();
+  if (name === UNNAMED_ALARM) void releaseUnnamed();
+});
+chrome.storage.onChanged.addListener((changes, area) => {
+  if (LABEL_KEY in changes) void native.greetAgain();
+  if (area !== "session" && "allowedOrigins" in changes) void origins.load().then(() => frames.announceAgain());
+});
+
+chrome.tabs.onCreated.addListener((tab) => void tabs.refresh(tab.id ?? chrome.tabs.TAB_ID_NONE));
+chrome.tabs.onUpdated.addListener((tabId) => void tabs.refresh(tabId));
+chrome.tabs.onAttached.addListener((tabId) => void tabs.refresh(tabId));
+chrome.tabs.onActivated.addListener(({ tabId, windowId }) => void tabs.activated(tabId, windowId));
+chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId));
+chrome.tabs.onReplaced.addListener((added, removed) => void tabs.replaced(added, removed));
+chrome.windows.onFocusChanged.addListener((windowId) => void tabs.focused(windowId));
+
+void native.connect();

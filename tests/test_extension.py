@@ -1,0 +1,244 @@
+"""The extension agrees with the host: constants read from its source, modules run in a real Chromium."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+
+from chain import EXTENSION
+from demo.chromium import Page, ScriptError, open_chromium
+from demo.throw_away import throw_away_directory
+from native_host import __version__, wire
+from native_host.chunks import Outbox
+
+MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())
+SOURCES = {str(path.relative_to(EXTENSION)): path.read_text() for path in EXTENSION.rglob("*.js")}
+
+in_chromium = pytest.mark.chromium
+
+
+def test_the_key_in_the_manifest_makes_the_id_that_the_host_accepts() -> None:
+    digest = hashlib.sha256(base64.b64decode(MANIFEST["key"])).hexdigest()[:32]
+    assert "".join(chr(ord("a") + int(digit, 16)) for digit in digest) == wire.EXTENSION_ID
+
+
+def test_extension_and_package_have_one_version() -> None:
+    assert MANIFEST["version"] == __version__
+
+
+def test_the_extension_s_error_codes_are_the_wire_s() -> None:
+    codes = dict(re.findall(r"^  ([A-Z_]+): (-\d+),$", SOURCES["wire.js"], re.MULTILINE))
+    assert codes
+    assert {name: int(number) for name, number in codes.items()} == {
+        name: wire.Code[name].value for name in codes
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "value"),
+    [
+        ("wire.js", "WIRE_VERSION", wire.WIRE_VERSION),
+        ("wire.js", "HOST_NAME", wire.HOST_NAME),
+        ("wire.js", "FROM_BROWSER_BYTES", wire.FROM_BROWSER_BYTES),
+        ("wire.js", "MAX_DEPTH", wire.MAX_DEPTH),
+        ("chunks.js", "CHUNKED_BYTES", wire.CHUNKED_BYTES),
+        ("chunks.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
+        ("chunks.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
+        ("chunks.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
+        ("content/proxy.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
+        ("content/proxy.js", "TOO_LARGE", wire.Code.TOO_LARGE),
+        ("content/proxy.js", "NAVIGATED", wire.Code.NAVIGATED),
+        ("content/proxy.js", "NO_LONGER_OFFERED", wire.Code.NO_LONGER_OFFERED),
+        ("content/tab_transport.js", "METHOD_NOT_FOUND", wire.Code.METHOD_NOT_FOUND),
+        ("content/tab_transport.js", "INVALID_PARAMS", wire.Code.INVALID_PARAMS),
+    ],
+)
+def test_a_constant_is_the_same_on_both_sides(source: str, name: str, value: object) -> None:
+    (found,) = re.findall(rf"^(?:export )?const {name} = (.+);$", SOURCES[source], re.MULTILINE)
+    assert eval(found, {"MIB": wire.MIB}) == value  # an expression such as 64 * MIB reads the same in Python
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        (("frame.js", "FRAME_PORT"), ("content/proxy.js", "PORT_NAME"), "mcpb-frame"),
+        (
+            ("content/tool_sources.js", "POLYFILL_CHANNEL"),
+            ("content/polyfill_server.js", "CHANNEL"),
+            "dev.mcpb.polyfill",
+        ),
+    ],
+)
+def test_what_two_scripts_must_call_alike_is_called_alike(
+    one: tuple[str, str], other: tuple[str, str], word: str
+) -> None:
+    """Neither can import it from the other: content scripts are no modules, one is in the page's world."""
+    for source, name in (one, other):
+        assert re.search(rf'const {name} = "{re.escape(word)}";', SOURCES[source])
+
+
+@pytest.fixture
+async def modules() -> AsyncIterator[Page]:
+    """A page of the extension: `load(name)` imports one of its modules."""
+    with throw_away_directory() as profile, trio.fail_after(60):
+        async with open_chromium(profile) as chromium:
+            extension_id = await chromium.load_extension(EXTENSION)
+            page = await chromium.open_page(f"chrome-extension://{extension_id}/popup.html")
+            await page.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL(name)); 0")
+            yield page
+
+
+PLAYED_NATIVE_PORT = """load("native_port.js").then(({ NativePort }) => {
+    const { setTimeout } = globalThis;
+    globalThis.setTimeout = (act, ms) => setTimeout(act, ms / 200); // the pauses are minutes in all
+    globalThis.ports = [];
+    globalThis.reasonForNoHello = null;
+    chrome.runtime.connectNative = () => {
+        const listeners = [];
+        const event = { addListener: (listener) => listeners.push(listener) };
+        const port = { disconnected: false, disconnect: () => (port.disconnected = true), postMessage() {},
+            onMessage: event, onDisconnect: { addListener() {} }, say: (message) => listeners[0](message) };
+        ports.push(port);
+        return port;
+    };
+    const hello = async () => { if (reasonForNoHello) throw new Error(reasonForNoHello); return {}; };
+    const ignore = () => {};
+    const [opened, greeted, received, ended, changed] = Array(5).fill(ignore);
+    globalThis.native = new NativePort({ hello, opened, greeted, received, ended, changed });
+    globalThis.greet = () => ports.at(-1).say({ method: "host/hello", params: { wire: 1, version: "x" } });
+    void native.connect();
+})"""
+"""A host that the test plays, connected to once."""
+
+
+class TestModules:
+    pytestmark = in_chromium
+
+    async def test_a_body_that_the_host_cuts_is_put_together_by_the_extension(self, modules: Page) -> None:
+        body = json.dumps({"text": 'é"\\😀' * 200_000}, ensure_ascii=False).encode()
+        outbox = Outbox()
+        outbox.put("key", body)
+        await modules.evaluate("load('chunks.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
+        lengths = []
+        while outbox:
+            chunk = json.loads(outbox.take(0)[0])["params"]
+            lengths.append(await modules.evaluate(f"joiner.feed({json.dumps(chunk)})?.text.length"))
+        expected = len(json.loads(body)["text"].encode("utf-16-le")) // 2  # JavaScript counts UTF-16 units
+        assert lengths == [None] * (len(lengths) - 1) + [expected]
+
+    @pytest.mark.parametrize(
+        ("chunks", "complaint"),
+        [
+            ([{"seq": 1}], "piece 1 came where piece 0 was due"),
+            ([{}, {"seq": 2}], "piece 2 came where piece 1 was due"),
+            ([{"bytes": 1}, {"seq": 1}], "more than the 1 bytes"),
+            ([{"bytes": 65 * wire.MIB}], "bytes announced"),
+            ([{"data": "%%%"}], "atob"),
+            ([{"bytes": 1, "last": True}], "JSON"),
+            ([{"transfer": number} for number in range(5)], "more than 4 transfers"),
+        ],
+    )
+    async def test_a_broken_transfer_is_refused_with_the_reason(
+        self, modules: Page, chunks: list[dict[str, Any]], complaint: str
+    ) -> None:
+        whole = [{"transfer": 1, "seq": 0, "last": False, "bytes": 9, "data": "YQ==", **c} for c in chunks]
+        feed = f"const j = new Joiner(); for (const c of {json.dumps(whole)}) j.feed(c);"
+        with pytest.raises(ScriptError, match=complaint):
+            await modules.evaluate(f"load('chunks.js').then(({{ Joiner }}) => {{ {feed} }})")
+
+    async def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(
+        self, modules: Page
+    ) -> None:
+        mended, same, deep = await modules.evaluate("""load("decodable.js").then(({ decodable }) => {
+            const fine = { a: [1, "é😀"] };
+            const nested = (depth) => JSON.parse("[".repeat(depth) + "]".repeat(depth));
+            const fails = (value) => { try { decodable(value); return false; } catch { return true; } };
+            const mended = decodable({ "k\\ud800": ["a\\udc00b"] });
+            return [mended, decodable(fine) === fine, [fails(nested(200)), fails(nested(201))]];
+        })""")
+        assert mended == {"k\ufffd": ["a\ufffdb"]}
+        assert same is True
+        assert deep == [False, True]
+
+    async def test_a_frame_s_list_is_bounded_and_says_what_was_left_out(self, modules: Page) -> None:
+        fit = await modules.evaluate("""load("tool_list.js").then(({ fitTools }) => {
+            const { tools, via, notice } = fitTools(
+                [{ name: "a", description: "x".repeat(700000) },
+                 { name: "b", description: "x".repeat(700000) }, { name: "c", extra: 1 },
+                 { name: "c" }, { name: "" }, 7, null],
+                { a: "mcp-b", c: "made up" });
+            return { tools, via: Object.fromEntries(via), notice };
+        })""")
+        assert [tool["name"] for tool in fit["tools"]] == ["a", "c"]
+        assert fit["tools"][1] == {"name": "c", "extra": 1}
+        assert fit["via"] == {"a": "mcp-b"}
+        assert fit["notice"].startswith("5 of this page's 7 tools are left out")
+
+    async def test_what_a_content_script_left_out_is_counted_too(self, modules: Page) -> None:
+        notice = await modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
+            fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")
+        assert notice.startswith("8 of this page's 9 tools are left out")
+
+    async def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(
+        self, modules: Page
+    ) -> None:
+        taken, again = await modules.evaluate("""load("announced_room.js").then(({ AnnouncedRoom }) => {
+            const room = new AnnouncedRoom();
+            const MIB = 1024 * 1024;
+            const taken = [];
+            for (let tab = 0; tab < 9; tab += 1) {
+                const got = [0, 1, 2, 3, 4].filter((frame) => room.take(`${tab}:${frame}`, tab, MIB));
+                taken.push(got.length);
+            }
+            const freed = room.release("0:0");
+            const later = [room.fits(8, MIB), room.take("8:0", 8, MIB), room.fits(0, 1), room.release("no")];
+            return [taken, [freed, ...later]];
+        })""")
+        assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
+        assert again == [wire.MIB, True, True, False, 0]
+
+    async def test_a_host_that_says_nothing_is_hung_up_on_and_tried_again_until_it_counts_as_missing(
+        self, modules: Page
+    ) -> None:
+        await modules.evaluate(PLAYED_NATIVE_PORT)
+        await modules.wait_until("native.resting")
+        assert await modules.evaluate("ports.length") == 8
+        assert await modules.evaluate("ports.every(({ disconnected }) => disconnected)")
+        assert "it said nothing for 10 s" in await modules.evaluate("native.trouble.what")
+        await modules.evaluate("void native.connect()")
+        await modules.wait_until("ports.length === 9")
+        await modules.evaluate("greet()")
+        assert await modules.evaluate("[native.resting, native.trouble, native.host.version]") == [
+            False,
+            None,
+            "x",
+        ]
+
+    async def test_a_host_that_only_says_what_is_wrong_is_hung_up_on_and_its_words_are_kept(
+        self, modules: Page
+    ) -> None:
+        await modules.evaluate(PLAYED_NATIVE_PORT)
+        await modules.wait_until("ports.length === 1")
+        error = {"method": "host/error", "params": {"message": "the interpreter is gone", "command": "mend"}}
+        await modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        assert await modules.evaluate("[native.resting, ports[0].disconnected]") == [True, True]
+        assert await modules.evaluate("native.trouble") == {
+            "what": "the interpreter is gone",
+            "command": "mend",
+        }
+
+    async def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Page) -> None:
+        await modules.evaluate(
+            PLAYED_NATIVE_PORT.replace("reasonForNoHello = null", "reasonForNoHello = 'x'")
+        )
+        await modules.wait_until("native.trouble")
+        assert await modules.evaluate("ports.length") == 0
+        await modules.evaluate("globalThis.reasonForNoHello = null")
+        await modules.wait_until("ports.length === 1")
