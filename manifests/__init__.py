@@ -1,0 +1,1 @@
+"""Data: where each browser looks for native host manifests, and what is in ours."""

@@ -1,0 +1,443 @@
+"""`mcpb install-native-host`: what it writes, what it leaves alone, and what the browser starts."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from demo.simulated_browser import SimulatedBrowser
+from install import browsers, checks, disk, plan, wrapper
+from install.commands import install_native_host, uninstall_native_host
+from install.ownership import wrapper_path
+from install.wrapper import Wrapper
+from native_host import wire
+from native_host.framing import FrameDecoder
+
+MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
+OTHER_EXTENSION = "a" * 32
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home directory of a user, with mcpb's own home below it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
+    monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def chromium(home: Path) -> Path:
+    """Chromium has been used: its user data directory is there."""
+    directory = home / ".config" / "chromium"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def install(*arguments: str) -> Result:
+    return CliRunner().invoke(install_native_host, ["--yes", *arguments])
+
+
+def uninstall(*arguments: str) -> Result:
+    return CliRunner().invoke(uninstall_native_host, ["--yes", *arguments])
+
+
+def everything_below(directory: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in directory.rglob("*")
+    }
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+# ── What is written ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_manifest_is_what_a_browser_accepts_and_the_wrapper_is_private(
+    home: Path, chromium: Path
+) -> None:
+    assert install().exit_code == 0
+    manifest = json.loads((chromium / MANIFEST).read_bytes())
+    assert manifest == {
+        "name": wire.HOST_NAME,
+        "description": "mcpb: web pages' tools for local MCP clients",
+        "type": "stdio",
+        "path": str(home / "mcpb/bin/mcpb-native-host"),
+        "allowed_origins": [f"chrome-extension://{wire.EXTENSION_ID}/"],
+    }
+    assert mode(chromium / MANIFEST) == 0o600
+    assert mode(home / "mcpb/bin/mcpb-native-host") == 0o700
+    assert mode(home / "mcpb/bin") == 0o700
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "CHROME_CONFIG_HOME"])
+def test_the_browser_s_own_variables_move_its_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, str(home / "elsewhere"))
+    (home / "elsewhere/google-chrome").mkdir(parents=True)
+    assert install().exit_code == 0
+    assert (home / "elsewhere/google-chrome" / MANIFEST).exists()
+
+
+def test_only_browsers_that_are_there_are_registered(home: Path, chromium: Path) -> None:
+    install()
+    assert (chromium / MANIFEST).exists()
+    assert not (home / ".config/google-chrome").exists()
+
+
+def test_without_any_browser_it_says_where_it_looked_and_writes_nothing(home: Path) -> None:
+    result = install()
+    assert result.exit_code == 1
+    assert str(home / ".config/chromium") in result.output
+    assert "mcpb install-native-host --browser chromium" in result.output
+    assert everything_below(home) == {}
+
+
+def test_a_user_data_directory_can_be_named_instead(home: Path, chromium: Path) -> None:
+    assert install("--user-data-dir", str(home / "one"), "--user-data-dir", str(home / "two")).exit_code == 0
+    assert (home / "one" / MANIFEST).exists()
+    assert (home / "two" / MANIFEST).exists()
+    assert not (chromium / MANIFEST).exists()
+
+
+def test_a_second_run_changes_nothing_and_says_so(home: Path, chromium: Path) -> None:
+    install()
+    before = everything_below(home)
+    stamps = {path: path.lstat().st_mtime_ns for path in home.rglob("*")}
+    result = install()
+    assert "Registered already." in result.output
+    assert everything_below(home) == before
+    assert {path: path.lstat().st_mtime_ns for path in home.rglob("*")} == stamps
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(home: Path, chromium: Path) -> None:
+    before = everything_below(home)
+    result = CliRunner().invoke(install_native_host, ["--dry-run"])
+    assert result.exit_code == 0
+    assert str(chromium / MANIFEST) in result.output
+    assert everything_below(home) == before
+
+
+def test_without_a_terminal_nothing_is_applied_unasked(home: Path, chromium: Path) -> None:
+    before = everything_below(home)
+    result = CliRunner().invoke(install_native_host, [])
+    assert result.exit_code == 2
+    assert "--yes" in result.output
+    assert everything_below(home) == before
+
+
+def test_the_plan_as_json_holds_the_very_files(home: Path, chromium: Path) -> None:
+    planned = json.loads(CliRunner().invoke(install_native_host, ["--dry-run", "--json"]).output)
+    assert planned["applied"] is False
+    install()
+    written = {step["path"]: step["content"] for step in planned["steps"] if "content" in step}
+    assert written == {path: Path(path).read_text() for path in written}
+    assert len(written) == 2
+
+
+def test_another_extension_is_admitted_on_request_and_stays_admitted(home: Path, chromium: Path) -> None:
+    install("--extension-id", OTHER_EXTENSION)
+    install()
+    both = [f"chrome-extension://{wire.EXTENSION_ID}/", f"chrome-extension://{OTHER_EXTENSION}/"]
+    assert json.loads((chromium / MANIFEST).read_bytes())["allowed_origins"] == both
+    assert f"MCPB_ORIGINS='{' '.join(both)}'" in (home / "mcpb/bin/mcpb-native-host").read_text()
+
+
+@pytest.mark.parametrize("wrong", ["", "A" * 32, "a" * 31, "q" * 32, "*", f"chrome-extension://{'a' * 32}/"])
+def test_what_is_no_extension_id_is_refused(chromium: Path, wrong: str) -> None:
+    assert install("--extension-id", wrong).exit_code == 2
+    assert not (chromium / MANIFEST).exists()
+
+
+# ── What is left alone ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_foreign_manifest(path: Path) -> None:
+    path.write_text('{"name": "dev.mcpb.native_host", "path": "/opt/other/host"}')
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "target")
+
+
+def a_link_to_nowhere(path: Path) -> None:
+    path.symlink_to("/nonexistent")
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def no_json(path: Path) -> None:
+    path.write_text("{")
+
+
+@pytest.mark.parametrize("obstacle", [a_foreign_manifest, a_link, a_link_to_nowhere, a_directory, no_json])
+def test_what_is_not_ours_stays_and_nothing_else_is_written(
+    home: Path, chromium: Path, obstacle: Callable[[Path], None]
+) -> None:
+    (chromium / MANIFEST).parent.mkdir()
+    obstacle(chromium / MANIFEST)
+    before = everything_below(home)
+    result = install()
+    assert result.exit_code == 1
+    assert str(chromium / MANIFEST) in result.output
+    assert "If you do not need it: " in result.output
+    assert everything_below(home) == before
+
+
+def test_a_linked_manifest_directory_is_refused(home: Path, chromium: Path) -> None:
+    (home / "elsewhere").mkdir()
+    (chromium / "NativeMessagingHosts").symlink_to(home / "elsewhere")
+    assert install().exit_code == 1
+    assert list((home / "elsewhere").iterdir()) == []
+
+
+def test_a_program_in_the_wrapper_s_place_is_refused(home: Path, chromium: Path) -> None:
+    wrapper_path(home / "mcpb").parent.mkdir(parents=True)
+    wrapper_path(home / "mcpb").write_text("#!/bin/sh\necho mine\n")
+    assert install().exit_code == 1
+    assert wrapper_path(home / "mcpb").read_text() == "#!/bin/sh\necho mine\n"
+
+
+def test_a_wrapper_directory_that_others_can_write_is_refused(home: Path, chromium: Path) -> None:
+    (home / "mcpb/bin").mkdir(parents=True)
+    (home / "mcpb/bin").chmod(0o777)
+    result = install()
+    assert result.exit_code == 1
+    assert f"chmod go-w {home / 'mcpb/bin'}" in result.output
+
+
+def test_a_file_that_changes_between_plan_and_apply_is_not_overwritten(home: Path, chromium: Path) -> None:
+    host = plan.Host(home / "mcpb", home / "mcpb", Path(sys.executable))
+    made = plan.install(host, [browsers.Target("Chromium", chromium)], [], disk.look)
+    (chromium / MANIFEST).parent.mkdir()
+    (chromium / MANIFEST).write_text("somebody was quicker")
+    with pytest.raises(disk.ApplyError, match="has changed"):
+        disk.apply(made)
+    assert (chromium / MANIFEST).read_text() == "somebody was quicker"
+    assert list((chromium / MANIFEST).parent.iterdir()) == [chromium / MANIFEST]
+
+
+# ── Uninstall ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_uninstall_leaves_the_disk_as_it_was(home: Path, chromium: Path) -> None:
+    before = everything_below(home)
+    install()
+    result = uninstall()
+    assert result.exit_code == 0
+    assert str(chromium / MANIFEST) in result.output
+    assert everything_below(home) == before
+
+
+def test_uninstall_finds_the_named_directories_again(home: Path) -> None:
+    install("--user-data-dir", str(home / "profile"))
+    uninstall()
+    assert not (home / "profile" / MANIFEST).exists()
+    assert not wrapper_path(home / "mcpb").exists()
+
+
+def test_the_wrapper_stays_until_the_last_browser_is_gone(home: Path, chromium: Path) -> None:
+    install("--browser", "chromium", "--user-data-dir", str(home / "profile"))
+    uninstall("--browser", "chromium")
+    assert wrapper_path(home / "mcpb").exists()
+    uninstall("--user-data-dir", str(home / "profile"))
+    assert not wrapper_path(home / "mcpb").exists()
+
+
+def test_uninstall_keeps_other_products_manifests(home: Path, chromium: Path) -> None:
+    install()
+    other = chromium / "NativeMessagingHosts/com.example.other.json"
+    other.write_text("{}")
+    (chromium / MANIFEST).write_text('{"name": "dev.mcpb.native_host", "path": "/opt/other/host"}')
+    uninstall()
+    assert other.read_text() == "{}"
+    assert (chromium / MANIFEST).exists()
+    assert not wrapper_path(home / "mcpb").exists()
+
+
+def test_uninstall_without_an_installation_says_so(home: Path, chromium: Path) -> None:
+    result = uninstall()
+    assert result.exit_code == 0
+    assert "Nothing of mcpb is registered here." in result.output
+
+
+# ── The wrapper ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_wrapper(interpreter: str, mcpb_home: str | None = None) -> Wrapper:
+    return Wrapper(interpreter=interpreter, home=mcpb_home, origins=(browsers.OUR_ORIGIN,), manifests=())
+
+
+def written(tmp_path: Path, made: Wrapper) -> str:
+    path = tmp_path / "wrapper with a space"
+    path.write_text(wrapper.script(made))
+    path.chmod(0o700)
+    return str(path)
+
+
+def test_a_wrapper_tells_what_it_was_made_from(tmp_path: Path) -> None:
+    made = a_wrapper("/opt/it's here/$HOME/`id`/python\n3", "/tmp/“home”")
+    assert wrapper.read(wrapper.script(made)) == made
+    assert wrapper.read("#!/bin/sh\necho\n") is None
+
+
+async def test_the_wrapper_becomes_the_native_host_in_an_empty_environment(tmp_path: Path) -> None:
+    path = written(tmp_path, a_wrapper(sys.executable, str(tmp_path / "m")))
+    with trio.fail_after(20):
+        async with SimulatedBrowser(["/usr/bin/env", "-i", path]) as browser:
+            assert browser.port is not None
+            hello = browser.heard("host/hello")
+            assert f'"pid":{browser.port.process.pid}'.encode() in bytes(hello[0].params)
+    assert (tmp_path / "m/run").is_dir()
+
+
+@pytest.mark.parametrize("inherited", ["/elsewhere", None])
+def test_the_browser_s_environment_has_no_say_about_the_home(tmp_path: Path, inherited: str | None) -> None:
+    shows_home = tmp_path / "python"
+    shows_home.write_text('#!/bin/sh\necho "${MCPB_HOME-unset} $MCPB_ORIGINS $*"\n')
+    shows_home.chmod(0o700)
+    env = {} if inherited is None else {"MCPB_HOME": inherited}
+    for baked, expected in ((None, "unset"), ("/baked in", "/baked in")):
+        path = written(tmp_path, a_wrapper(str(shows_home), baked))
+        told = subprocess.run([path, "an origin"], env=env, capture_output=True, text=True, check=True).stdout
+        assert told == f"{expected} {browsers.OUR_ORIGIN} -I -m native_host an origin\n"
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash", "/usr/bin/dash"])
+@pytest.mark.parametrize("interpreter", ["/gone/python", "/gone/it's 100% \\\\ “gone”\n/python"])
+def test_when_the_interpreter_is_gone_the_wrapper_says_so_in_a_frame_and_waits(
+    tmp_path: Path, interpreter: str, shell: str
+) -> None:
+    if not os.access(shell, os.X_OK):
+        pytest.skip(f"no {shell} here")
+    command = [shell, written(tmp_path, a_wrapper(interpreter)), browsers.OUR_ORIGIN]
+    with subprocess.Popen(command, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        decoder = FrameDecoder(wire.TO_BROWSER_BYTES, "native")
+        while (body := decoder.next_frame()) is None:
+            data = os.read(process.stdout.fileno(), 65536)
+            assert data, "it ended without a word"
+            decoder.feed(data)
+        message = json.loads(body)
+        assert message["method"] == "host/error"
+        assert interpreter in message["params"]["message"]
+        assert message["params"]["command"] == "mcpb install-native-host"
+
+        assert process.poll() is None, "it must wait until the browser closes the pipe"
+        rest, _ = process.communicate(b"\x0a\x00\x00\x00{\n}", timeout=10)
+    assert rest == b""
+    assert process.returncode == 0
+
+
+# ── What `mcpb status` is told ──────────────────────────────────────────────────────────────────────────────
+
+
+def only_registration() -> checks.Registration:
+    (registration,) = checks.registrations()
+    return registration
+
+
+def test_a_browser_without_a_manifest_is_a_finding_with_its_command(chromium: Path) -> None:
+    found = only_registration()
+    assert found.target.title == "Chromium"
+    assert str(chromium / MANIFEST) in found.fault
+    assert found.command == "mcpb install-native-host"
+
+
+def test_a_registered_browser_is_no_finding(chromium: Path) -> None:
+    install()
+    assert only_registration().fault == ""
+
+
+def test_a_missing_wrapper_is_a_finding(home: Path, chromium: Path) -> None:
+    install()
+    wrapper_path(home / "mcpb").unlink()
+    assert "missing" in only_registration().fault
+
+
+def test_a_missing_interpreter_is_a_finding(home: Path, chromium: Path) -> None:
+    install()
+    path = wrapper_path(home / "mcpb")
+    path.write_text(wrapper.script(a_wrapper("/gone/python")))
+    assert "/gone/python, which is gone" in only_registration().fault
+
+
+def test_directories_that_were_named_are_reported_too(home: Path) -> None:
+    install("--user-data-dir", str(home / "profile"))
+    assert only_registration().target.user_data_dir == home / "profile"
+
+
+def test_every_row_of_the_table_is_complete() -> None:
+    for browser in browsers.known_browsers():
+        assert browser.name.isidentifier()
+        assert browser.title
+        assert not Path(browser.linux).is_absolute()
+        assert browser.evidence
+
+
+# ── What people type ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_empty_user_data_dir_is_refused_and_not_taken_for_the_current_one(chromium: Path) -> None:
+    """An unset shell variable comes as an empty word."""
+    result = install("--user-data-dir", "")
+    assert result.exit_code == 2
+    assert "it is empty" in result.output
+
+
+def test_a_path_that_is_not_utf_8_is_refused_because_a_manifest_cannot_hold_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = install("--user-data-dir", str(home / "a\udcff"))
+    assert result.exit_code == 2
+    assert "not UTF-8" in result.output
+    monkeypatch.setenv("MCPB_HOME", str(home / "a\udcff"))
+    assert "MCPB_HOME is not UTF-8" in install("--user-data-dir", str(home)).output
+
+
+def test_the_plan_shows_every_directory_that_it_will_make(home: Path) -> None:
+    directory = home / "not" / "yet"
+    result = CliRunner().invoke(install_native_host, ["--dry-run", "--user-data-dir", str(directory)])
+    made = [line.split()[1] for line in result.output.splitlines() if line.split()[:1] == ["make"]]
+    below = [home / "mcpb", home / "mcpb/bin", home / "not", directory, directory / "NativeMessagingHosts"]
+    assert made == [f"{path}/" if not str(path).endswith("/") else str(path) for path in below]
+    assert install("--user-data-dir", str(directory)).exit_code == 0
+    assert (directory / MANIFEST).exists()
+
+
+def test_saying_no_changes_nothing_and_says_so(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("install.commands._is_anybody_there", lambda: True)
+    before = everything_below(home)
+    result = CliRunner().invoke(install_native_host, [], input="n\n")
+    assert result.exit_code == 1
+    assert result.output.endswith("Nothing was changed.\n")
+    assert everything_below(home) == before
+
+
+@pytest.mark.parametrize("name", ["a\u2028b", "a\x85b", "a\nb", 'it\'s 100% \\ "quoted"', "日本語"])
+def test_a_path_with_any_character_is_installed_found_again_and_removed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("MCPB_HOME", str(home / name))
+    directory = home / f"profile {name}"
+    before = everything_below(home)
+    assert install("--user-data-dir", str(directory)).exit_code == 0
+    assert "Registered already." in install("--user-data-dir", str(directory)).output
+    assert uninstall().exit_code == 0
+    assert {path for path in everything_below(home) if (home / path).is_file()} == set(before)
