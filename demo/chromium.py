@@ -1,0 +1,286 @@
+"""A Chromium with a throw-away profile, driven over a DevTools pipe. No driver program, no listening port.
+
+The pipe is the browser's life: when our end closes, by `close` or because we died, the browser ends.
+
+    async with open_chromium(profile) as chromium:
+        await chromium.load_extension(extension)
+        page = await chromium.open_page("http://127.0.0.1:8123/shop.html")
+        print(await page.evaluate("document.title"))
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from demo.devtools import BrowserGoneError, DevTools, Params
+
+EXECUTABLES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "microsoft-edge",
+    "microsoft-edge-stable",
+    "brave-browser",
+    "brave",
+    "vivaldi",
+    "vivaldi-stable",
+)
+START_SECONDS = 30.0
+LOAD_SECONDS = 15.0
+END_SECONDS = 10.0
+"""After the pipe is closed; Chromium needs about 0.1 s. Then it is killed."""
+POLL_SECONDS = 0.02
+
+FLAGS = (
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--enable-unsafe-extension-debugging",  # Extensions.loadUnpacked, where it is not allowed anyway
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--password-store=basic",  # asks no keyring
+    "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers have a small one
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-breakpad",
+)
+# The pipe is given as stdin and stdout and moved to where the browser expects it; the pid stays.
+MOVE_PIPE = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null'
+
+
+class ChromiumError(Exception):
+    """The browser did not start, or a page could not be loaded; the text says what to look at."""
+
+
+class ScriptError(Exception):
+    """A script in a page threw; the text is the page's."""
+
+
+def find_chromium() -> Path | None:
+    """The browser to use: what `MCPB_CHROMIUM` names (empty: none), else the first of EXECUTABLES on PATH.
+
+    Raises:
+        ChromiumError: `MCPB_CHROMIUM` names no program.
+    """
+    chosen = os.environ.get("MCPB_CHROMIUM")
+    if chosen == "":
+        return None
+    if chosen is not None:
+        if found := shutil.which(chosen):
+            return Path(found)
+        raise ChromiumError(f"MCPB_CHROMIUM is {chosen}, which is no program: correct it or unset it")
+    return next((Path(found) for name in EXECUTABLES if (found := shutil.which(name))), None)
+
+
+class Page:
+    """An attached page (or worker: `Chromium.attach`)."""
+
+    def __init__(self, devtools: DevTools, target_id: str, session: str) -> None:
+        self.target_id = target_id
+        self.session = session
+        self._devtools = devtools
+
+    async def send(
+        self, method: str, params: Params | None = None, timeout_s: float = LOAD_SECONDS
+    ) -> Params:
+        """A DevTools command to this page: `DevTools.send`."""
+        return await self._devtools.send(method, params, self.session, timeout_s)
+
+    async def load(self, url: str, timeout_s: float = LOAD_SECONDS) -> None:
+        """Go to a URL; returns after the page's load event.
+
+        Raises:
+            ChromiumError: it cannot be loaded.
+            trio.TooSlowError: not loaded within `timeout_s`.
+        """
+        await self.send("Page.enable")
+        with trio.fail_after(timeout_s), self._devtools.listen("Page.loadEventFired", self.session) as loaded:
+            answer = await self.send("Page.navigate", {"url": url}, timeout_s)
+            if error := answer.get("errorText"):
+                raise ChromiumError(f"{url} cannot be loaded: {error}")
+            if answer.get("loaderId"):  # absent: only the part after # is another
+                await loaded.next()
+
+    async def evaluate(self, expression: str, timeout_s: float = LOAD_SECONDS) -> Any:
+        """The JSON value of an expression; a promise is waited for.
+
+        Raises:
+            ScriptError: it threw.
+        """
+        params = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        answer = await self.send("Runtime.evaluate", params, timeout_s)
+        if details := answer.get("exceptionDetails"):
+            raise ScriptError(details.get("exception", {}).get("description") or details["text"])
+        return answer["result"].get("value")
+
+    async def wait_until(self, expression: str, timeout_s: float = LOAD_SECONDS) -> Any:
+        """Until an expression is true in the page; returns its value.
+
+        Raises:
+            trio.TooSlowError: not within `timeout_s`.
+        """
+        with trio.fail_after(timeout_s):
+            while not (value := await self.evaluate(expression, timeout_s)):  # noqa: ASYNC110 - no event tells
+                await trio.sleep(POLL_SECONDS)
+        return value
+
+    async def close(self) -> None:
+        """Close the tab; it is gone when this returns."""
+        with trio.fail_after(LOAD_SECONDS), self._devtools.listen("Target.detachedFromTarget") as detached:
+            await self._devtools.send("Target.closeTarget", {"targetId": self.target_id})
+            while (await detached.next())["sessionId"] != self.session:
+                pass
+
+
+class Chromium:
+    """A running browser; made by `open_chromium`."""
+
+    def __init__(self, process: trio.Process, devtools: DevTools, version: str) -> None:
+        self.process = process
+        self.devtools = devtools
+        self.version = version
+        """Brand and version, such as `Chrome/156.0.8078.79`."""
+
+    async def send(
+        self, method: str, params: Params | None = None, session: str = "", timeout_s: float = LOAD_SECONDS
+    ) -> Params:
+        """A DevTools command: `DevTools.send`."""
+        return await self.devtools.send(method, params, session, timeout_s)
+
+    async def load_extension(self, directory: Path) -> str:
+        """Load an unpacked extension; returns its id. Loading it again restarts it.
+
+        Raises:
+            DevToolsError: the browser refuses it, and says why.
+        """
+        answer = await self.send(
+            "Extensions.loadUnpacked", {"path": str(await trio.Path(directory).resolve())}
+        )
+        extension_id: str = answer["id"]
+        return extension_id
+
+    async def open_page(self, url: str, timeout_s: float = LOAD_SECONDS) -> Page:
+        """A new tab with a loaded page: `Page.load`."""
+        created = await self.send("Target.createTarget", {"url": "about:blank"})
+        page = await self.attach(created["targetId"])
+        try:
+            await page.load(url, timeout_s)
+        except (ChromiumError, trio.TooSlowError):
+            await page.close()
+            raise
+        return page
+
+    async def targets(self, kind: str = "page") -> list[Params]:
+        """What there is to attach to: `page`, `service_worker`, ... (TargetInfo objects)."""
+        answer = await self.send("Target.getTargets")
+        return [target for target in answer["targetInfos"] if target["type"] == kind]
+
+    async def attach(self, target_id: str) -> Page:
+        """Attach to a tab or worker. A worker that is attached to is never stopped by the browser."""
+        answer = await self.send("Target.attachToTarget", {"targetId": target_id, "flatten": True})
+        return Page(self.devtools, target_id, answer["sessionId"])
+
+    async def stop_workers(self) -> None:
+        """Stop all service workers, as the browser does after 30 idle seconds."""
+        page = await self.attach((await self.targets())[0]["targetId"])
+        await page.send("ServiceWorker.enable")
+        await page.send("ServiceWorker.stopAllWorkers")
+        await self.send("Target.detachFromTarget", {"sessionId": page.session})
+
+    async def close(self) -> None:
+        """End the browser and see it end."""
+        assert self.process.stdin is not None
+        await self.process.stdin.aclose()
+        with trio.move_on_after(END_SECONDS):
+            await self.process.wait()
+            return
+        await self.kill()
+
+    async def kill(self) -> None:
+        """SIGKILL the browser's main process; the others see that and follow."""
+        self.process.kill()
+        await self.process.wait()
+
+
+@asynccontextmanager
+async def open_chromium(
+    profile: Path,
+    flags: Sequence[str] = (),
+    *,
+    executable: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stderr: int = subprocess.DEVNULL,
+) -> AsyncIterator[Chromium]:
+    """Start a browser on a profile directory, and end it. The profile is its HOME too: it writes only there.
+
+    Raises:
+        ChromiumError: none was found, or it ended at once.
+    """
+    executable = executable or find_chromium()
+    if executable is None:
+        raise ChromiumError("no Chromium was found: install one (apt install chromium) or set MCPB_CHROMIUM")
+    process = await trio.lowlevel.open_process(
+        [
+            "/bin/sh",
+            "-c",
+            MOVE_PIPE,
+            str(executable),
+            *FLAGS,
+            *_sandbox(),
+            f"--user-data-dir={profile}",
+            *flags,
+            "about:blank",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,  # a Ctrl-C in our terminal is ours: the closing pipe tells the browser
+        env={**_environment(profile), **(env or {})},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    devtools = DevTools(process.stdin, process.stdout)
+    chromium = Chromium(process, devtools, "")
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(devtools.read_forever)
+            nursery.start_soon(devtools.write_forever)
+            chromium.version = await _first_answer(devtools, executable)
+            yield chromium
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):  # bounded by END_SECONDS
+            await chromium.close()
+            await process.stdout.aclose()
+
+
+async def _first_answer(devtools: DevTools, executable: Path) -> str:
+    try:
+        answer = await devtools.send("Browser.getVersion", timeout_s=START_SECONDS)
+    except (BrowserGoneError, trio.TooSlowError):
+        raise ChromiumError(
+            f"{executable} did not start: run it by hand with --headless=new --dump-dom about:blank"
+        ) from None
+    version: str = answer["product"]
+    return version
+
+
+def _sandbox() -> Sequence[str]:
+    """Chromium refuses to run as root with its sandbox."""
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
+
+
+def _environment(profile: Path) -> dict[str, str]:
+    """Ours, without what leads to the person's own settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    return {**kept, "HOME": str(profile)}

@@ -1,0 +1,208 @@
+"""`mcpb demo`: a page's tools, called by an MCP client, from end to end and for everybody to read.
+
+The browser is real where one is found; native host and bridge are always real processes, and the client is
+the mcp package's own. All that is written is below one temporary directory, which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+import trio
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+
+from demo import shop
+from demo.chromium import ChromiumError, find_chromium
+from demo.devtools import BrowserGoneError, DevToolsError
+from demo.stage import Place, Shop, shop_in_chromium, simulated_shop
+from demo.throw_away import throw_away_directory
+from install.disk import ApplyError
+from install.interpreter import InterpreterError
+
+TOOLS_SECONDS = 20.0
+"""From the start of the bridge until the page's tools are listed; usually well below one."""
+WHOLE_SECONDS = 120.0
+LOG_LINES = 15
+
+CALLS: Sequence[tuple[str, dict[str, Any]]] = (
+    ("addToCart", {"item": "green tea", "quantity": 2}),
+    ("addToCart", {"item": "teapot"}),
+    ("addToCart", {"item": "coffee"}),
+    ("getCart", {}),
+    ("checkout", {}),
+)
+ORDERED = "Order 1: 2 × green tea, 1 × teapot, €33.00. Thank you!"  # noqa: RUF001
+"""What the page must show in the end."""
+
+
+class DemoError(Exception):
+    """The chain is broken somewhere; the text says where."""
+
+
+_FAILURES = (
+    DemoError,
+    ChromiumError,
+    DevToolsError,
+    BrowserGoneError,
+    ApplyError,
+    InterpreterError,
+    MCPError,
+    EOFError,
+    OSError,
+    trio.TooSlowError,
+)
+
+
+def main() -> int:
+    """Play the demo; returns the exit code (0: the page's real answers came, 130: interrupted)."""
+    return trio.run(_until_done_or_interrupted)
+
+
+async def _until_done_or_interrupted() -> int:
+    code = 130
+    async with trio.open_nursery() as nursery:
+
+        async def give_up_on_signal() -> None:
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                await anext(signals)
+                print("\nInterrupted: cleaning up.")
+                nursery.cancel_scope.cancel()
+
+        nursery.start_soon(give_up_on_signal)
+        code = await _play()
+        nursery.cancel_scope.cancel()
+    return code
+
+
+async def _play() -> int:
+    failures: list[str] = []
+    with throw_away_directory("mcpb-demo-") as directory:
+        place = Place(directory)
+        try:
+            with trio.fail_after(WHOLE_SECONDS):
+                await _play_in(place)
+        except* _FAILURES as group:
+            failures = [_sentence(error) for error in _leaves(group)]
+            failures += _log_ends(place)
+    if failures:
+        print("\nThe demo failed:", *failures, sep="\n  ", file=sys.stderr)
+        return 1
+    print("\nAll processes have ended and the temporary directory is gone.")
+    return 0
+
+
+async def _play_in(place: Place) -> None:
+    print("mcpb demo: the tools of a web page, called by an MCP client\n")
+    place.register_host()
+    async with AsyncExitStack() as stack:
+        open_shop = await _open_shop(stack, place)
+        client = await stack.enter_async_context(_client(place))
+        _print_cast(open_shop, client)
+        names = await _listed_tools(client)
+        for own_name, arguments in CALLS:
+            await _call(client, names[own_name], arguments)
+        await _check_page(open_shop)
+
+
+async def _open_shop(stack: AsyncExitStack, place: Place) -> Shop:
+    """In a real browser if there is one that starts, else in the simulated one."""
+    executable = find_chromium()
+    if executable is None:
+        print("No Chromium was found (MCPB_CHROMIUM or PATH): a simulated browser speaks in its place,")
+        print("through the real native host.\n")
+        return await stack.enter_async_context(simulated_shop(place))
+    try:
+        return await stack.enter_async_context(shop_in_chromium(place, executable))
+    except* (ChromiumError, DevToolsError) as group:
+        reason = "; ".join(_sentence(error) for error in _leaves(group))
+    print(f"{executable} cannot be used here: {reason}")
+    print("A simulated browser speaks in its place, through the real native host.\n")
+    return await stack.enter_async_context(simulated_shop(place))
+
+
+@asynccontextmanager
+async def _client(place: Place) -> AsyncIterator[Client]:
+    """An MCP client as any other: it starts `mcpb bridge` and talks to it over stdio."""
+    bridge = StdioServerParameters(
+        command=sys.executable, args=["-I", "-m", "bridge", "bridge"], env={"MCPB_HOME": str(place.home)}
+    )
+    with place.bridge_log.open("w") as log:
+        async with Client(stdio_client(bridge, errlog=log)) as client:
+            yield client
+
+
+# ── The transcript ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _print_cast(open_shop: Shop, client: Client) -> None:
+    print(f"  browser  {open_shop.browser}, with a throw-away profile")
+    print(f"  page     {open_shop.url}, a small shop")
+    print(f"  client   has started `mcpb bridge`; they speak MCP {client.protocol_version}")
+
+
+async def _listed_tools(client: Client) -> dict[str, str]:
+    """Public names by the page's own, once the page's tools are there."""
+    with trio.move_on_after(TOOLS_SECONDS):
+        async with client.listen(tools_list_changed=True) as changes:
+            while not (names := await _find_tools(client)):
+                await anext(changes)
+            return names
+    raise DemoError(f"the page's tools were not listed within {TOOLS_SECONDS:g} s")
+
+
+async def _find_tools(client: Client) -> dict[str, str]:
+    listed = (await client.list_tools()).tools
+    names = {own: tool.name for own in shop.tool_names() for tool in listed if tool.name.endswith(f"_{own}")}
+    if len(names) < len(shop.tool_names()):
+        return {}
+    print("\nThe client lists its tools:")
+    for tool in listed:
+        print(f"  {tool.name}")
+        if tool.name in names.values():
+            print(f"      {tool.title or tool.description}")
+    return names
+
+
+async def _call(client: Client, name: str, arguments: dict[str, Any]) -> None:
+    print(f"\nThe client calls {name} {msgspec.json.encode(arguments).decode()}")
+    result = await client.call_tool(name, arguments)
+    says = "the page refuses" if result.is_error else "the page answers"
+    print(f"  {says}: {' '.join(block.text for block in result.content if block.type == 'text')}")
+
+
+async def _check_page(open_shop: Shop) -> None:
+    shown = await open_shop.shown()
+    print(f"\nThe page itself now shows: {shown}")
+    if shown != ORDERED:
+        raise DemoError(f"the page should show: {ORDERED}")
+    print("\nThe way of each call: MCP client → mcpb bridge → Unix socket → native host → extension → page")
+
+
+# ── When it fails ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> list[BaseException]:
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, trio.TooSlowError):
+        return f"no end after {WHOLE_SECONDS:g} s"
+    return str(error) or type(error).__name__
+
+
+def _log_ends(place: Place) -> list[str]:
+    ends = []
+    for log in (place.browser_log, place.bridge_log):
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        ends += [f"{log.stem}: {line}" for line in lines[-LOG_LINES:]]
+    return ends

@@ -1,0 +1,119 @@
+"""The shop of shop.html: the page as it is served, and the same shop without a browser.
+
+What it sells and what its tools are called is read from the page, so that it stands in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from demo.simulated_tabs import SimulatedTab
+
+TITLE = "Tea & Co."
+
+
+def page() -> str:
+    """The page's HTML."""
+    return (resources.files("demo") / "shop.html").read_text()
+
+
+def tool_names() -> list[str]:
+    """What the page offers, by the page's own names."""
+    return [tool["name"] for tool in _block("tools")]
+
+
+def _block(name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page(), re.DOTALL)
+    assert found is not None
+    return msgspec.json.decode(found[1])
+
+
+# ── Served ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def served_shop() -> Iterator[str]:
+    """Serve the page on a free port of this machine; yields its URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://localhost:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # the name is http.server's
+        body = page().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
+        """Say nothing: the transcript is what people read."""
+
+
+# ── Simulated ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SimulatedShop:
+    """The page's script in Python, for a browser that runs none."""
+
+    def __init__(self) -> None:
+        self.shown = "Nothing in it yet."
+        """What the page would show."""
+        self._prices: dict[str, int] = _block("prices")
+        self._cart: dict[str, int] = {}
+        self._orders = 0
+
+    def open_in(self, tab: SimulatedTab) -> None:
+        """Offer the tools as the page does."""
+        handlers = {"getCart": self._get_cart, "addToCart": self._add_to_cart, "checkout": self._checkout}
+        for tool in _block("tools"):
+            tab.offer(handler=handlers[tool["name"]], input_schema=tool.pop("inputSchema"), **tool)
+
+    async def _get_cart(self, _args: dict[str, Any]) -> str:
+        return f"{self._listed()}: {_euros(self._total())}" if self._cart else "The cart is empty."
+
+    async def _add_to_cart(self, args: dict[str, Any]) -> str | dict[str, Any]:
+        item, quantity = args["item"], args.get("quantity", 1)
+        if item not in self._prices:
+            return _error(f"There is no {item} on the shelf.")
+        self._cart[item] = self._cart.get(item, 0) + quantity
+        self.shown = f"Total {_euros(self._total())}"
+        return f"{quantity} × {item} added, {_euros(self._total())} in all."  # noqa: RUF001
+
+    async def _checkout(self, _args: dict[str, Any]) -> str | dict[str, Any]:
+        if not self._cart:
+            return _error("The cart is empty.")
+        self._orders += 1
+        self.shown = f"Order {self._orders}: {self._listed()}, {_euros(self._total())}. Thank you!"
+        self._cart.clear()
+        return self.shown
+
+    def _listed(self) -> str:
+        return ", ".join(f"{quantity} × {item}" for item, quantity in self._cart.items())  # noqa: RUF001
+
+    def _total(self) -> int:
+        return sum(quantity * self._prices[item] for item, quantity in self._cart.items())
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _euros(cents: int) -> str:
+    return f"€{cents / 100:.2f}"

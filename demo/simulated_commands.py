@@ -1,0 +1,120 @@
+"""What the simulated browser answers to the commands about tabs (WIRE, "Requests")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from demo.simulated_tabs import SimulatedTab
+from native_host import wire
+from native_host.wire import Code
+
+if TYPE_CHECKING:
+    from demo.simulated_browser import SimulatedBrowser
+
+
+class RefusedError(Exception):
+    """The browser does not do what it was asked; nothing reached a page."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def get_tabs(browser: SimulatedBrowser, _params: wire.Asked) -> wire.Tabs:
+    """All tabs."""
+    return wire.Tabs(tabs=[tab.state for tab in browser.tabs.values()])
+
+
+def create_tab(browser: SimulatedBrowser, params: wire.CreateTab) -> wire.CreatedTab:
+    """Open a tab; with a session, in its group and owned by it."""
+    tab = browser.add_tab(params.url or "about:blank", active=params.active)
+    if params.session:
+        tab.change(owner=params.session, group_id=browser.group_of(params.session))
+    state = tab.state
+    return wire.CreatedTab(
+        tab_id=state.tab_id, window_id=state.window_id, group_id=state.group_id, url=state.url
+    )
+
+
+def activate_tab(browser: SimulatedBrowser, params: wire.ActivateTab) -> wire.TabResult:
+    """Bring a tab to the front."""
+    tab = _allowed(browser, params)
+    browser.activate(tab)
+    return wire.TabResult(tab=tab.state)
+
+
+def close_tab(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Nothing:
+    """Close a tab."""
+    browser.remove_tab(_allowed(browser, params))
+    return wire.Nothing()
+
+
+def set_owner(browser: SimulatedBrowser, params: wire.SetOwner) -> wire.TabResult:
+    """Give a tab to a session, or to nobody."""
+    tab = browser.tab(params.tab_id)
+    tab.change(owner=params.session)
+    return wire.TabResult(tab=tab.state)
+
+
+def close_session(browser: SimulatedBrowser, params: wire.CloseSession) -> wire.Nothing:
+    """A session has ended: its tabs are nobody's, or closed."""
+    for tab in [tab for tab in browser.tabs.values() if tab.state.owner == params.session]:
+        if params.close_tabs:
+            browser.remove_tab(tab)
+        else:
+            tab.change(owner=None, group_id=None)
+    return wire.Nothing()
+
+
+def navigate(browser: SimulatedBrowser, params: wire.Navigate) -> wire.Navigated:
+    """Load a URL; here that takes no time."""
+    tab = _allowed(browser, params)
+    tab.navigate(params.url)
+    return _where(tab)
+
+
+def go_back(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Navigated:
+    """One page back in the tab's history."""
+    return _travel(_allowed(browser, params), -1)
+
+
+def go_forward(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Navigated:
+    """One page forward in the tab's history."""
+    return _travel(_allowed(browser, params), 1)
+
+
+COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
+    "getTabs": get_tabs,
+    "createTab": create_tab,
+    "activateTab": activate_tab,
+    "closeTab": close_tab,
+    "setOwner": set_owner,
+    "closeSession": close_session,
+    "browser_navigate": navigate,
+    "goBack": go_back,
+    "goForward": go_forward,
+}
+"""By method; each takes the params that `wire.METHODS` names for it. May raise RefusedError."""
+
+
+def _allowed(
+    browser: SimulatedBrowser, params: wire.ActivateTab | wire.OfTab | wire.Navigate
+) -> SimulatedTab:
+    """The tab, if the asker's session may use it; who names no session may use all."""
+    tab = browser.tab(params.tab_id)
+    if not params.session or tab.state.handed_over or tab.state.owner == params.session:
+        return tab
+    raise RefusedError(Code.NOT_YOURS, f"tab {params.tab_id} is not this session's, and was not handed over")
+
+
+def _travel(tab: SimulatedTab, steps: int) -> wire.Navigated:
+    if not tab.travel(steps):
+        raise RefusedError(Code.INVALID_PARAMS, f"tab {tab.tab_id} has no page there in its history")
+    return _where(tab)
+
+
+def _where(tab: SimulatedTab) -> wire.Navigated:
+    return wire.Navigated(
+        tab_id=tab.tab_id, url=tab.state.url, title=tab.state.title, document_id=tab.top.document_id
+    )

@@ -1,0 +1,177 @@
+"""The extension's side of one native port: what it says, what it answers, the calls that came over it.
+
+A worker is born with its port and dies with it; all it knows can be rebuilt from the tabs.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from demo.simulated_commands import COMMANDS, RefusedError
+from demo.simulated_tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult
+from native_host import envelope, wire
+from native_host.chunks import Joiner
+from native_host.envelope import Envelope
+from native_host.wire import Code
+
+if TYPE_CHECKING:
+    from demo.simulated_browser import SimulatedBrowser
+    from demo.simulated_port import NativePort
+
+
+class Call:
+    """A page's tool at work, for one asker."""
+
+    def __init__(self, raw_id: bytes, frame: SimulatedFrame, port: NativePort) -> None:
+        self.raw_id = raw_id
+        self.frame = frame
+        self.scope = trio.CancelScope()
+        self._port = port
+
+    def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Tell the asker how far it is."""
+        params = wire.Progress(progress=progress, total=total, message=message)
+        notice = Envelope(method="browser/progress", params=msgspec.Raw(msgspec.json.encode(params)))
+        self._port.post(envelope.addressed(notice, self.raw_id))
+
+
+_running: ContextVar[Call] = ContextVar("running")
+
+
+def current_call() -> Call:
+    """The call that the running tool handler serves."""
+    return _running.get()
+
+
+class Worker:
+    """Reads and writes nothing by itself: bodies are handed to `hear`, answers go to the port's queue.
+
+    Calls run in the nursery of whoever keeps the port, so that they end with it.
+    """
+
+    def __init__(self, browser: SimulatedBrowser, port: NativePort, nursery: trio.Nursery) -> None:
+        self._browser = browser
+        self._port = port
+        self._nursery = nursery
+        self._joiner = Joiner()
+        self._calls: dict[bytes, Call] = {}
+        self._announced: dict[SimulatedFrame, wire.FrameTools] = {}
+
+    # ── What it says ────────────────────────────────────────────────────────────────────────────────────────
+
+    def greet(self) -> None:
+        """Say hello and everything that is known."""
+        self.notify("browser/hello", self._browser.hello)
+        self.notify("browser/tabs", self._browser.all_tabs())
+        for tab in self._browser.tabs.values():
+            for frame in tab.frames.values():
+                self.announce(frame)
+
+    def notify(self, method: str, params: wire.Wire) -> None:
+        """Tell every client something."""
+        self._port.post(envelope.notification(method, params))
+
+    def announce(self, frame: SimulatedFrame) -> None:
+        """Tell the tools of a frame, unless that was the last thing told of it."""
+        known = self._announced.get(frame)
+        if frame.frame_id != TOP_FRAME and not frame.tools and not known:
+            return  # a subframe dials once it has a tool
+        tools = frame.announcement()
+        if tools == known:
+            return
+        self._announced[frame] = tools
+        self.notify("browser/updateTools" if known else "browser/registerTools", tools)
+
+    def document_gone(self, frame: SimulatedFrame) -> None:
+        """Its tools are gone, and what they were doing is lost."""
+        for call in [call for call in self._calls.values() if call.frame is frame]:
+            self._give_up(call.raw_id)
+            text = "the page navigated while its tool was running"
+            self._port.post(envelope.failure(call.raw_id, Code.NAVIGATED, text, handed=True))
+        if self._announced.pop(frame, None) and frame.tab.tab_id in self._browser.tabs:
+            self.notify("browser/unregister", frame.address)
+
+    # ── What it hears ───────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, body: bytes) -> list[Envelope]:
+        """Act on one message of the host; returns it, and the one whose last piece it was.
+
+        Raises:
+            UndecodableError, msgspec.DecodeError, ChunkError: it makes no sense. The port stays open.
+        """
+        message = envelope.decode(body)
+        if message.method == "host/chunk":
+            chunk = msgspec.json.decode(message.params, type=wire.Chunk)
+            joined = self._joiner.add(chunk, trio.current_time())
+            return [message, *(self.hear(joined) if joined else [])]
+        if message.method == "host/chunkAbort":
+            self._joiner.abort(msgspec.json.decode(message.params, type=wire.ChunkAbort).transfer)
+        elif message.method == "browser/cancel":
+            self._give_up(msgspec.json.encode(msgspec.json.decode(message.params, type=wire.Cancel).id))
+        elif message.is_request:
+            self._answer(message)
+        return [message]
+
+    def _answer(self, request: Envelope) -> None:
+        raw_id = bytes(request.id)
+        try:
+            if request.method == "browser/executeTool":
+                self._begin_call(raw_id, msgspec.json.decode(request.params, type=wire.ExecuteTool))
+            else:
+                self._port.post(envelope.result(raw_id, self._obey(request)))
+        except RefusedError as refusal:
+            self._port.post(envelope.failure(raw_id, refusal.code, str(refusal), handed=False))
+        except msgspec.DecodeError as error:
+            self._port.post(envelope.failure(raw_id, Code.INVALID_PARAMS, str(error), handed=False))
+
+    def _obey(self, request: Envelope) -> bytes:
+        command = COMMANDS.get(request.method)
+        if command is None:
+            raise RefusedError(Code.METHOD_NOT_FOUND, f"this browser does not know {request.method}")
+        params = msgspec.json.decode(bytes(request.params) or b"{}", type=wire.METHODS[request.method].params)
+        return msgspec.json.encode(command(self._browser, params))
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_call(self, raw_id: bytes, params: wire.ExecuteTool) -> None:
+        frame = self._browser.tab(params.tab_id).frames.get(params.frame_id)
+        if frame is None or frame.document_id != params.document_id:
+            raise RefusedError(Code.NAVIGATED, "another document is in this frame now")
+        tool = frame.tools.get(params.tool_name)
+        if tool is None:
+            raise RefusedError(Code.NO_LONGER_OFFERED, f"the page does not offer {params.tool_name} any more")
+        call = self._calls[raw_id] = Call(raw_id, frame, self._port)
+        self._nursery.start_soon(self._run, call, tool, params.args)
+
+    async def _run(self, call: Call, tool: PageTool, args: msgspec.Raw) -> None:
+        _running.set(call)
+        with call.scope:
+            executed = await _execute(tool, args)
+            if self._calls.pop(call.raw_id, None):  # else it was given up in the meantime
+                self._port.post(_within_cap(call.raw_id, executed))
+
+    def _give_up(self, raw_id: bytes) -> None:
+        if call := self._calls.pop(raw_id, None):
+            call.scope.cancel()
+
+
+async def _execute(tool: PageTool, args: msgspec.Raw) -> wire.Executed:
+    try:
+        payload: ToolResult = await tool.handler(msgspec.json.decode(args))
+    except Exception as error:  # noqa: BLE001 - a page may throw anything; the extension reports its text
+        return wire.Executed(success=False, payload=msgspec.Raw(msgspec.json.encode(str(error))))
+    if isinstance(payload, str):
+        payload = {"content": [{"type": "text", "text": payload}]}
+    return wire.Executed(success=True, payload=msgspec.Raw(msgspec.json.encode(payload)))
+
+
+def _within_cap(raw_id: bytes, executed: wire.Executed) -> bytes:
+    answer = envelope.result(raw_id, msgspec.json.encode(executed))
+    if len(answer) <= wire.FROM_BROWSER_BYTES:
+        return answer
+    text = f"the result is {len(answer)} bytes, the limit is {wire.FROM_BROWSER_BYTES}"
+    return envelope.failure(raw_id, Code.TOO_LARGE, text, handed=True)

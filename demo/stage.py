@@ -1,0 +1,121 @@
+"""What the demo plays on: a throw-away directory, the shop, and a browser that has it open.
+
+All that is written is below one directory: the browser's profile (and in it the host manifest), mcpb's home
+(the endpoint, the wrapper), and the logs that are shown when something goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import extension
+from demo import shop
+from demo.chromium import Page, open_chromium
+from demo.simulated_browser import SimulatedBrowser
+from install import disk
+from install import plan as planning
+from install.browsers import Target
+from install.interpreter import current_interpreter
+from install.ownership import wrapper_path
+
+
+@dataclass(frozen=True)
+class Place:
+    """The throw-away directory."""
+
+    directory: Path
+
+    @property
+    def profile(self) -> Path:
+        """The browser's user data directory."""
+        return self.directory / "profile"
+
+    @property
+    def home(self) -> Path:
+        """MCPB_HOME."""
+        return self.directory / "mcpb"
+
+    @property
+    def browser_log(self) -> Path:
+        """What browser and native host say on stderr."""
+        return self.directory / "browser.log"
+
+    @property
+    def bridge_log(self) -> Path:
+        """What the bridge says on stderr."""
+        return self.directory / "bridge.log"
+
+    def register_host(self) -> None:
+        """As `mcpb install-native-host --user-data-dir` does, with the same code."""
+        host = planning.Host(self.home, self.home, current_interpreter())
+        disk.apply(planning.install(host, [Target("demo", self.profile)], [], disk.look))
+
+
+class Shop(Protocol):
+    """The shop, open in a browser."""
+
+    @property
+    def browser(self) -> str:
+        """Which browser, for people."""
+
+    @property
+    def url(self) -> str:
+        """Where the page is from."""
+
+    async def shown(self) -> str:
+        """What the page itself shows now."""
+
+
+@dataclass
+class _RealShop:
+    browser: str
+    url: str
+    page: Page
+
+    async def shown(self) -> str:
+        text = "document.getElementById('thanks').innerText || document.getElementById('total').innerText"
+        return str(await self.page.evaluate(text))
+
+
+@asynccontextmanager
+async def shop_in_chromium(place: Place, executable: Path) -> AsyncIterator[Shop]:
+    """A real browser with our extension.
+
+    Raises:
+        ChromiumError, DevToolsError: it did not start, or did not take the extension.
+    """
+    with place.browser_log.open("wb") as log, shop.served_shop() as url:
+        async with open_chromium(place.profile, executable=executable, stderr=log.fileno()) as chromium:
+            await chromium.load_extension(_extension())
+            page = await chromium.open_page(url)
+            yield _RealShop(f"{chromium.version} ({executable})", url, page)
+
+
+def _extension() -> Path:
+    """The unpacked extension. It is data and has no `__init__.py`: a browser refuses names that begin so."""
+    return Path(next(iter(extension.__path__)))
+
+
+@dataclass
+class _SimulatedShop:
+    browser: str
+    url: str
+    script: shop.SimulatedShop
+
+    async def shown(self) -> str:
+        return self.script.shown
+
+
+@asynccontextmanager
+async def simulated_shop(place: Place) -> AsyncIterator[Shop]:
+    """No browser: its end of the wire, spoken to the real native host."""
+    with place.browser_log.open("wb") as log:
+        async with SimulatedBrowser([str(wrapper_path(place.home))], stderr=log.fileno()) as browser:
+            script = shop.SimulatedShop()
+            url = "http://localhost:8123/"
+            script.open_in(browser.add_tab(url, shop.TITLE))
+            yield _SimulatedShop("simulated", url, script)
