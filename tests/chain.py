@@ -1,0 +1,180 @@
+"""The whole chain on real parts: Chromium with our extension, the registered native host, `mcpb bridge`."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import trio
+from mcp import Client, StdioServerParameters
+
+from demo.chromium import Chromium, Page, open_chromium
+
+ROOT = Path(__file__).parent.parent
+PAGES = Path(__file__).parent / "pages"
+EXTENSION = ROOT / "extension"
+GLOBAL_BUNDLE = ROOT / "node_modules/@mcp-b/global/dist/index.iife.js"
+INSPECTOR = ROOT / "node_modules/.bin/mcp-inspector"
+MCPB = [sys.executable, "-m", "bridge"]
+
+WEBMCP = "--enable-features=WebMCPTesting"
+
+
+class _PageRequests(http.server.SimpleHTTPRequestHandler):
+    def translate_path(self, path: str) -> str:
+        if path == "/mcp-b-global.js":
+            return str(GLOBAL_BUNDLE)
+        return super().translate_path(path)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@contextmanager
+def serving_pages() -> Iterator[str]:
+    """The pages of tests/pages at a base URL of this machine, without a slash at its end."""
+    handler = functools.partial(_PageRequests, directory=str(PAGES))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_address[1]}"
+        server.shutdown()
+
+
+@dataclass
+class Chain:
+    """One user's machine: an endpoint directory, pages, and any number of browsers and clients."""
+
+    home: Path
+    pages: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What every process is started with."""
+        return {"MCPB_HOME": str(self.home), "PATH": os.environ["PATH"], "HOME": str(self.home)}
+
+    @property
+    def command(self) -> StdioServerParameters:
+        """`mcpb bridge`, as an MCP client starts it."""
+        return StdioServerParameters(command=MCPB[0], args=[*MCPB[1:], "bridge"], env=self.env)
+
+    def client(
+        self, mode: Literal["auto", "legacy"] = "auto", message_handler: Any = None
+    ) -> AbstractAsyncContextManager[Client]:
+        """The mcp package's client with a bridge of its own; `auto` speaks 2026-07-28."""
+        return Client(self.command, mode=mode, message_handler=message_handler)
+
+    @asynccontextmanager
+    async def browser(self, name: str = "profile", flags: Sequence[str] = ()) -> AsyncIterator[Chromium]:
+        """A Chromium with a profile of that name, our host registered for it, and our extension."""
+        profile = self.home / name
+        profile.mkdir(exist_ok=True)
+        await self.mcpb("install-native-host", "--user-data-dir", str(profile), "--yes")
+        # The host must not depend on the environment; what a killed browser leaves goes with the home.
+        env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home)}
+        async with open_chromium(profile, flags, env=env) as chromium:
+            await chromium.load_extension(EXTENSION)
+            yield chromium
+
+    async def open(self, chromium: Chromium, page: str) -> Page:
+        """One of the test pages in a new tab."""
+        return await chromium.open_page(f"{self.pages}/{page}")
+
+    async def mcpb(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        """Run the mcpb command."""
+        return await trio.run_process(
+            [*MCPB, *args], env=self.env, capture_stdout=True, capture_stderr=True, check=check
+        )
+
+    async def status(self) -> Any:
+        """`mcpb status --json`."""
+        return json.loads((await self.mcpb("status", "--json")).stdout)
+
+    @asynccontextmanager
+    async def raw_client(self) -> AsyncIterator[RawClient]:
+        """A bridge whose lines are written by hand; it ends with the block."""
+        process = await trio.lowlevel.open_process(
+            [*MCPB, "bridge"], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with process.stdin, process.stdout:
+            yield RawClient(process)
+        await process.wait()
+
+    async def inspect(self, method: str, *args: str) -> Any:
+        """One request through the MCP inspector's command line, a client nobody here wrote."""
+        command = [str(INSPECTOR), "--cli", *MCPB, "bridge", "--method", method, *args]
+        run = await trio.run_process(command, env=self.env, capture_stdout=True, capture_stderr=True)
+        return json.loads(run.stdout)
+
+    def name(self, tool: str, tab: int = 1) -> str:
+        """The public name of a tool of a test page."""
+        return f"website_tool_localhost_{self.pages.rpartition(':')[2]}_tab{tab}_{tool}"
+
+
+class RawClient:
+    """A client that writes the protocol's lines by hand."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self._buffer = b""
+        self.notifications: list[str] = []
+
+    async def say(self, **message: Any) -> None:
+        assert self.process.stdin is not None
+        await self.process.stdin.send_all(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def ask(self, request_id: Any, method: str, **params: Any) -> Any:
+        await self.say(id=request_id, method=method, params=params)
+        while (message := await self._next()).get("id") != request_id:
+            self.notifications.append(message["method"])
+        return message.get("result", message.get("error"))
+
+    async def heard(self, method: str) -> None:
+        while method not in self.notifications:
+            self.notifications.append((await self._next())["method"])
+
+    async def _next(self) -> Any:
+        assert self.process.stdout is not None
+        while b"\n" not in self._buffer:
+            data = await self.process.stdout.receive_some()
+            assert data, "the bridge ended"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(line)
+
+
+async def page_tools(client: Client) -> set[str]:
+    """The names of the page tools that a client is shown now."""
+    listed = await client.list_tools(cache_mode="refresh")
+    return {tool.name for tool in listed.tools if tool.name.startswith("website_tool_")}
+
+
+async def until_listed(client: Client, wanted: Callable[[set[str]], bool]) -> set[str]:
+    """List until the list is as wanted. Bound it."""
+    while not wanted(names := await page_tools(client)):  # noqa: ASYNC110 - for clients that are not told
+        await trio.sleep(0.02)
+    return names
+
+
+async def call(client: Client, name: str, **arguments: Any) -> tuple[bool, str]:
+    """Call a tool: whether it is an error, and its text."""
+    result = await client.call_tool(name, arguments)
+    return bool(result.is_error), "".join(getattr(block, "text", "") for block in result.content)
+
+
+async def until_said(ask: Callable[[], Awaitable[str]], words: str) -> str:
+    """Ask until the answer has these words in it. Bound it."""
+    while words not in (answer := await ask()):  # noqa: ASYNC110 - a command tells nobody
+        await trio.sleep(0.02)
+    return answer

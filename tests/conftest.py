@@ -1,0 +1,53 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from chain import Chain, serving_pages
+from demo.chromium import Chromium, find_chromium
+from demo.throw_away import throw_away_directory
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without a browser its tests are skipped, but never in CI."""
+    if item.get_closest_marker("chromium") and not find_chromium() and not os.environ.get("CI"):
+        pytest.skip("no Chromium: apt install chromium")
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A directory with a short path: pytest's own are too long for a socket's address."""
+    with throw_away_directory() as path:
+        yield path
+
+
+@pytest.fixture
+def mcpb_home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A throw-away MCPB_HOME, for this process and every one it starts."""
+    monkeypatch.setenv("MCPB_HOME", str(short_tmp))
+    return short_tmp
+
+
+@pytest.fixture(scope="session")
+def pages() -> Iterator[str]:
+    """The base URL of the test pages."""
+    with serving_pages() as url:
+        yield url
+
+
+@pytest.fixture
+def chain(short_tmp: Path, pages: str) -> Chain:
+    """A machine of its own for a test."""
+    return Chain(short_tmp, pages)
+
+
+@pytest.fixture
+async def browser(chain: Chain) -> AsyncIterator[Chromium]:
+    """A Chromium on that machine, with our extension and our host."""
+    async with chain.browser() as chromium:
+        yield chromium

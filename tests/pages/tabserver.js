@@ -1,0 +1,57 @@
+// The page end of MCP-B's tab transport, by hand. Offers the tools in `offered` and no others.
+function startServer(offered, { name = "by hand", listChanged = true, about = {} } = {}) {
+  const running = new Map();
+  const send = (payload) =>
+    window.postMessage({ channel: "mcp-default", type: "mcp", direction: "server-to-client", payload }, "*");
+
+  async function call(id, { name: toolName, arguments: args, _meta }) {
+    const tool = offered.get(toolName);
+    if (!tool) return { error: { code: -32602, message: `Tool ${toolName} not found` } };
+    const controller = new AbortController();
+    running.set(id, controller);
+    const token = _meta?.progressToken;
+    const progress = (params) =>
+      token !== undefined &&
+      send({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: token, ...params } });
+    try {
+      return { result: await runTool(tool, args, { signal: controller.signal, progress }) };
+    } catch (error) {
+      return { result: { content: [{ type: "text", text: error.message }], isError: true } };
+    } finally {
+      running.delete(id);
+    }
+  }
+
+  const answers = {
+    initialize: ({ protocolVersion }) => ({
+      result: { protocolVersion, capabilities: { tools: { listChanged } }, serverInfo: { name, version: "1", ...about } },
+    }),
+    "tools/list": () => ({
+      result: { tools: [...offered].map(([toolName, { run, ...tool }]) => ({ name: toolName, ...tool })) },
+    }),
+  };
+
+  async function received({ source, data }) {
+    if (source !== window || data?.channel !== "mcp-default" || data.direction !== "client-to-server") return;
+    const { payload } = data;
+    if (payload === "mcp-check-ready") return send("mcp-server-ready");
+    const { id, method, params } = payload;
+    if (method === "notifications/cancelled") return running.get(params.requestId)?.abort();
+    if (id === undefined) return;
+    const answer = method === "tools/call" ? await call(id, params) : answers[method]?.(params);
+    const isCancelled = method === "tools/call" && answer.result?.content?.[0]?.text === "cancelled";
+    if (!isCancelled)
+      send({ jsonrpc: "2.0", id, ...(answer ?? { error: { code: -32601, message: `unknown ${method}` } }) });
+  }
+
+  window.addEventListener("message", received);
+  send("mcp-server-ready");
+  return {
+    changed: () => send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" }),
+    log: (words) => send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: words } }),
+    stop: () => {
+      window.removeEventListener("message", received);
+      send("mcp-server-stopped");
+    },
+  };
+}

@@ -1,0 +1,132 @@
+"""The invariants of docs/ARCHITECTURE.md, read from the imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ["native_host", "bridge", "install", "demo"]
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).glob("*.py"))
+
+
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+SANS_IO = [
+    "native_host/wire.py",
+    "native_host/envelope.py",
+    "native_host/framing.py",
+    "native_host/correlation.py",
+    "native_host/replay.py",
+    "native_host/chunks.py",
+    "native_host/switchboard.py",
+    *(
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "bridge/hub").glob("*.py")
+        if path.name != "routing.py"
+    ),
+]
+IO = {
+    "trio",
+    "os",
+    "socket",
+    "time",
+    "mcp",
+    "mcp_types",
+    "pathlib",
+    "subprocess",
+    "random",
+    "secrets",
+    "datetime",
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports at run time or for its types, as dotted names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def tops(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imports(path)}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SANS_IO)
+def test_a_sans_io_module_imports_nothing_that_waits_reads_or_tells_the_time(path: str) -> None:
+    assert not tops(ROOT / path) & IO
+
+
+@pytest.mark.parametrize("path", files("native_host"), ids=relative)
+def test_the_native_host_imports_nothing_of_ours_and_no_heavy_package(path: Path) -> None:
+    assert not tops(path) & {
+        "bridge",
+        "install",
+        "demo",
+        "manifests",
+        "mcp",
+        "mcp_types",
+        "click",
+        "pydantic",
+    }
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_only_the_server_and_the_front_ends_and_the_demo_s_client_import_the_mcp_package(path: Path) -> None:
+    if not tops(path) & {"mcp", "mcp_types"}:
+        return
+    assert relative(path).startswith(("bridge/server.py", "bridge/frontends/", "demo/"))
+
+
+def imported_from(path: Path, prefix: str) -> set[str]:
+    return {name for name in imports(path) if name == prefix or name.startswith(prefix + ".")}
+
+
+@pytest.mark.parametrize("path", files("bridge/hub"), ids=relative)
+def test_the_hub_knows_neither_links_nor_front_ends_nor_the_protocol_s_package(path: Path) -> None:
+    for above in ("bridge.links", "bridge.frontends", "bridge.server", "bridge.app", "bridge.cli", "install"):
+        assert not imported_from(path, above)
+
+
+@pytest.mark.parametrize("path", files("bridge/links"), ids=relative)
+def test_links_know_the_hub_and_the_wire_and_nothing_above(path: Path) -> None:
+    for above in ("bridge.frontends", "bridge.server", "bridge.app", "bridge.cli", "install"):
+        assert not imported_from(path, above)
+
+
+@pytest.mark.parametrize("path", files("install"), ids=relative)
+def test_the_installer_knows_nothing_of_the_bridge(path: Path) -> None:
+    assert not imported_from(path, "bridge")
+    for inner in ("native_host.relay", "native_host.switchboard", "native_host.replay"):
+        assert not imported_from(path, inner)
+
+
+def test_every_module_of_ours_says_what_it_is() -> None:
+    silent = [relative(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_the_map_names_every_file_of_the_program() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    ours = [path for path in SOURCES if path.name not in {"__init__.py", "__main__.py"}]
+    ours = [path for path in ours if not relative(path).startswith("demo/")]
+    ours += [*(ROOT / "extension").rglob("*.js"), *(ROOT / "install").glob("*.sh")]
+    assert [relative(path) for path in ours if path.name not in text and path.name != "popup.js"] == []
+
+
+def test_the_extension_has_no_name_that_a_browser_refuses() -> None:
+    """Chromium does not load an extension with a file or folder whose name starts with an underscore."""
+    assert not [path for path in (ROOT / "extension").rglob("_*") if path.name != "__pycache__"]
