@@ -24,6 +24,7 @@ from bridge import __version__
 from bridge.errors import UnknownToolError, to_mcp
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
+from bridge.hub.transport import Caller
 from native_host import wire
 
 NAME = "mcpb"
@@ -150,7 +151,9 @@ class McpServer:
             nursery.start_soon(forward)
             with send:
                 try:
-                    answer = await self._router.call(self._session, name, arguments, report)
+                    answer = await self._router.call(
+                        self._session, name, arguments, Caller(on_progress=report)
+                    )
                 except UnknownToolError as error:
                     unknown = error  # raised outside: a nursery would wrap it
         if unknown:

@@ -9,12 +9,13 @@ import msgspec
 import trio
 
 from bridge.hub.transport import (
+    NOBODY,
     Announced,
+    Caller,
     Event,
     HostLinked,
     HostSeen,
     Listener,
-    OnProgress,
     TabAddress,
 )
 from native_host import wire
@@ -29,7 +30,7 @@ class Asked(NamedTuple):
     method: str
     params: Wire
     timeout_s: float
-    on_progress: OnProgress | None
+    caller: Caller
 
 
 class PlayedTransport:
@@ -53,10 +54,10 @@ class PlayedTransport:
         method: str,
         params: Wire,
         timeout_s: float,
-        on_progress: OnProgress | None = None,
+        caller: Caller = NOBODY,
     ) -> bytes:
         await trio.lowlevel.checkpoint()
-        self.asked.append(Asked(tab, method, params, timeout_s, on_progress))
+        self.asked.append(Asked(tab, method, params, timeout_s, caller))
         if isinstance(self.answer, Exception):
             raise self.answer
         return msgspec.json.encode(self.answer)

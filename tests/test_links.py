@@ -10,7 +10,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Event, LookedAround, TabAddress
+from bridge.hub.transport import Caller, Event, LookedAround, TabAddress
 from bridge.links.native import NativeLinks
 from native_host import envelope, wire
 from native_host.wire import Code
@@ -213,7 +213,7 @@ async def test_progress_reaches_the_asker_and_starts_its_time_anew(
     answers: list[bytes] = []
 
     async def ask() -> None:
-        answers.append(await links.execute(host, 0.4, on_progress=heard.append))
+        answers.append(await links.execute(host, 0.4, caller=Caller(on_progress=heard.append)))
 
     with trio.fail_after(SOON_S):
         nursery.start_soon(ask)

@@ -15,7 +15,7 @@ from bridge.hub import toolbox
 from bridge.hub.catalog import Catalog, Entry
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Session
-from bridge.hub.transport import Event, OnProgress, TabAddress, TabTransport
+from bridge.hub.transport import NOBODY, Caller, Event, TabAddress, TabTransport
 from native_host import wire
 from native_host.wire import Code
 
@@ -90,7 +90,7 @@ class Router:
         return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session))]
 
     async def call(
-        self, session: Session, name: str, arguments: dict[str, Any], on_progress: OnProgress | None = None
+        self, session: Session, name: str, arguments: dict[str, Any], caller: Caller = NOBODY
     ) -> bytes:
         """Run a tool; a CallToolResult as JSON. What fails is such a result too.
 
@@ -102,9 +102,9 @@ class Router:
                 case toolbox.LIST_PAGE_TOOLS:
                     return await self._list_page_tools(session, arguments)
                 case toolbox.CALL_PAGE_TOOL:
-                    return await self._call_page_tool(session, arguments, on_progress)
+                    return await self._call_page_tool(session, arguments, caller)
                 case _:
-                    return await self._call_page(session, name, arguments, on_progress)
+                    return await self._call_page(session, name, arguments, caller)
         except CallError as error:
             _log.debug("%s: %s", name, error)
             return failed(self._told(error))
@@ -120,18 +120,16 @@ class Router:
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
         return toolbox.page_tools(self.catalog.show(session), asked, notices, self.whats_missing)
 
-    async def _call_page_tool(
-        self, session: Session, arguments: dict[str, Any], on_progress: OnProgress | None
-    ) -> bytes:
+    async def _call_page_tool(self, session: Session, arguments: dict[str, Any], caller: Caller) -> bytes:
         asked = toolbox.read_arguments(toolbox.CallPageTool, arguments)
         try:
-            return await self._call_page(session, asked.name, asked.arguments, on_progress)
+            return await self._call_page(session, asked.name, asked.arguments, caller)
         except UnknownToolError:
             detail = f"no page offers {asked.name!r}; list_page_tools has the names"
             raise CallError(Code.INVALID_PARAMS, detail, handed=False) from None
 
     async def _call_page(
-        self, session: Session, name: str, arguments: dict[str, Any], on_progress: OnProgress | None
+        self, session: Session, name: str, arguments: dict[str, Any], caller: Caller
     ) -> bytes:
         entry = await self._find_live(session, name)
         offer = entry.offer
@@ -144,11 +142,11 @@ class Router:
             document_id=offer.frame.document_id,
             tool_name=offer.tool.name,
             args=_encoded(arguments),
-            wants_progress=on_progress is not None,
+            wants_progress=caller.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab.tab_id)
         _log.debug("%s goes to tab %d of host %s", name, tab.tab_id, tab.host)
-        answer = await self._transport.request(tab, "browser/executeTool", params, self._call_s, on_progress)
+        answer = await self._transport.request(tab, "browser/executeTool", params, self._call_s, caller)
         return _executed(answer)
 
     async def _find_live(self, session: Session, name: str) -> Entry:

@@ -6,19 +6,19 @@ announced before an answer is known before that answer is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from native_host.wire import HostHello, Progress, Wire
+from native_host.wire import ElicitConfirmation, HostHello, Progress, Wire
 
 
 class TabAddress(NamedTuple):
-    """A tab of the browser behind one native host."""
+    """A tab of the browser behind one native host, or that browser itself."""
 
     host: str
     """The host's instance name."""
-    tab_id: int
+    tab_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,21 @@ class LookedAround:
 Event = HostSeen | HostLinked | Announced | HostLost | LookedAround
 Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
+OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
+"""Puts a page's question to the person and returns an MCP ElicitResult as JSON; it raises a CallError where
+nobody can be asked."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What reaches whoever waits for an answer, before the answer does."""
+
+    on_progress: OnProgress | None = None
+    on_question: OnQuestion | None = None
+
+
+NOBODY = Caller()
+"""Waits for the answer and hears nothing else."""
 
 
 class TabTransport(Protocol):
@@ -81,11 +96,12 @@ class TabTransport(Protocol):
         method: str,
         params: Wire,
         timeout_s: float,
-        on_progress: OnProgress | None = None,
+        caller: Caller = NOBODY,
     ) -> bytes:
-        """Ask and wait for the result (JSON). Each progress report starts `timeout_s` anew.
+        """Ask and wait for the result (JSON).
 
-        Cancelling it tells the page.
+        Each progress report starts `timeout_s` anew; while a question to the caller is open, it stands still.
+        Cancelling the request tells the page.
 
         Raises:
             CallError: there is no result; it says why, and whether the page may have got the request.

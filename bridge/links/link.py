@@ -13,7 +13,7 @@ import trio
 
 from bridge import __version__
 from bridge.errors import CallError
-from bridge.hub.transport import OnProgress
+from bridge.hub.transport import NOBODY, Caller
 from bridge.links.outbox import Outbox, Outgoing
 from native_host import endpoint, envelope, wire
 from native_host.envelope import Envelope
@@ -38,13 +38,13 @@ class LinkError(Exception):
 class _Waiter:
     """A request that waits for its answer."""
 
-    def __init__(self, scope: trio.CancelScope, timeout_s: float, on_progress: OnProgress | None) -> None:
+    def __init__(self, scope: trio.CancelScope, timeout_s: float, caller: Caller) -> None:
         self.outgoing: Outgoing | None = None
         self.answer: Envelope | None = None
         self.done = trio.Event()
         self._scope = scope
         self._timeout_s = timeout_s
-        self._on_progress = on_progress
+        self._caller = caller
 
     @property
     def may_have_been_handed(self) -> bool:
@@ -58,8 +58,8 @@ class _Waiter:
     def progress(self, progress: wire.Progress) -> None:
         """A call that reports is alive: its time starts anew."""
         self._scope.deadline = trio.current_time() + self._timeout_s
-        if self._on_progress:
-            self._on_progress(progress)
+        if self._caller.on_progress:
+            self._caller.on_progress(progress)
 
 
 class Link:
@@ -111,9 +111,7 @@ class Link:
         _wire_log.debug("→ %s", method)
         self._push(envelope.notification(method, params))
 
-    async def request(
-        self, method: str, params: Wire, timeout_s: float, on_progress: OnProgress | None = None
-    ) -> bytes:
+    async def request(self, method: str, params: Wire, timeout_s: float, caller: Caller = NOBODY) -> bytes:
         """Ask and wait for the result. See `TabTransport.request`."""
         raw_id = b"%d" % next(self._numbers)
         _wire_log.debug("→ %s", method)
@@ -122,7 +120,7 @@ class Link:
             detail = f"the call is {len(body)} bytes long, the limit is {wire.CHUNKED_BYTES}"
             raise CallError(Code.TOO_LARGE, detail, handed=False)
         with trio.move_on_after(timeout_s) as scope:
-            waiter = _Waiter(scope, timeout_s, on_progress)
+            waiter = _Waiter(scope, timeout_s, caller)
             async with self._slots:
                 await self._ask(raw_id, body, waiter)
         if not waiter.done.is_set():

@@ -12,14 +12,15 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.transport import (
+    NOBODY,
     Announced,
+    Caller,
     Event,
     HostLinked,
     HostLost,
     HostSeen,
     Listener,
     LookedAround,
-    OnProgress,
     TabAddress,
 )
 from bridge.links.link import Link, LinkError
@@ -87,17 +88,17 @@ class NativeLinks:
         method: str,
         params: Wire,
         timeout_s: float,
-        on_progress: OnProgress | None = None,
+        caller: Caller = NOBODY,
     ) -> bytes:
         """See `TabTransport.request`."""
         link = self._links.get(tab.host)
         if link is None:
             raise CallError(Code.GONE, handed=False)
-        return await link.request(method, params, timeout_s, on_progress)
+        return await link.request(method, params, timeout_s, caller)
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""
-        if tab.host in self._links:
+        if tab.host in self._links and tab.tab_id is not None:
             self._emit(Announced(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
 
     def look(self) -> None:
