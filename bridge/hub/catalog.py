@@ -32,6 +32,48 @@ class Entry:
         at = frame.tab_id, frame.frame_id
         return Meaning(browser.profile, browser.pid, *at, frame.origin, self.offer.tool.name)
 
+    @property
+    def own_name(self) -> str:
+        """What the page calls it."""
+        return self.offer.tool.name
+
+    @property
+    def title(self) -> str:
+        """The page's title for it, or empty."""
+        title = self.offer.tool.definition.get("title")
+        return title if isinstance(title, str) else ""
+
+    @property
+    def origin(self) -> str:
+        """Where its document lives."""
+        return self.offer.frame.origin
+
+    @property
+    def tab_title(self) -> str:
+        """Of its tab, as that is now."""
+        return self.offer.tab.title
+
+    @property
+    def ordinal(self) -> int:
+        """Its tab's number within the domain."""
+        return self.offer.tab.ordinal
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the person looks at its tab."""
+        return self.offer.tab.active and self.offer.tab.focused
+
+    @property
+    def page_words(self) -> str:
+        """The page's own description, as it came."""
+        return self.offer.tool.description
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+        schema: dict[str, Any] = self.offer.tool.definition["inputSchema"]
+        return schema
+
     def definition(self) -> dict[str, Any]:
         """The MCP Tool that clients see: the page's, under the public name, described by where it lives."""
         shown = displayed(self.offer.frame.origin, self.offer.tool.definition)
