@@ -46,12 +46,12 @@ _WORDS: dict[int, _Words] = {
     Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before calling again."),
     Code.TOO_LARGE: _Words("That is too large to be passed on", "Ask for less, or in parts."),
     Code.NAVIGATED: _Words("The page went to another document", _AGAIN),
-    Code.NOT_ALLOWED: _Words("The policy does not allow this site", "Ask the person who set it."),
-    Code.RATE_LIMITED: _Words("Too many calls at once", "Wait, then call again."),
+    Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the person who set it."),
+    Code.RATE_LIMITED: _Words("Too many calls", "Wait, then call again."),
     Code.NOT_YOURS: _Words("The tab belongs to another session", "Use a tab of your own."),
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
-    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it in the extension's popup."),
+    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it, in the popup or with `mcpb pause`."),
 }
 _OTHER = _Words("The browser could not do it", _LOOK)
 

@@ -126,7 +126,7 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
     """The tabs whose pages offer something, or say what was left out."""
     tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
-    for entry in catalog.entries():
+    for entry in catalog.live():
         if entry.offer.browser is browser:
             tools[entry.offer.tab_id].append(entry.name)
     for its_browser, tab, frame in registry.frames():

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.catalog import Catalog, Entry
+from bridge.hub.catalog import Catalog
+from bridge.hub.entry import Entry, LiveEntry
 from bridge.hub.naming import domain_name
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
@@ -29,6 +30,7 @@ def catalog(registry: Registry) -> Catalog:
 
 
 def at(entry: Entry) -> tuple[str, int, int, str]:
+    assert isinstance(entry, LiveEntry)
     frame = entry.offer.frame
     return entry.offer.browser.host, frame.tab_id, frame.frame_id, frame.document_id
 
@@ -183,5 +185,5 @@ def test_without_a_tab_in_the_name_two_sites_that_look_alike_are_not_mixed(
     with pytest.raises(CallError) as caught:
         catalog.find(Session("ours"), domain_name(origins[0], "pay"))
     assert not caught.value.handed
-    choice = [f"{entry.name} ({entry.offer.frame.origin})" for entry in catalog.entries()]
+    choice = [f"{entry.name} ({entry.origin})" for entry in catalog.entries()]
     assert caught.value.detail.endswith(", ".join(reversed(choice)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.hub.naming import MAX_NAME, Place, domain_name, domain_of, public_names
+from bridge.hub.naming import MAX_NAME, Place, ToolNamer, domain_name, domain_of, public_names
 
 
 def place(
@@ -106,3 +106,35 @@ def test_names_are_always_safe_short_and_different(found: list[Place]) -> None:
     names = public_names(found)
     assert len(set(names)) == len(found)
     assert all(re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}", name) for name in names)
+
+
+# ── As places come and go ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_change_does_not_touch_keeps_its_name_and_is_not_told() -> None:
+    namer = ToolNamer()
+    assert namer.change([], [place(), place("checkout")]) == {place(), place("checkout")}
+    assert namer.change([place()], [place("search")]) == {place("search")}
+    assert namer.name(place("checkout")) == "website_tool_shop_example_tab1_checkout"
+
+
+def test_a_second_tool_that_would_share_a_name_marks_both_and_its_going_unmarks_the_first() -> None:
+    namer = ToolNamer()
+    namer.change([], [place()])
+    assert namer.change([], [place(frame_id=3)]) == {place(), place(frame_id=3)}
+    assert [namer.name(place()), namer.name(place(frame_id=3))] == public_names([place(), place(frame_id=3)])
+    assert namer.change([place(frame_id=3)], []) == {place()}
+    assert namer.name(place()) == "website_tool_shop_example_tab1_getCart"
+
+
+@given(st.lists(st.tuples(st.sets(places, max_size=8), st.sets(places, max_size=8)), max_size=6))
+def test_names_made_bit_by_bit_are_those_made_at_once(steps: list[tuple[set[Place], set[Place]]]) -> None:
+    namer, there, names = ToolNamer(), set[Place](), dict[Place, str]()
+    for leaving, coming in steps:
+        gone, come = leaving & there, coming - there
+        renamed = namer.change(gone, come)
+        there = (there - gone) | come
+        expected = dict(zip(there, public_names(list(there)), strict=True))
+        assert {at: namer.name(at) for at in there} == expected
+        assert renamed == {at for at in there if at in come or names[at] != expected[at]}
+        names = expected

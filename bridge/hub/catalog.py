@@ -1,165 +1,301 @@
-"""Public names ⇄ the tools that are there now. Pure; made anew when the registry has changed."""
+"""Public names ⇄ the tools that are there now, and those that are kept. Pure.
+
+Brought up to date when the registry has changed; what that costs depends on the frames that changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import NamedTuple
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.describing import describe, displayed
-from bridge.hub.naming import MAX_NAME, Place, domain_name, public_names
-from bridge.hub.registry import Offer, Registry
-from bridge.hub.sessions import Meaning, Session
+from bridge.hub.caching import CachedTool, NothingKept, ToolStore
+from bridge.hub.entry import NO_TAB, CachedEntry, Entry, LiveEntry
+from bridge.hub.naming import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name
+from bridge.hub.policy import Policy
+from bridge.hub.registry import Browser, Frame, Offer, Registry
+from bridge.hub.sessions import Identity, Meaning, Session
+from native_host import wire
 from native_host.wire import Code
 
 _MAX_CHOICE = 4
 """Names to choose from in an error."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A tool under its public name."""
+class _FrameKey(NamedTuple):
+    host: str
+    tab_id: int
+    frame_id: int
 
-    name: str
-    offer: Offer
 
-    @cached_property
-    def meaning(self) -> Meaning:
-        """What the name stands for."""
-        browser, frame = self.offer.browser, self.offer.frame
-        at = frame.tab_id, frame.frame_id
-        return Meaning(browser.profile, browser.pid, *at, frame.origin, self.offer.tool.name)
+@dataclass(frozen=True, eq=False)
+class _Shelf:
+    """The tools of one document."""
 
-    @property
-    def own_name(self) -> str:
-        """What the page calls it."""
-        return self.offer.tool.name
+    browser: Browser
+    frame: Frame
+    ordinal: int
+    places: list[Place]
+    entries: list[LiveEntry]
+    listed: tuple[tuple[str, str, bytes], ...] = ()
 
-    @property
-    def title(self) -> str:
-        """The page's title for it, or empty."""
-        title = self.offer.tool.definition.get("title")
-        return title if isinstance(title, str) else ""
-
-    @property
-    def origin(self) -> str:
-        """Where its document lives."""
-        return self.offer.frame.origin
-
-    @property
-    def tab_title(self) -> str:
-        """Of its tab, as that is now."""
-        return self.offer.tab.title
-
-    @property
-    def ordinal(self) -> int:
-        """Its tab's number within the domain."""
-        return self.offer.tab.ordinal
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the person looks at its tab."""
-        return self.offer.tab.active and self.offer.tab.focused
-
-    @property
-    def page_words(self) -> str:
-        """The page's own description, as it came."""
-        return self.offer.tool.description
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
-        schema: dict[str, Any] = self.offer.tool.definition["inputSchema"]
-        return schema
-
-    def definition(self) -> dict[str, Any]:
-        """The MCP Tool that clients see: the page's, under the public name, described by where it lives."""
-        shown = displayed(self.offer.frame.origin, self.offer.tool.definition)
-        return {**shown, "name": self.name, "description": self.description()}
-
-    def description(self) -> str:
-        """Where it lives now, and the page's own words."""
-        return describe(self.offer.frame.origin, self.offer.tab, self.offer.tool.description)
+    def holds(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
+        """Whether nothing in it would be different."""
+        return self.browser is browser and self.frame is frame and self.ordinal == tab.ordinal
 
 
 class Catalog:
-    """The names of all tools in a registry."""
+    """The names of all tools in a registry and a store."""
 
-    def __init__(self, registry: Registry, max_name: int = MAX_NAME) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        max_name: int = MAX_NAME,
+        policy: Policy | None = None,
+        store: ToolStore | None = None,
+    ) -> None:
         self._registry = registry
-        self._max_name = max_name
-        self._version = -1
-        self._entries: dict[str, Entry] = {}
-        self._by_meaning: dict[Meaning, Entry] = {}
-        self._by_domain_name: dict[str, list[Entry]] = {}
-        """Made when first asked for."""
+        self._policy = policy or Policy()
+        self._store = store or NothingKept()
+        self._namer = ToolNamer(max_name)
+        self._version = self._store_version = -1
+        self._changes_of_store = 0
+        self._shelves: dict[_FrameKey, _Shelf] = {}
+        self._where: dict[Place, _FrameKey] = {}
+        self._by_name: dict[str, LiveEntry] = {}
+        self._by_identity: dict[Identity, LiveEntry] = {}
+        self._by_domain: dict[str, dict[Identity, LiveEntry]] = {}
+        """By the name without a tab."""
+        self._kept: dict[str, CachedEntry] = {}
+        self._kept_by_domain: dict[str, list[CachedEntry]] = {}
+        self._listed_kept: tuple[tuple[str, str, bytes], ...] = ()
+
+    # ── What there is ───────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def version(self) -> int:
+        """Changes whenever the entries may have."""
+        return self._registry.version + self._changes_of_store
+
+    def store_changed(self) -> None:
+        """The store's tools are others now."""
+        self._changes_of_store += 1
 
     def entries(self) -> list[Entry]:
-        """All tools, one entry for each tab that offers it."""
+        """All tools that may be called: one for each tab that offers it, and those that have no tab."""
         self._refresh()
-        return list(self._entries.values())
+        live = (entry for shelf in self._shelves.values() for entry in shelf.entries)
+        return [entry for entry in chain(live, self._kept_without_tab()) if not entry.refusal]
 
-    def listed(self) -> tuple[tuple[str, str, bytes], ...]:
+    def live(self) -> Iterator[LiveEntry]:
+        """All tools that pages offer now, forbidden ones included."""
+        self._refresh()
+        return (entry for shelf in self._shelves.values() for entry in shelf.entries)
+
+    def listed(self) -> tuple[tuple[tuple[str, str, bytes], ...], ...]:
         """What a client is told has changed when it has: not, for instance, which tab is active."""
-        return tuple((e.name, e.offer.frame.origin, e.offer.tool.raw) for e in self.entries())
+        self._refresh()
+        return (*(shelf.listed for shelf in self._shelves.values()), self._listed_kept)
 
-    def show(self, session: Session) -> list[Entry]:
-        """All tools; from now on these names mean them for this session."""
-        entries = self.entries()
-        session.show({entry.name: entry.meaning for entry in entries})
-        return entries
+    def show(self, session: Session, entries: Sequence[Entry] | None = None) -> Sequence[Entry]:
+        """These entries, by default all; from now on their names mean them for this session."""
+        shown = self.entries() if entries is None else entries
+        session.show({entry.name: entry.meaning for entry in shown})
+        return shown
 
-    def find(self, session: Session, name: str) -> Entry:
+    # ── What a name means ───────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, session: Session, name: str, passing_by: Collection[Identity] = ()) -> Entry:
         """What `name` means to this session now; without a tab in it, the best tab's.
 
+        `passing_by` are tools that were not there when they were called: the last to be taken.
+
         Raises:
-            CallError: it was shown to this session, and its tool is gone.
+            CallError: it was shown to this session, and its tool is gone; or it could be several.
             UnknownToolError: it never was, and nobody offers it.
         """
         self._refresh()
         shown = session.shown.get(name)
-        if shown is not None and (entry := self._by_meaning.get(shown)):
-            return entry
-        entry = self._entries.get(name)
-        if entry and (shown is None or shown.is_continued_by(entry.meaning)):
-            return entry
-        if shown is not None:
-            raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
-        return self._best_of_domain(session, name)
+        if shown is None:
+            return self._by_name.get(name) or self._best_of_domain(session, name, passing_by)
+        if shown.identity.tab_id == NO_TAB:
+            return self._best_of_kept(session, name, shown.identity, passing_by)
+        return self._shown_in_tab(name, shown)
 
-    def _best_of_domain(self, session: Session, name: str) -> Entry:
-        meant: dict[tuple[str, str], Entry] = {}
-        for entry in sorted(self._of_domain(name), key=_nearness):
-            if entry.offer.tab.owner in (None, session.id):
-                meant[entry.offer.frame.origin, entry.offer.tool.name] = entry
+    def names_a_tab(self, session: Session, name: str) -> bool:
+        """Whether `name` means the tool of one tab, and of no other."""
+        shown = session.shown.get(name)
+        return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
+
+    def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
+        """The tool of an entry without a tab, in this tab of its profile, if it is there by now."""
+        self._refresh()
+        alike = self._alike(wanted.profile, wanted.origin, wanted.own_name)
+        return self._best(session, (entry for entry in alike if entry.offer.tab_id == tab_id))
+
+    def _shown_in_tab(self, name: str, shown: Meaning) -> LiveEntry:
+        entry = self._by_identity.get(shown.identity)
+        if entry is None:
+            entry = self._by_name.get(name)
+            if entry is None or not shown.identity.is_continued_by(entry.meaning.identity):
+                raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
+        if not shown.still_holds(entry.meaning):
+            raise CallError(Code.NAVIGATED, f"{name} was listed for another one", handed=False)
+        return entry
+
+    def _best_of_domain(self, session: Session, name: str, passing_by: Collection[Identity]) -> Entry:
+        live = list(self._by_domain.get(name, {}).values())
+        missed = [entry for entry in live if entry.meaning.identity in passing_by]
+        ranked = chain(
+            map(CachedEntry.elsewhere, live),
+            self._of_session(session, missed),
+            self._kept_by_domain.get(name, ()),
+            self._of_session(session, (entry for entry in live if entry not in missed)),
+        )
+        meant: dict[tuple[str, str], Entry] = {(entry.origin, entry.own_name): entry for entry in ranked}
         if not meant:
-            raise UnknownToolError(name)
+            found = self._kept.get(name)
+            if found is None:
+                raise UnknownToolError(name)
+            return self._best_of_kept(session, name, found.meaning.identity, passing_by)
         if len(meant) > 1:
             raise CallError(Code.INVALID_PARAMS, _choice(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
 
-    def _of_domain(self, name: str) -> list[Entry]:
-        if not self._by_domain_name:
-            for entry in self._entries.values():
-                offer = entry.offer
-                known_as = domain_name(offer.frame.origin, offer.tool.name, self._max_name)
-                self._by_domain_name.setdefault(known_as, []).append(entry)
-        return self._by_domain_name.get(name, [])
+    def _best_of_kept(
+        self, session: Session, name: str, shown: Identity, passing_by: Collection[Identity]
+    ) -> Entry:
+        alike = self._alike(shown.profile, shown.origin, shown.own_name)
+        there = (live for live in alike if live.meaning.identity not in passing_by)
+        if (best := self._best(session, there)) is not None:
+            return best
+        form = domain_name(shown.origin, shown.own_name, self._namer.max_name)
+        for kept in self._kept_by_domain.get(form, ()):
+            if kept.meaning.identity == shown:
+                return kept
+        raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
+
+    @staticmethod
+    def _of_session(session: Session, entries: Iterable[LiveEntry]) -> list[LiveEntry]:
+        """Those whose tab a session may use, the nearest last."""
+        usable = (entry for entry in entries if entry.offer.tab.owner in (None, session.id))
+        return sorted(usable, key=_nearness)
+
+    def _best(self, session: Session, entries: Iterable[LiveEntry]) -> LiveEntry | None:
+        return next(reversed(self._of_session(session, entries)), None)
+
+    def _alike(self, profile: str, origin: str, own_name: str) -> Iterator[LiveEntry]:
+        form = domain_name(origin, own_name, self._namer.max_name)
+        for key, live in self._by_domain.get(form, {}).items():
+            if (key.profile, key.origin, key.own_name) == (profile, origin, own_name):
+                yield live
+
+    # ── Keeping up ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _refresh(self) -> None:
-        if self._version == self._registry.version:
+        if self._version == self._registry.version and self._store_version == self._changes_of_store:
             return
-        offers = list(self._registry.offers())
-        names = public_names([_place(offer) for offer in offers], self._max_name)
-        self._entries = {name: Entry(name, offer) for name, offer in zip(names, offers, strict=True)}
-        self._by_meaning = {entry.meaning: entry for entry in self._entries.values()}
-        self._by_domain_name = {}
-        self._version = self._registry.version
+        if self._version != self._registry.version:
+            self._refresh_live()
+        self._refresh_kept()
+        self._version, self._store_version = self._registry.version, self._changes_of_store
+
+    def _refresh_live(self) -> None:
+        there = {
+            _FrameKey(browser.host, tab.tab_id, frame.announced.frame_id): (browser, tab, frame)
+            for browser, tab, frame in self._registry.frames()
+            if frame.tools
+        }
+        gone = [
+            key for key, shelf in self._shelves.items() if key not in there or not shelf.holds(*there[key])
+        ]
+        places_gone = [place for key in gone for place in self._take_down(key)]
+        come = {key: _places(*at) for key, at in there.items() if key not in self._shelves}
+        renamed = self._namer.change(places_gone, chain.from_iterable(come.values()))
+        for key, places in come.items():
+            self._where.update(dict.fromkeys(places, key))
+        again = {self._where[place] for place in renamed} - come.keys()
+        for key in again:
+            come[key] = self._take_down(key)
+            self._where.update(dict.fromkeys(come[key], key))
+        put_up = {key: self._put_up(come[key], *there[key]) for key in come}
+        self._shelves = {key: put_up.get(key) or self._shelves[key] for key in there}
+
+    def _take_down(self, key: _FrameKey) -> list[Place]:
+        shelf = self._shelves.pop(key)
+        for place in shelf.places:
+            del self._where[place]
+        for entry in shelf.entries:
+            identity = entry.meaning.identity
+            if self._by_name.get(entry.name) is entry:
+                del self._by_name[entry.name]
+            if self._by_identity.get(identity) is entry:
+                del self._by_identity[identity]
+            self._forget_domain(
+                domain_name(entry.origin, entry.own_name, self._namer.max_name), identity, entry
+            )
+        return shelf.places
+
+    def _forget_domain(self, form: str, identity: Identity, entry: LiveEntry) -> None:
+        sharing = self._by_domain.get(form, {})
+        if sharing.get(identity) is entry:
+            del sharing[identity]
+        if not sharing:
+            self._by_domain.pop(form, None)
+
+    def _put_up(self, places: list[Place], browser: Browser, tab: wire.Tab, frame: Frame) -> _Shelf:
+        offers = (Offer(browser, tab.tab_id, frame, tool) for tool in frame.tools)
+        pairs = zip(places, offers, strict=True)
+        entries = [self._live_entry(self._namer.name(place), offer) for place, offer in pairs]
+        for entry in entries:
+            identity = entry.meaning.identity
+            self._by_name[entry.name] = entry
+            self._by_identity[identity] = entry
+            form = domain_name(entry.origin, entry.own_name, self._namer.max_name)
+            self._by_domain.setdefault(form, {})[identity] = entry
+        return _Shelf(browser, frame, tab.ordinal, places, entries, _listed(entries))
+
+    def _live_entry(self, name: str, offer: Offer) -> LiveEntry:
+        origin = offer.frame.origin
+        refusal = self._policy.refusal(origin, offer.tool)
+        own_words = self._policy.description(origin, offer.tool.name)
+        return LiveEntry(name, offer.tool, origin, refusal, own_words, offer)
+
+    def _refresh_kept(self) -> None:
+        sharing: dict[str, list[CachedTool]] = {}
+        for cached in self._store.tools():
+            form = domain_name(cached.origin, cached.tool.name, self._namer.max_name)
+            sharing.setdefault(form, []).append(cached)
+        self._kept, self._kept_by_domain = {}, {}
+        for form, alike in sharing.items():
+            for cached in alike:
+                name = self._name_kept(form, cached, alike)
+                refusal = self._policy.refusal(cached.origin, cached.tool)
+                own_words = self._policy.description(cached.origin, cached.tool.name)
+                self._kept[name] = CachedEntry.of(name, cached, refusal, own_words)
+                self._kept_by_domain.setdefault(form, []).append(self._kept[name])
+        self._listed_kept = _listed(self._kept_without_tab())
+
+    def _name_kept(self, form: str, cached: CachedTool, alike: Sequence[CachedTool]) -> str:
+        """The form without a tab where that can only mean this tool, else one with a hash."""
+        wanted = cached.origin, cached.tool.name
+        others = ((live.origin, live.own_name) for live in self._by_domain.get(form, {}).values())
+        if len(alike) == 1 and form not in self._by_name and all(other == wanted for other in others):
+            return form
+        names = [kept_name(cached.profile, *wanted, self._namer.max_name, chars) for chars in DIGEST_CHARS]
+        return next(
+            (name for name in names if name not in self._by_name and name not in self._kept), names[-1]
+        )
+
+    def _kept_without_tab(self) -> Iterator[CachedEntry]:
+        for kept in self._kept.values():
+            if not any(self._alike(kept.profile, kept.origin, kept.own_name)):
+                yield kept
 
 
-def _nearness(entry: Entry) -> tuple[bool, bool, float]:
+def _nearness(entry: LiveEntry) -> tuple[bool, bool, float]:
     """How near a tab is to the person: shown in the focused window, else by when it was last looked at."""
     offer = entry.offer
     return offer.lost_at is None, offer.tab.active and offer.tab.focused, offer.tab.last_accessed
@@ -167,17 +303,15 @@ def _nearness(entry: Entry) -> tuple[bool, bool, float]:
 
 def _choice(name: str, entries: Sequence[Entry]) -> str:
     """`http` and `https` of a host, say, look alike in a name, and are not the same site."""
-    names = [f"{entry.name} ({entry.offer.frame.origin})" for entry in entries[-_MAX_CHOICE:]]
+    names = [f"{entry.name} ({entry.origin})" for entry in entries[-_MAX_CHOICE:]]
     return f"{name} may mean several tools; call one of them by its whole name: {', '.join(reversed(names))}"
 
 
-def _place(offer: Offer) -> Place:
-    return Place(
-        profile=offer.browser.profile,
-        browser_pid=offer.browser.pid,
-        tab_id=offer.tab.tab_id,
-        frame_id=offer.frame.frame_id,
-        ordinal=offer.tab.ordinal,
-        origin=offer.frame.origin,
-        own_name=offer.tool.name,
-    )
+def _listed(entries: Iterable[Entry]) -> tuple[tuple[str, str, bytes], ...]:
+    return tuple((entry.name, entry.origin, entry.tool.raw) for entry in entries if not entry.refusal)
+
+
+def _places(browser: Browser, tab: wire.Tab, frame: Frame) -> list[Place]:
+    announced = frame.announced
+    at = browser.profile, browser.pid, tab.tab_id, announced.frame_id, tab.ordinal, announced.origin
+    return [Place(*at, tool.name) for tool in frame.tools]

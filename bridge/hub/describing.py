@@ -6,6 +6,7 @@ Pages write descriptions, and models read them: what a page says is data, so it 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from native_host.wire import Tab
@@ -18,14 +19,36 @@ MAX_ICON = 64 * 1024
 """Characters of a `data:` URL."""
 
 
-def describe(origin: str, tab: Tab, page_words: str) -> str:
-    """For instance `[http://localhost:8123 · tab 1 "Shop" • Active] The page says: What is in the cart`."""
-    quoted = cleaned(tab.title, MAX_TITLE).replace('"', "'")
-    title = f' "{quoted}"' if quoted else ""
-    active = " • Active" if tab.active and tab.focused else ""
-    place = f"[{cleaned(origin, MAX_ORIGIN)} · tab {tab.ordinal}{title}{active}]"
-    words = _cut("\n".join(_line(line) for line in page_words.splitlines()).strip(), MAX_PAGE_WORDS)
-    return f"{place} The page says: {words}" if words else f"{place} The page does not describe it."
+def in_tab(origin: str, tab: Tab) -> str:
+    """Where a tool lives, for instance `[http://localhost:8123 · tab 1 "Shop" • Active]`."""
+    return _in_tab(origin, tab.ordinal, tab.title, tab.active and tab.focused)
+
+
+def without_tab(origin: str) -> str:
+    """The place of a tool that outlives its page."""
+    return f"[{cleaned(origin, MAX_ORIGIN)} · no tab is open, a call opens one]"
+
+
+def describe(page_words: str, own_words: str | None = None) -> str:
+    """What stands behind the place: the page's own words, marked as such, or the person's in their stead."""
+    if own_words is not None:
+        return own_words
+    words = cleaned_lines(page_words)
+    return f"The page says: {words}" if words else "The page does not describe it."
+
+
+def cleaned_lines(page_words: str) -> str:
+    """Printable lines of at most MAX_PAGE_WORDS characters together."""
+    # No more is looked at than can be shown: a page may say a megabyte.
+    lines = page_words[: 4 * MAX_PAGE_WORDS].splitlines()
+    return _cut("\n".join(_line(line) for line in lines).strip(), MAX_PAGE_WORDS)
+
+
+@lru_cache(1024)
+def _in_tab(origin: str, ordinal: int, title: str, is_active: bool) -> str:
+    quoted = cleaned(title, MAX_TITLE).replace('"', "'")
+    shown = f' "{quoted}"' if quoted else ""
+    return f"[{cleaned(origin, MAX_ORIGIN)} · tab {ordinal}{shown}{' • Active' if is_active else ''}]"
 
 
 def displayed(origin: str, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +81,7 @@ def _is_picture(icon: Any) -> bool:
 
 def cleaned(text: str, max_chars: int) -> str:
     """One printable line: no control, format or bidirectional characters, at most `max_chars`."""
-    return _cut(_line(text), max_chars)
+    return _cut(_line(text[: 4 * max_chars]), max_chars)
 
 
 def _line(text: str) -> str:

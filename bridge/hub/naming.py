@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ MAX_NAME = 46
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_DIGEST_CHARS = (6, 12, 24)
+DIGEST_CHARS = (6, 12, 24)
 """A clash of the short ones is met with longer ones."""
 _MIN_DOMAIN = 6
 
@@ -41,8 +42,8 @@ def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]
     Places that would share one get a hash of what tells them apart, each of them: behind the domain, so that
     the tools of one frame look alike.
     """
-    names = [_shortened(place, f"tab{place.ordinal}", max_name) for place in places]
-    for digest_chars in _DIGEST_CHARS:
+    names = [_plain(place, max_name) for place in places]
+    for digest_chars in DIGEST_CHARS:
         clashing = _clashing(names)
         if not clashing:
             return names
@@ -51,11 +52,88 @@ def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]
     return names
 
 
+class ToolNamer:
+    """Public names of places that come and go: what a change costs depends on the change alone."""
+
+    def __init__(self, max_name: int = MAX_NAME) -> None:
+        self.max_name = max_name
+        self._names: dict[Place, str] = {}
+        self._holders: dict[str, Place] = {}
+        self._sharing: dict[str, dict[Place, None]] = {}
+        """By plain name, who would be called so."""
+        self._is_crowded = False
+        """Even marked names clash somewhere: then everything is named together."""
+
+    def name(self, place: Place) -> str:
+        """The present name of a place that has come."""
+        return self._names[place]
+
+    def change(self, gone: Iterable[Place], come: Iterable[Place]) -> set[Place]:
+        """Some places go, others come; returns those whose name is new."""
+        touched = {self._leave(place) for place in gone} | {self._join(place) for place in come}
+        if self._is_crowded:
+            return self._name_all()
+        wanted = {
+            place: name
+            for plain in touched
+            for place, name in self._wanted(plain)
+            if self._names.get(place) != name
+        }
+        for place in wanted:
+            self._release(place)
+        for place, name in wanted.items():
+            if self._holders.setdefault(name, place) != place:
+                return self._name_all() | wanted.keys()
+            self._names[place] = name
+        return set(wanted)
+
+    def _leave(self, place: Place) -> str:
+        plain = _plain(place, self.max_name)
+        sharing = self._sharing[plain]
+        del sharing[place]
+        if not sharing:
+            del self._sharing[plain]
+        self._release(place)
+        return plain
+
+    def _join(self, place: Place) -> str:
+        plain = _plain(place, self.max_name)
+        self._sharing.setdefault(plain, {})[place] = None
+        return plain
+
+    def _release(self, place: Place) -> None:
+        name = self._names.pop(place, None)
+        if name is not None and self._holders.get(name) == place:
+            del self._holders[name]
+
+    def _wanted(self, plain: str) -> list[tuple[Place, str]]:
+        sharing = self._sharing.get(plain, {})
+        if len(sharing) == 1:
+            return [(place, plain) for place in sharing]
+        return [(place, _told_apart(place, DIGEST_CHARS[0], self.max_name)) for place in sharing]
+
+    def _name_all(self) -> set[Place]:
+        wanted = dict(pair for plain in self._sharing for pair in self._wanted(plain))
+        names = dict(zip(wanted, public_names(list(wanted), self.max_name), strict=True))
+        renamed = {place for place, name in names.items() if self._names.get(place) != name}
+        self._is_crowded = names != wanted
+        self._names = names
+        self._holders = {name: place for place, name in names.items()}
+        return renamed
+
+
 def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME) -> str:
     """The form without a tab: the best tab of that domain is meant."""
     return _shortened(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
 
 
+def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_chars: int) -> str:
+    """For a tool without a tab, where others share its `domain_name`: with a hash of where it was offered."""
+    place = Place(profile, 0, 0, 0, 0, origin, own_name)
+    return _marked(place, "", f"{profile}\n{origin}\n{own_name}", digest_chars, max_name)
+
+
+@lru_cache(1024)
 def domain_of(origin: str) -> str:
     """The host, plus the port when it is not the scheme's own: `localhost_3000`."""
     try:
@@ -74,14 +152,18 @@ def _safe(text: str) -> str:
     return _UNSAFE.sub("_", text)
 
 
+def _plain(place: Place, max_name: int) -> str:
+    return _shortened(place, f"tab{place.ordinal}", max_name)
+
+
 def _shortened(place: Place, tab: str, max_name: int) -> str:
     whole = _joined(PREFIX, domain_of(place.origin), tab, _safe(place.own_name))
-    return whole if len(whole) <= max_name else _marked(place, tab, place.origin, _DIGEST_CHARS[0], max_name)
+    return whole if len(whole) <= max_name else _marked(place, tab, place.origin, DIGEST_CHARS[0], max_name)
 
 
 def _told_apart(place: Place, digest_chars: int, max_name: int) -> str:
     identity = f"{place.profile}\n{place.tab_id}\n{place.frame_id}\n{place.origin}"
-    if digest_chars > _DIGEST_CHARS[0]:
+    if digest_chars > DIGEST_CHARS[0]:
         # Only where that is not enough: tools whose own names look alike, and a copied profile (the browser's
         # pid changes with each start).
         identity += f"\n{place.browser_pid}\n{place.own_name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,22 @@ class PageTool:
     definition: dict[str, Any]
     raw: bytes
     """The definition byte for byte: two that are equal here are the same tool."""
+    digest: bytes
+    """Of `raw`, for who has to remember many."""
+
+    @classmethod
+    def of(cls, name: str, definition: dict[str, Any], raw: bytes) -> PageTool:
+        """A tool whose definition has been checked."""
+        return cls(name, definition, raw, hashlib.blake2b(raw, digest_size=16).digest())
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether its page says that running it twice does no harm."""
+        return self._says("readOnlyHint") or self._says("idempotentHint")
+
+    def _says(self, hint: str) -> bool:
+        annotations = self.definition.get("annotations")
+        return isinstance(annotations, dict) and annotations.get(hint) is True
 
     @property
     def description(self) -> str:
@@ -62,4 +79,4 @@ def _read(raw: bytes) -> PageTool:
         raise _NotAToolError(f"the inputSchema of {name!r} does not describe an object")
     # MCP asks for the type; many pages leave it out, and arguments are an object anyway.
     definition["inputSchema"] = {"type": "object", **schema}
-    return PageTool(name, definition, raw)
+    return PageTool.of(name, definition, raw)

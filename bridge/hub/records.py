@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from bridge.errors import CallError
 from bridge.hub.sessions import Session
+from native_host.wire import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Called:
     name: str
     """As the client called it."""
     outcome: str
-    """`ok`, `tool-error` (the page said so itself), `cancelled`, or the name of the wire's code in lower case."""
+    """`ok`, `tool-error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
     duration_s: float
     site: Site = field(default_factory=Site)
     """Empty where the call never got as far as a site."""
@@ -52,6 +56,55 @@ class Registered:
     site: Site
     tools: tuple[str, ...]
     """The page's own names."""
+
+
+@dataclass
+class Recording:
+    """A call on its way, and what is known of it so far."""
+
+    session: Session
+    name: str
+    arguments: dict[str, Any]
+    began: float
+    site: Site = field(default_factory=Site)
+    own_name: str = ""
+
+    def answered(self, answer: bytes, now: float) -> Called:
+        """There is a result."""
+        return self.ended("tool-error" if _is_error(answer) else "ok", now)
+
+    def failed(self, error: CallError, now: float) -> Called:
+        """There is none."""
+        return self.ended(_outcome(error.code), now, error.detail, handed=error.handed)
+
+    def ended(self, outcome: str, now: float, detail: str = "", *, handed: bool = True) -> Called:
+        """It is over, in some other way."""
+        duration_s = now - self.began
+        told = detail, handed, self.arguments
+        return Called(self.session, self.name, outcome, duration_s, self.site, self.own_name, *told)
+
+
+def _outcome(code: int) -> str:
+    try:
+        return Code(code).name.lower()
+    except ValueError:
+        return f"error {code}"
+
+
+class _Flagged(msgspec.Struct, rename="camel"):
+    is_error: bool = False
+
+
+_flagged = msgspec.json.Decoder(_Flagged)
+
+
+def _is_error(answer: bytes) -> bool:
+    if b'"isError"' not in answer:
+        return False
+    try:
+        return _flagged.decode(answer).is_error
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 Record = Called | Registered

@@ -149,6 +149,10 @@ class Registry:
         """Whether every live host has said everything it knew when it was found."""
         return self._has_looked and all(browser.is_replayed for browser in self._browsers.values())
 
+    def browser(self, host: str) -> Browser:
+        """What is behind a host that was seen and is not lost."""
+        return self._browsers[host]
+
     def links(self) -> list[Browser]:
         """Everything that is linked, with or without an extension behind it, oldest first."""
         everything = [*self._lost, *self._browsers.values()]
@@ -172,9 +176,10 @@ class Registry:
                 if tab is not None and not tab.incognito:
                     yield browser, tab, frame
 
-    def has_live(self, profile: str) -> bool:
-        """Whether requests can reach a browser with this profile."""
-        return any(browser.is_live and browser.profile == profile for browser in self.browsers())
+    def live_browser(self, profile: str) -> Browser | None:
+        """The browser with this profile, when requests can reach it."""
+        found = (browser for browser in self.browsers() if browser.is_live and browser.profile == profile)
+        return next(found, None)
 
     def next_expiry(self) -> float:
         """When `expire` will have something to do; infinity when nothing is lost."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -12,10 +13,20 @@ import trio
 
 from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import toolbox
-from bridge.hub.catalog import Catalog, Entry
-from bridge.hub.registry import GRACE_S, Registry
-from bridge.hub.sessions import Session
-from bridge.hub.transport import NOBODY, Caller, Event, TabAddress, TabTransport
+from bridge.hub.admission import Admission
+from bridge.hub.caching import NothingKept, ToolStore
+from bridge.hub.catalog import Catalog
+from bridge.hub.describing import cleaned
+from bridge.hub.entry import CachedEntry, Entry, LiveEntry
+from bridge.hub.naming import MAX_NAME
+from bridge.hub.opening import WAITS_S, opening
+from bridge.hub.pace import CallPace
+from bridge.hub.policy import Policy
+from bridge.hub.records import Keep, Recording
+from bridge.hub.registrations import Registrations
+from bridge.hub.registry import GRACE_S, Browser, Registry
+from bridge.hub.sessions import Identity, Session
+from bridge.hub.transport import NOBODY, Caller, Event, OnQuestion, TabAddress, TabTransport
 from native_host import wire
 from native_host.wire import Code
 
@@ -24,9 +35,42 @@ SETTLE_S = 1.0
 """So long a client waits for browsers that were found but have not said everything yet."""
 CHANGES_APART_S = 0.5
 """The first change of the tool list is told at once, later ones are joined."""
+STORE_LOOK_S = 2.0
+"""Between two looks at what other bridges have kept or somebody has forgotten."""
+ATTEMPTS = 3
+"""How often a call that names no tab, and did not run, is tried: pages go while they are called."""
 _MAX_PAGE_TEXT = 64 * 1024
+_MAX_QUESTION = 1000
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a person may set. See docs/CONFIGURATION.md."""
+
+    call_s: float = CALL_S
+    max_name: int = MAX_NAME
+    max_listed: int = 0
+    """More tools than that are not listed one by one; 0: no limit."""
+    policy: Policy = field(default_factory=Policy)
+    pace: CallPace = field(default_factory=CallPace)
+
+
+@dataclass
+class _Call:
+    """A call on its way."""
+
+    session: Session
+    name: str
+    arguments: dict[str, Any]
+    caller: Caller
+    recording: Recording
+    missed: set[Identity] = field(default_factory=set)
+    """The tools that were not there when they were called."""
+
+    def meets(self, entry: Entry) -> None:
+        self.recording.site, self.recording.own_name = entry.site, entry.own_name
 
 
 class Router:
@@ -37,14 +81,22 @@ class Router:
         transport: TabTransport,
         whats_missing: Callable[[Registry], str] = lambda _: "",
         *,
-        call_s: float = CALL_S,
+        terms: Terms | None = None,
+        store: ToolStore | None = None,
+        keep: Keep = lambda _: None,
     ) -> None:
+        self._terms = terms or Terms()
+        self._store = store or NothingKept()
         self.registry = Registry()
-        self.catalog = Catalog(self.registry)
+        self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
+        self._admission = Admission(self._terms.pace)
         self._transport = transport
         self._whats_missing = whats_missing
-        self._call_s = call_s
+        self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
+        self._keep = keep
         self._news = trio.Event()
+        self._opening: dict[tuple[str, str, str], trio.Lock] = {}
+        """By session, profile and origin: calls at once share the tab that the first of them opens."""
         transport.listen(self._hear)
 
     def whats_missing(self) -> str:
@@ -52,21 +104,26 @@ class Router:
         return self._whats_missing(self.registry)
 
     async def run(self) -> None:
-        """Forget browsers that stay away. Runs until cancelled."""
+        """Forget browsers that stay away, and hear of what others keep. Runs until cancelled."""
+        look_at = trio.current_time()
         while True:
-            with trio.move_on_at(self.registry.next_expiry()):
+            with trio.move_on_at(min(look_at, self.registry.next_expiry())):
                 await self._news.wait()
                 continue
-            self.registry.expire(trio.current_time())
-            self._wake()
+            if trio.current_time() >= look_at:
+                self._look_into_store()
+                look_at = trio.current_time() + STORE_LOOK_S
+            if trio.current_time() >= self.registry.next_expiry():
+                self.registry.expire(trio.current_time())
+                self._wake()
 
     async def tell_changes(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Call `tell` whenever the list of tools has changed. Runs until cancelled."""
-        told, version = self.catalog.listed(), self.registry.version
+        told, version = self._listed(), self.catalog.version
         while True:
-            while self.registry.version == version:
+            while self.catalog.version == version:
                 await self._news.wait()
-            listed, version = self.catalog.listed(), self.registry.version
+            listed, version = self._listed(), self.catalog.version
             if listed != told:
                 told = listed
                 await tell()
@@ -75,6 +132,7 @@ class Router:
     async def settle(self) -> None:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
         self._transport.look()
+        self._look_into_store()
         await self.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
     async def wait_until(self, is_so: Callable[[], bool], *, until: float) -> bool:
@@ -84,10 +142,30 @@ class Router:
                 await self._news.wait()
         return is_so()
 
+    # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
+
     async def tools(self, session: Session) -> list[dict[str, Any]]:
-        """The MCP Tools that this session may call: our own first, then the pages'."""
+        """The MCP Tools that this session may call: our own, then the pages' unless they are too many."""
         await self.settle()
-        return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session))]
+        entries = self.catalog.entries()
+        if self._is_too_many(len(entries)):
+            return list(toolbox.TOOLS)
+        return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session, entries))]
+
+    def _is_too_many(self, page_tools: int) -> bool:
+        return 0 < self._terms.max_listed < page_tools + len(toolbox.TOOLS)
+
+    def _listed(self) -> object:
+        listed = self.catalog.listed()
+        return None if self._is_too_many(sum(map(len, listed))) else listed
+
+    async def _list_page_tools(self, session: Session, arguments: dict[str, Any]) -> bytes:
+        asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
+        await self.settle()
+        notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
+        return toolbox.page_tools(self.catalog.show(session), asked, notices, self.whats_missing)
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def call(
         self, session: Session, name: str, arguments: dict[str, Any], caller: Caller = NOBODY
@@ -114,12 +192,6 @@ class Router:
         missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
 
-    async def _list_page_tools(self, session: Session, arguments: dict[str, Any]) -> bytes:
-        asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
-        await self.settle()
-        notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
-        return toolbox.page_tools(self.catalog.show(session), asked, notices, self.whats_missing)
-
     async def _call_page_tool(self, session: Session, arguments: dict[str, Any], caller: Caller) -> bytes:
         asked = toolbox.read_arguments(toolbox.CallPageTool, arguments)
         try:
@@ -131,53 +203,188 @@ class Router:
     async def _call_page(
         self, session: Session, name: str, arguments: dict[str, Any], caller: Caller
     ) -> bytes:
-        entry = await self._find_live(session, name)
+        """One call, recorded whatever comes of it."""
+        recording = Recording(session, name, arguments, trio.current_time())
+        call = _Call(session, name, arguments, caller, recording)
+        try:
+            answer = await self._run(call)
+        except CallError as error:
+            self._keep(recording.failed(error, trio.current_time()))
+            raise
+        except UnknownToolError:
+            self._keep(recording.ended("unknown_tool", trio.current_time(), handed=False))
+            raise
+        except trio.Cancelled:
+            self._keep(recording.ended("cancelled", trio.current_time()))
+            raise
+        self._keep(recording.answered(answer, trio.current_time()))
+        return answer
+
+    async def _run(self, call: _Call) -> bytes:
+        self._admission.count(call.session, trio.current_time())
+        may_choose = not self.catalog.names_a_tab(call.session, call.name)
+        refused: CallError | None = None
+        for left in reversed(range(ATTEMPTS if may_choose else 1)):
+            try:
+                entry = await self._reach(call)
+            except UnknownToolError:
+                raise refused or UnknownToolError(call.name) from None
+            try:
+                return await self._execute(call, entry)
+            except CallError as error:
+                if left == 0 or not _may_go_elsewhere(error, entry):
+                    raise
+                refused = error
+                call.missed.add(entry.meaning.identity)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _reach(self, call: _Call) -> LiveEntry:
+        """The tool in the tab that is to run it; a call that may not be made goes no further."""
+        entry = await self._find_live(call)
+        call.meets(entry)
+        self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
+        if isinstance(entry, CachedEntry):
+            entry = await self._open(call.session, entry)
+            call.meets(entry)
+            self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
+        assert isinstance(entry, LiveEntry), "a tool is in a tab or without one"
+        return entry
+
+    async def _execute(self, call: _Call, entry: LiveEntry) -> bytes:
         offer = entry.offer
-        if offer.tab.owner not in (None, session.id):
-            raise CallError(Code.NOT_YOURS, name, handed=False)
         params = wire.ExecuteTool(
-            session=session.id,
+            session=call.session.id,
             tab_id=offer.frame.tab_id,
             frame_id=offer.frame.frame_id,
             document_id=offer.frame.document_id,
             tool_name=offer.tool.name,
-            args=_encoded(arguments),
-            wants_progress=caller.on_progress is not None,
+            args=_encoded(call.arguments),
+            wants_progress=call.caller.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab.tab_id)
-        _log.debug("%s goes to tab %d of host %s", name, tab.tab_id, tab.host)
-        answer = await self._transport.request(tab, "browser/executeTool", params, self._call_s, caller)
+        caller = Caller(call.caller.on_progress, _marked(call.caller.on_question, entry.origin))
+        _log.debug("%s goes to tab %d of host %s", call.name, offer.tab.tab_id, tab.host)
+        answer = await self._transport.request(tab, "browser/executeTool", params, self._terms.call_s, caller)
         return _executed(answer)
 
-    async def _find_live(self, session: Session, name: str) -> Entry:
+    async def _find_live(self, call: _Call) -> Entry:
         """The tool behind the name; when its host has vanished, as soon as its page is back."""
         try:
-            entry = self.catalog.find(session, name)
+            entry = self._find(call)
         except UnknownToolError:
             await self.settle()
-            entry = self.catalog.find(session, name)
-        if (lost_at := entry.offer.lost_at) is None:
+            entry = self._find(call)
+        lost_at = _lost_at(entry)
+        if lost_at is None:
             return entry
-        is_back = await self.wait_until(lambda: self._is_live(session, name), until=lost_at + GRACE_S)
+        is_back = await self.wait_until(lambda: self._is_live(call), until=lost_at + GRACE_S)
         if is_back:
-            return self.catalog.find(session, name)
-        if self.registry.has_live(entry.offer.browser.profile):
-            raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
+            return self._find(call)
+        if self.registry.live_browser(entry.site.profile):
+            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
         raise CallError(Code.GONE, "its browser has not come back", handed=False)
 
-    def _is_live(self, session: Session, name: str) -> bool:
+    def _find(self, call: _Call) -> Entry:
+        return self.catalog.find(call.session, call.name, call.missed)
+
+    def _is_live(self, call: _Call) -> bool:
         try:
-            return self.catalog.find(session, name).offer.lost_at is None
+            return _lost_at(self._find(call)) is None
         except (CallError, UnknownToolError):
             return False  # a restarted browser may be back before its page is
 
+    # ── A tab for a tool that has none ──────────────────────────────────────────────────────────────────────
+
+    async def _open(self, session: Session, entry: CachedEntry) -> LiveEntry:
+        """Open the tool's page in a tab of the session's own, and wait for the tool."""
+        at = entry.profile, entry.origin
+        lock = self._opening.setdefault((session.id, *at), trio.Lock())
+        async with lock:
+            try:
+                return self._opened_before(session, entry) or await self._opened(session, entry)
+            finally:
+                if not lock.statistics().tasks_waiting:
+                    del self._opening[session.id, *at]
+
+    def _opened_before(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
+        tab_id = session.opened.get((entry.profile, entry.origin))
+        return None if tab_id is None else self.catalog.in_tab(session, entry, tab_id)
+
+    async def _opened(self, session: Session, entry: CachedEntry) -> LiveEntry:
+        browser = self.registry.live_browser(entry.profile)
+        if browser is None:
+            detail = f"the browser profile that has {entry.origin} is not running; start that browser"
+            raise CallError(Code.GONE, detail, handed=False)
+        tab_id = await self._open_tab(session, entry, browser)
+        session.opened[entry.profile, entry.origin] = tab_id
+        return await self._appeared(session, entry, tab_id)
+
+    async def _open_tab(self, session: Session, entry: CachedEntry, browser: Browser) -> int:
+        what = opening(session, entry, browser)
+        at = TabAddress(browser.host, what.tab_id)
+        try:
+            answer = await self._transport.request(at, what.method, what.params, self._terms.call_s)
+        except CallError as error:
+            # No tool has been run by opening a page.
+            raise CallError(error.code, f"opening {entry.origin}: {error.detail}", handed=False) from None
+        if what.tab_id is not None:
+            return what.tab_id
+        return msgspec.json.decode(answer, type=wire.CreatedTab).tab_id
+
+    async def _appeared(self, session: Session, entry: CachedEntry, tab_id: int) -> LiveEntry:
+        for wait_s in WAITS_S:
+            await self.wait_until(
+                lambda: self.catalog.in_tab(session, entry, tab_id) is not None,
+                until=trio.current_time() + wait_s,
+            )
+            if there := self.catalog.in_tab(session, entry, tab_id):
+                return there
+            _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
+        detail = (
+            f"{entry.origin} was opened in a tab of its own and offers no {entry.own_name} there; "
+            "it may want a person to sign in"
+        )
+        raise CallError(Code.NO_LONGER_OFFERED, detail, handed=False)
+
+    # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
+
     def _hear(self, event: Event) -> None:
-        self.registry.hear(event, trio.current_time())
+        if self._registrations.hear(event, trio.current_time()):
+            self.catalog.store_changed()
         self._wake()
+
+    def _look_into_store(self) -> None:
+        if self._store.refresh():
+            self.catalog.store_changed()
+            self._wake()
 
     def _wake(self) -> None:
         self._news.set()
         self._news = trio.Event()
+
+
+def _lost_at(entry: Entry) -> float | None:
+    return entry.offer.lost_at if isinstance(entry, LiveEntry) else None
+
+
+def _may_go_elsewhere(error: CallError, entry: LiveEntry) -> bool:
+    """Whether a call may be made once more: not if it may have run, unless running it twice is harmless."""
+    if error.code not in (Code.NO_SUCH_TAB, Code.GONE, Code.NAVIGATED, Code.NO_LONGER_OFFERED):
+        return False
+    return not error.handed or entry.tool.is_repeatable
+
+
+def _marked(on_question: OnQuestion | None, origin: str) -> OnQuestion | None:
+    """A page's question, under the page's name: a person must see who asks."""
+    if on_question is None:
+        return None
+    ask = on_question
+
+    async def ask_marked(question: wire.ElicitConfirmation) -> bytes:
+        message = f"{origin} asks: {cleaned(question.message, _MAX_QUESTION)}"
+        return await ask(msgspec.structs.replace(question, message=message))
+
+    return ask_marked
 
 
 def _encoded(arguments: dict[str, Any]) -> msgspec.Raw:

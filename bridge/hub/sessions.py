@@ -13,8 +13,8 @@ MAX_SHOWN = 10_000
 """Names that a session may remember beyond the present list: pages can make up new ones without end."""
 
 
-class Meaning(NamedTuple):
-    """Which tool a public name stood for. Not the document: a page that was reloaded offers the same tool."""
+class Identity(NamedTuple):
+    """Which tool of which frame; the frame's document may change under it."""
 
     profile: str
     browser_pid: int
@@ -23,7 +23,7 @@ class Meaning(NamedTuple):
     origin: str
     own_name: str
 
-    def is_continued_by(self, other: Meaning) -> bool:
+    def is_continued_by(self, other: Identity) -> bool:
         """Whether `other`, found under the same name, is what a person would call the same tool.
 
         A frame that was made anew counts, and so does the tab of a restarted browser (all its tab ids are
@@ -32,6 +32,26 @@ class Meaning(NamedTuple):
         is_same_page = self.profile == other.profile and self.origin == other.origin
         is_same_tool = is_same_page and self.own_name == other.own_name
         return is_same_tool and (self.tab_id == other.tab_id or self.browser_pid != other.browser_pid)
+
+
+class Meaning(NamedTuple):
+    """What a public name stood for when a session was shown it."""
+
+    identity: Identity
+    document_id: str
+    url: str
+    """Of the document, without its fragment."""
+    digest: bytes
+    """Of the tool's definition."""
+
+    def still_holds(self, now: Meaning) -> bool:
+        """Whether the tool that is there `now` is the one that was shown.
+
+        A document may change its own tools. Another document is taken for the same page only after a mere
+        reload: the same address, and word for word the same tool. Else a call that was meant for one page
+        would run in the next one.
+        """
+        return self.document_id == now.document_id or (self.url, self.digest) == (now.url, now.digest)
 
 
 @dataclass
@@ -43,6 +63,8 @@ class Session:
     client: wire.ClientInfo = field(default_factory=lambda: wire.ClientInfo(name=""))
     shown: dict[str, Meaning] = field(default_factory=dict)
     """By public name: what it meant when it was last listed to this session."""
+    opened: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By profile and origin: the tab that was opened to reach a tool there."""
 
     def show(self, meanings: Mapping[str, Meaning]) -> None:
         """Remember what names mean now; when there are too many, those shown longest ago are forgotten."""

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.catalog import Entry
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
+from bridge.hub.entry import Entry
 from bridge.hub.registry import Frame
 from native_host.wire import Code
 
@@ -117,8 +117,7 @@ def notice(frame: Frame) -> str:
 
 
 def _matches(entry: Entry, wanted: str) -> bool:
-    offer = entry.offer
-    looked_at = (entry.name, offer.tool.name, offer.tool.description, offer.frame.origin, offer.tab.title)
+    looked_at = (entry.name, entry.own_name, entry.page_words, entry.origin, entry.tab_title)
     return any(wanted in text.casefold() for text in looked_at)
 
 
@@ -127,16 +126,15 @@ def _lines(entries: Sequence[Entry], asked: ListPageTools) -> Iterator[str]:
         # One line for each tool: a page that writes several could make up tools of other sites.
         yield f"{entry.name}: {' '.join(entry.description().split())}"
         if asked.schemas:
-            yield f"  arguments: {msgspec.json.encode(entry.offer.tool.definition['inputSchema']).decode()}"
+            yield f"  arguments: {msgspec.json.encode(entry.input_schema).decode()}"
 
 
 def _structured(entry: Entry, asked: ListPageTools) -> dict[str, Any]:
-    offer = entry.offer
     said = {
         "name": entry.name,
         "description": entry.description(),
-        "origin": offer.frame.origin,
-        "tab": offer.tab.ordinal,
-        "active": offer.tab.active and offer.tab.focused,
+        "origin": entry.origin,
+        "tab": entry.ordinal,
+        "active": entry.is_active,
     }
-    return {**said, "inputSchema": offer.tool.definition["inputSchema"]} if asked.schemas else said
+    return {**said, "inputSchema": entry.input_schema} if asked.schemas else said

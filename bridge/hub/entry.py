@@ -1,0 +1,180 @@
+"""A tool under its public name: in the tab that offers it, or kept without one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from bridge.hub.caching import CachedTool
+from bridge.hub.describing import describe, displayed, in_tab, without_tab
+from bridge.hub.page_tool import PageTool
+from bridge.hub.records import Site
+from bridge.hub.registry import Browser, Offer
+from bridge.hub.sessions import Identity, Meaning
+
+NO_TAB = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Entry(ABC):
+    """What lists and searches need to know of a tool, wherever it is."""
+
+    name: str
+    tool: PageTool
+    origin: str
+    refusal: str
+    """Which rule of the person's policy forbids it; empty when none does."""
+    own_words: str | None
+    """The person's own description in place of the page's."""
+
+    @property
+    def own_name(self) -> str:
+        """What the page calls it."""
+        return self.tool.name
+
+    @property
+    def title(self) -> str:
+        """The page's title for it, or empty."""
+        title = self.tool.definition.get("title")
+        return title if isinstance(title, str) else ""
+
+    @property
+    def page_words(self) -> str:
+        """What describes it: the person's words, else the page's as they came."""
+        return self.tool.description if self.own_words is None else self.own_words
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+        schema: dict[str, Any] = self.tool.definition["inputSchema"]
+        return schema
+
+    @property
+    def tab_title(self) -> str:
+        """Of its tab, as that is now."""
+        return ""
+
+    @property
+    def ordinal(self) -> int:
+        """Its tab's number within the domain; 0: no tab is open."""
+        return 0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the person looks at its tab."""
+        return False
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it lives, as its description says it."""
+
+    @property
+    @abstractmethod
+    def meaning(self) -> Meaning:
+        """What the name stands for."""
+
+    @property
+    @abstractmethod
+    def site(self) -> Site:
+        """Where it lives, for records."""
+
+    def definition(self) -> dict[str, Any]:
+        """The MCP Tool that clients see: the page's, under the public name, described by where it lives."""
+        return {**self._shown, "name": self.name, "description": self.description()}
+
+    def description(self) -> str:
+        """Where it lives now, and the page's own words (or the person's)."""
+        return f"{self.place} {self._words}"
+
+    @cached_property
+    def _shown(self) -> dict[str, Any]:
+        return displayed(self.origin, self.tool.definition)
+
+    @cached_property
+    def _words(self) -> str:
+        return describe(self.tool.description, self.own_words)
+
+
+@dataclass(frozen=True, eq=False)
+class LiveEntry(Entry):
+    """A tool that a page offers now."""
+
+    offer: Offer
+
+    @property
+    def tab_title(self) -> str:
+        """See `Entry`."""
+        return self.offer.tab.title
+
+    @property
+    def ordinal(self) -> int:
+        """See `Entry`."""
+        return self.offer.tab.ordinal
+
+    @property
+    def is_active(self) -> bool:
+        """See `Entry`."""
+        return self.offer.tab.active and self.offer.tab.focused
+
+    @property
+    def place(self) -> str:
+        """See `Entry`."""
+        return in_tab(self.origin, self.offer.tab)
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """See `Entry`."""
+        browser, frame = self.offer.browser, self.offer.frame
+        at = frame.tab_id, frame.frame_id
+        identity = Identity(browser.profile, browser.pid, *at, frame.origin, self.tool.name)
+        return Meaning(identity, frame.document_id, frame.url.partition("#")[0], self.tool.digest)
+
+    @property
+    def site(self) -> Site:
+        """See `Entry`."""
+        return site_of(self.offer.browser, self.origin, self.offer.tab_id)
+
+
+@dataclass(frozen=True, eq=False)
+class CachedEntry(Entry):
+    """A tool that outlives its page: a call opens a tab for it."""
+
+    profile: str
+    url: str
+    """Where that tab is opened."""
+
+    @classmethod
+    def of(cls, name: str, cached: CachedTool, refusal: str, own_words: str | None) -> CachedEntry:
+        """A kept tool under a name."""
+        return cls(name, cached.tool, cached.origin, refusal, own_words, cached.profile, cached.url)
+
+    @classmethod
+    def elsewhere(cls, entry: LiveEntry) -> CachedEntry:
+        """The tool of a tab that the asker may not use, in a tab still to be opened."""
+        profile, url = entry.offer.browser.profile, f"{entry.origin}/"
+        return cls(entry.name, entry.tool, entry.origin, entry.refusal, entry.own_words, profile, url)
+
+    @property
+    def place(self) -> str:
+        """See `Entry`."""
+        return without_tab(self.origin)
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """See `Entry`."""
+        return Meaning(Identity(self.profile, 0, NO_TAB, 0, self.origin, self.tool.name), "", "", b"")
+
+    @property
+    def site(self) -> Site:
+        """See `Entry`."""
+        return Site(profile=self.profile, origin=self.origin)
+
+
+def site_of(browser: Browser, origin: str, tab_id: int) -> Site:
+    """An origin in a tab, for records."""
+    called = browser.hello.profile.label or browser.hello.browser.brand if browser.hello else ""
+    tab = browser.tabs.get(tab_id)
+    return Site(browser.profile, called, origin, tab_id, tab.ordinal if tab else 0)
