@@ -316,7 +316,7 @@ async def test_without_a_browser_the_list_says_what_to_run(router: Router) -> No
 async def test_the_list_is_text_and_structured(router: Router, transport: PlayedTransport) -> None:
     transport.connect("h1", *one_page("getCart", "checkout"))
     answer = json.loads(
-        await router.call(Session("ours"), "list_page_tools", {"match": "CART", "schemas": True})
+        await router.call(Session("ours"), "list_page_tools", {"query": "CART", "schemas": True})
     )
     assert answer["content"][0]["text"].startswith(f"{GET_CART}: [https://shop.example · tab 1]")
     assert answer["structuredContent"]["tools"] == [

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
-from bridge.hub.entry import Entry
 from bridge.hub.registry import Frame
+from bridge.hub.search import Searchable, nearest, search
 from native_host.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
 CALL_PAGE_TOOL = "call_page_tool"
 
+LIMIT = 25
+MAX_LIMIT = 200
+"""Tools in one answer."""
+MAX_QUERY = 200
+"""Characters."""
+MAX_TEXT = 64 * 1024
+"""Bytes of an answer's text: it ends up in a model's context. A single tool is shown whole, however long."""
+MAX_NOTICES = 10
+
 T = TypeVar("T")
+
+
+class Listed(Searchable, Protocol):
+    """A page's tool under its public name, as far as the list tells of it."""
+
+    @property
+    def ordinal(self) -> int:
+        """Its tab's number within the domain; 0: it is cached, and no tab is open."""
+        ...
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+        ...
+
+    def description(self) -> str:
+        """Where it lives now, and the page's own words."""
+        ...
 
 
 class ListPageTools(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of `list_page_tools`."""
 
-    match: str = ""
+    query: Annotated[str, msgspec.Meta(max_length=MAX_QUERY)] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = LIMIT
     schemas: bool = False
 
 
@@ -45,9 +73,19 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "inputSchema": {
             "type": "object",
             "properties": {
-                "match": {
+                "query": {
                     "type": "string",
-                    "description": "Only tools with this text in their name, page or description.",
+                    "maxLength": MAX_QUERY,
+                    "description": (
+                        "Words to look for in the tools' names, sites, titles and descriptions: all of them "
+                        "must be there, the best match comes first. Default: all tools."
+                    ),
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_LIMIT,
+                    "description": f"How many tools to show at most. Default: {LIMIT}.",
                 },
                 "schemas": {
                     "type": "boolean",
@@ -96,17 +134,22 @@ def read_arguments(shape: type[T], arguments: dict[str, Any]) -> T:
 
 
 def page_tools(
-    entries: Sequence[Entry], asked: ListPageTools, notices: Sequence[str], whats_missing: Callable[[], str]
+    entries: Sequence[Listed], asked: ListPageTools, notices: Sequence[str], whats_missing: Callable[[], str]
 ) -> bytes:
-    """The answer of `list_page_tools`: a text to read, and the same as structured content."""
-    found = [entry for entry in entries if _matches(entry, asked.match.casefold())]
-    lines = [*_lines(found, asked), *notices]
+    """The answer of `list_page_tools`: a text to read, and the same as structured content.
+
+    The best matches for `asked.query` come first; what goes beyond `asked.limit` or MAX_TEXT is counted.
+    """
+    found = search(entries, asked.query)
+    shown = _shown(found[: asked.limit], asked.schemas)
     if not entries:
-        lines = ["No page offers a tool right now.", *notices, whats_missing()]
+        said = ["No page offers a tool right now.", *_bounded(notices), whats_missing()]
     elif not found:
-        lines = [f"None of the {len(entries)} page tools matches {asked.match!r}.", *notices]
-    text = "\n".join(line for line in lines if line)
-    structured = {"tools": [_structured(entry, asked) for entry in found]}
+        said = [_none_found(entries, asked.query), *_bounded(notices)]
+    else:
+        said = [*(tool.text for tool in shown), *_bounded(notices), _how_many(len(shown), len(found), asked)]
+    text = "\n".join(line for line in said if line)
+    structured = {"tools": [tool.content for tool in shown], "total": len(found), "shown": len(shown)}
     return msgspec.json.encode({"content": [{"type": "text", "text": text}], "structuredContent": structured})
 
 
@@ -116,25 +159,79 @@ def notice(frame: Frame) -> str:
     return f"{cleaned(frame.announced.origin, MAX_ORIGIN)}: {cleaned(said, MAX_NOTICE)}" if said else ""
 
 
-def _matches(entry: Entry, wanted: str) -> bool:
-    looked_at = (entry.name, entry.own_name, entry.page_words, entry.origin, entry.tab_title)
-    return any(wanted in text.casefold() for text in looked_at)
+class _Shown(msgspec.Struct):
+    text: str
+    content: dict[str, Any]
 
 
-def _lines(entries: Sequence[Entry], asked: ListPageTools) -> Iterator[str]:
+def _shown(entries: Sequence[Listed], with_schemas: bool) -> list[_Shown]:
+    """As many as there is room for; then schemas, as long as there is room for them too."""
+    room = MAX_TEXT
+    shown: list[_Shown] = []
     for entry in entries:
         # One line for each tool: a page that writes several could make up tools of other sites.
-        yield f"{entry.name}: {' '.join(entry.description().split())}"
-        if asked.schemas:
-            yield f"  arguments: {msgspec.json.encode(entry.input_schema).decode()}"
+        line = f"{entry.name}: {' '.join(entry.description().split())}"
+        room -= _size(line) + (_MAX_CUT if with_schemas else 0)
+        if room < 0 and shown:
+            break
+        shown.append(_Shown(line, _structured(entry)))
+    if with_schemas:
+        _add_schemas(entries[: len(shown)], shown, max(room, 0))
+    return shown
 
 
-def _structured(entry: Entry, asked: ListPageTools) -> dict[str, Any]:
-    said = {
+def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) -> None:
+    for entry, tool in zip(entries, shown, strict=True):
+        schema = msgspec.json.encode(entry.input_schema)
+        if len(schema) > room + _MAX_CUT and len(shown) > 1:
+            tool.text += (
+                f"\n  The schema of {entry.name} is {len(schema)} bytes long; ask for that tool alone: "
+                "its name in `query`, `limit` 1"
+            )
+            continue
+        room -= max(0, len(schema) - _MAX_CUT)
+        tool.text += f"\n  arguments: {schema.decode()}"
+        tool.content["inputSchema"] = entry.input_schema
+
+
+_MAX_CUT = 192
+"""Bytes that are set aside for a schema, or for the sentence in its place."""
+
+
+def _structured(entry: Listed) -> dict[str, Any]:
+    return {
         "name": entry.name,
         "description": entry.description(),
         "origin": entry.origin,
-        "tab": entry.ordinal,
+        "tab": entry.ordinal or None,
         "active": entry.is_active,
     }
-    return {**said, "inputSchema": entry.input_schema} if asked.schemas else said
+
+
+def _how_many(shown: int, found: int, asked: ListPageTools) -> str:
+    if shown == found:
+        return ""
+    narrower = "say more in `query`" if asked.query else "say what you look for in `query`"
+    if shown < asked.limit:
+        return f"Showing {shown} of {found}, more would be too long; {narrower}."
+    more = f", or raise `limit` (at most {MAX_LIMIT})" if asked.limit < MAX_LIMIT else ""
+    return f"Showing {shown} of {found}; {narrower}{more}."
+
+
+def _none_found(entries: Sequence[Listed], query: str) -> str:
+    near = nearest(entries, query)
+    closest = f" The closest names: {', '.join(near)}." if near else ""
+    return (
+        f"None of the {len(entries)} page tools matches {query!r}.{closest} Without `query` all are listed."
+    )
+
+
+def _bounded(notices: Sequence[str]) -> list[str]:
+    said = [notice for notice in notices if notice]
+    more = len(said) - MAX_NOTICES
+    left = [f"Of {more} more pages tools were left out; mcpb status names them."] if more > 0 else []
+    return [*said[:MAX_NOTICES], *left]
+
+
+def _size(line: str) -> int:
+    return len(line.encode(errors="replace")) + len("\n")

@@ -1,0 +1,111 @@
+"""Searching page tools: every word counts, the best match comes first."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from bridge.hub.search import MAX_READ, nearest, search
+
+
+@dataclass(frozen=True)
+class Tool:
+    own_name: str = "getCart"
+    name: str = ""
+    title: str = ""
+    origin: str = "https://shop.example"
+    tab_title: str = ""
+    page_words: str = ""
+    is_active: bool = False
+
+
+def own_names(tools: list[Tool], query: str) -> list[str]:
+    return [tool.own_name for tool in search(tools, query)]
+
+
+@pytest.mark.parametrize("query", ["", "   ", "?!", "_"])
+def test_without_a_word_all_are_found_as_they_come(query: str) -> None:
+    tools = [Tool("b"), Tool("a", is_active=True)]
+    assert search(tools, query) == tools
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *["addToCart", "ADDTOCART", "add_to_cart", "add to cart", "cart", "cart add", "ad car", "addto"],
+        *["shop", "shop.example", "https://shop.example", "shop cart"],
+        *["basket", "teapots", "tuesday", "straße", "STRASSE"],
+        *["website_tool_shop_example_tab1_addToCart", "tab1"],
+    ],
+)
+def test_a_word_is_found_in_any_of_its_texts_whatever_its_case(query: str) -> None:
+    tool = Tool(
+        "addToCart",
+        name="website_tool_shop_example_tab1_addToCart",
+        title="Fill the basket",
+        tab_title="Teapots, Haupt-Straße",
+        page_words="Not on Tuesday.",
+    )
+    assert search([tool], query) == [tool]
+
+
+@pytest.mark.parametrize("query", ["art", "cart teapot", "xcart", "cartx", "ample"])
+def test_a_word_that_is_nowhere_or_only_inside_another_is_not_found(query: str) -> None:
+    assert search([Tool("addToCart")], query) == []
+
+
+@pytest.mark.parametrize(
+    "own_name", ["get_http_url", "getHTTPUrl", "getHttpURL", "get-http-url", "get.http/url", "http2GetUrl"]
+)
+def test_names_are_taken_apart_however_they_are_written(own_name: str) -> None:
+    tool = Tool(own_name)
+    assert search([tool], "url get") == [tool]
+
+
+def test_scripts_without_spaces_are_searched_inside() -> None:
+    tool = Tool(page_words="把商品放进购物车里")
+    assert search([tool], "购物车") == [tool]
+
+
+def test_the_own_name_comes_before_its_words_the_origin_the_title_and_the_description() -> None:
+    tools = [
+        Tool("e", page_words="The cart."),
+        Tool("d", title="Cart"),
+        Tool("c", origin="https://cart.example"),
+        Tool("cartoons"),
+        Tool("get_cart"),
+        Tool("cart"),
+    ]
+    assert own_names(tools, "cart") == ["cart", "get_cart", "cartoons", "c", "d", "e"]
+
+
+def test_a_whole_word_comes_before_a_mere_beginning() -> None:
+    tools = [Tool("a", page_words="carton"), Tool("b", page_words="a cart")]
+    assert own_names(tools, "cart") == ["b", "a"]
+
+
+def test_a_public_name_finds_its_own_tool_first() -> None:
+    tools = [Tool(f"add{more}", name=f"website_tool_shop_tab1_add{more}") for more in ("All", "", "Any")]
+    assert own_names(tools, "website_tool_shop_tab1_add")[0] == "add"
+
+
+def test_among_equals_the_active_tab_comes_first_and_then_the_order_of_the_list() -> None:
+    tools = [Tool(origin="https://a.example"), Tool(), Tool(is_active=True), Tool(origin="https://b.example")]
+    first, *others = search(tools, "cart")
+    assert first.is_active
+    assert others == [tools[0], tools[1], tools[3]]
+
+
+def test_a_better_match_comes_before_the_active_tab() -> None:
+    tools = [Tool("a", page_words="cart", is_active=True), Tool("cart")]
+    assert own_names(tools, "cart") == ["cart", "a"]
+
+
+def test_what_no_client_is_shown_of_a_description_is_not_read() -> None:
+    tool = Tool(page_words="x " * (MAX_READ // 2) + "cart")
+    assert search([tool], "teapot") == search([Tool("a", page_words=tool.page_words)], "cart") == []
+
+
+def test_a_name_that_was_misspelt_is_met_with_its_neighbours() -> None:
+    tools = [Tool("checkout", name="n1"), Tool("addToCart", name="n2"), Tool("addToCard", name="n3")]
+    assert nearest(tools, "add_to_kart") == ["n2", "n3"]
+    assert nearest(tools, "weather") == []
