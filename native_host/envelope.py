@@ -123,7 +123,7 @@ def result(raw_id: bytes, raw_result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (raw_id, raw_result)
 
 
-def failure(raw_id: bytes, code: Code, text: str, *, handed: bool = False, **data: object) -> bytes:
+def failure(raw_id: bytes, code: int, text: str, *, handed: bool = False, **data: object) -> bytes:
     """An error answer; `handed` says whether the page may have got the call."""
     error = Error(code=code, message=text, data={"handed": handed, **data})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id or NULL_ID, _encode(error))

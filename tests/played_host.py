@@ -26,6 +26,8 @@ class PlayedHost:
         self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(place.listener))
         self._decoder = FrameDecoder(wire.SOCKET_BYTES, "little")
         self.stream: trio.SocketStream
+        self.calls: list[dict[str, Any]] = []
+        """Every `browser/executeTool` that has been taken from the wire."""
 
     @classmethod
     @asynccontextmanager
@@ -74,9 +76,20 @@ class PlayedHost:
     async def answer(self, request: dict[str, Any], result: Any) -> None:
         await self.say_raw(envelope.result(msgspec.json.encode(request["id"]), msgspec.json.encode(result)))
 
+    async def ask(self, call: dict[str, Any], question_id: str, **params: Any) -> None:
+        """A page's question about its call, as the host passes it on. `params`: message, requestedSchema."""
+        question = {"id": question_id, "method": "browser/elicitConfirmation", "for": call["id"]}
+        await self.say_raw(msgspec.json.encode({"jsonrpc": "2.0", **question, "params": params}))
+
+    async def answer_to(self, question_id: str) -> dict[str, Any]:
+        """The answer to a question; all else is passed over."""
+        while (message := await self.next_message()).get("id") != question_id:
+            pass
+        return message
+
     async def heard(self, method: str) -> dict[str, Any]:
         """The next message of this method."""
-        while (message := await self.next_message())["method"] != method:
+        while (message := await self.next_message()).get("method") != method:
             pass
         return message
 
@@ -87,6 +100,8 @@ class PlayedHost:
                 raise EOFError("the bridge closed the connection")
             self._decoder.feed(data)
         message: dict[str, Any] = msgspec.json.decode(body)
+        if message.get("method") == "browser/executeTool":
+            self.calls.append(message)
         return message
 
 

@@ -1,8 +1,10 @@
 """Links to native hosts, over real sockets: what a host does wrong harms itself alone."""
 
+import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -10,7 +12,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Caller, Event, LookedAround, TabAddress
+from bridge.hub.transport import Caller, Event, LookedAround, OnQuestion, TabAddress
 from bridge.links.native import NativeLinks
 from native_host import envelope, wire
 from native_host.wire import Code
@@ -257,6 +259,150 @@ async def test_a_question_that_the_bridge_does_not_know_is_answered_with_method_
         while "error" not in answer:
             answer = await host.next_message()
     assert (answer["id"], answer["error"]["code"]) == ("ext:1", Code.METHOD_NOT_FOUND)
+
+
+async def ask_nobody(links: Links, host: PlayedHost, **more: Any) -> None:
+    """A call whose outcome is not the test's subject."""
+    with contextlib.suppress(CallError):
+        await links.execute(host, **more)
+
+
+async def test_a_question_of_a_page_reaches_whoever_waits_for_its_call(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    async def confirm(asked: wire.ElicitConfirmation) -> bytes:
+        return msgspec.json.encode({"action": "accept", "content": {"heard": asked.message}})
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=confirm)))
+        call = await host.heard("browser/executeTool")
+        for number in (1, 2):
+            await host.ask(call, f"ext:{number}", message=f"Buy {number}?")
+            answer = await host.answer_to(f"ext:{number}")
+            assert answer["result"] == {"action": "accept", "content": {"heard": f"Buy {number}?"}}
+
+
+async def no_form(_asked: wire.ElicitConfirmation) -> bytes:
+    raise CallError(Code.INVALID_PARAMS, "no such form", handed=False)
+
+
+async def broken(_asked: wire.ElicitConfirmation) -> bytes:
+    raise RuntimeError("the secret in the traceback")
+
+
+@pytest.mark.parametrize(
+    ("on_question", "params", "code", "words"),
+    [
+        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client cannot ask the person"),
+        (no_form, {"message": "Buy?"}, Code.INVALID_PARAMS, "no such form"),
+        (no_form, {"message": 7}, Code.INVALID_PARAMS, "the question cannot be read: Expected `str`"),
+        (no_form, {}, Code.INVALID_PARAMS, "required field `message`"),
+        (broken, {"message": "Buy?"}, Code.INTERNAL_ERROR, "the question could not be put"),
+    ],
+    ids=["nobody to ask", "refused", "malformed", "empty", "broken"],
+)
+async def test_a_page_learns_why_its_question_has_no_answer(
+    links: Links,
+    host: PlayedHost,
+    nursery: trio.Nursery,
+    on_question: OnQuestion | None,
+    params: dict[str, Any],
+    code: Code,
+    words: str,
+) -> None:
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=on_question)))
+        call = await host.heard("browser/executeTool")
+        await host.ask(call, "ext:1", **params)
+        error = (await host.answer_to("ext:1"))["error"]
+        await host.answer(call, "the link goes on")
+    assert (error["code"], error["data"]["handed"]) == (code, on_question is broken)
+    assert words in error["message"]
+    assert "secret" not in error["message"]
+
+
+async def test_a_question_about_a_call_that_nobody_waits_for_is_refused(
+    links: Links, host: PlayedHost
+) -> None:
+    with trio.fail_after(SOON_S):
+        await host.ask({"id": 4711}, "ext:1", message="Buy?")
+        error = (await host.answer_to("ext:1"))["error"]
+    assert (error["code"], error["message"]) == (Code.GONE, "nobody waits for the call that asks this")
+
+
+async def test_a_second_question_while_one_is_open_is_refused(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    may_answer = trio.Event()
+
+    async def think(_asked: wire.ElicitConfirmation) -> bytes:
+        await may_answer.wait()
+        return b'{"action":"decline"}'
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=think)))
+        call = await host.heard("browser/executeTool")
+        await host.ask(call, "ext:1", message="First?")
+        await host.ask(call, "ext:2", message="Second?")
+        error = (await host.answer_to("ext:2"))["error"]
+        may_answer.set()
+        assert (await host.answer_to("ext:1"))["result"] == {"action": "decline"}
+    assert (error["code"], error["data"]) == (Code.RATE_LIMITED, {"handed": False})
+
+
+@pytest.mark.parametrize("end", ["answered", "cancelled"])
+async def test_when_its_call_ends_an_open_question_is_taken_back(
+    links: Links, host: PlayedHost, nursery: trio.Nursery, end: str
+) -> None:
+    begun, ended = trio.Event(), trio.Event()
+    scope = trio.CancelScope()
+
+    async def think(_asked: wire.ElicitConfirmation) -> NoReturn:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async def ask() -> None:
+        with scope:
+            await links.execute(host, caller=Caller(on_question=think))
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(ask)
+        call = await host.heard("browser/executeTool")
+        await host.ask(call, "ext:1", message="Buy?")
+        await begun.wait()
+        if end == "cancelled":
+            scope.cancel()
+        else:
+            await host.answer(call, "done")
+        await ended.wait()
+        error = (await host.answer_to("ext:1"))["error"]
+    assert (error["code"], error["message"]) == (Code.GONE, "the call that asked has ended")
+
+
+async def test_when_the_host_goes_an_open_question_is_taken_back(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    begun, ended = trio.Event(), trio.Event()
+
+    async def think(_asked: wire.ElicitConfirmation) -> NoReturn:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    failures: list[CallError] = []
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(failure, links, host, failures, caller=Caller(on_question=think)))
+        await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
+        await begun.wait()
+        await trio.aclose_forcefully(host.stream)
+        await ended.wait()
+        await until(lambda: bool(failures))
+    assert (failures[0].code, failures[0].handed) == (Code.GONE, True)
 
 
 @pytest.mark.parametrize(

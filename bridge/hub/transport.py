@@ -64,7 +64,9 @@ Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
 """Puts a page's question to the person and returns an MCP ElicitResult as JSON; it raises a CallError where
-nobody can be asked."""
+nobody can be asked. It is cancelled when the call ends, and after QUESTION_S."""
+QUESTION_S = 120.0
+"""So long a person may take to answer a page's question; then the page is told that nobody did."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class TabTransport(Protocol):
         """Ask and wait for the result (JSON).
 
         Each progress report starts `timeout_s` anew; while a question to the caller is open, it stands still.
+        One question of a call can be open at a time.
         Cancelling the request tells the page.
 
         Raises:

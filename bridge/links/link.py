@@ -14,7 +14,8 @@ import trio
 from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.transport import NOBODY, Caller
-from bridge.links.outbox import Outbox, Outgoing
+from bridge.links.outbox import Outbox
+from bridge.links.waiting import Question, Waiter
 from native_host import endpoint, envelope, wire
 from native_host.envelope import Envelope
 from native_host.framing import FrameDecoder, FrameError, frame
@@ -35,33 +36,6 @@ class LinkError(Exception):
         self.is_final = is_final
 
 
-class _Waiter:
-    """A request that waits for its answer."""
-
-    def __init__(self, scope: trio.CancelScope, timeout_s: float, caller: Caller) -> None:
-        self.outgoing: Outgoing | None = None
-        self.answer: Envelope | None = None
-        self.done = trio.Event()
-        self._scope = scope
-        self._timeout_s = timeout_s
-        self._caller = caller
-
-    @property
-    def may_have_been_handed(self) -> bool:
-        return self.outgoing is not None and self.outgoing.is_sent
-
-    def settle(self, answer: Envelope | None) -> None:
-        """With the answer, or without one when the link has ended."""
-        self.answer = answer
-        self.done.set()
-
-    def progress(self, progress: wire.Progress) -> None:
-        """A call that reports is alive: its time starts anew."""
-        self._scope.deadline = trio.current_time() + self._timeout_s
-        if self._caller.on_progress:
-            self._caller.on_progress(progress)
-
-
 class Link:
     """Made with a connected stream; works while `run` does."""
 
@@ -71,9 +45,10 @@ class Link:
         self._outbox = Outbox()
         self._decoder = FrameDecoder(wire.SOCKET_BYTES, "little")
         self._numbers = itertools.count(1)
-        self._waiting: dict[bytes, _Waiter] = {}
+        self._waiting: dict[bytes, Waiter] = {}
         self._slots = trio.Semaphore(wire.CLIENT_IN_FLIGHT)
         self._is_open = True
+        self._nursery: trio.Nursery  # while it runs
 
     async def run(self, sessions: list[wire.Session]) -> None:
         """Speak with the host until it closes.
@@ -91,6 +66,7 @@ class Link:
         broken: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 nursery.start_soon(self._write)
                 try:
                     await self._read()
@@ -116,11 +92,9 @@ class Link:
         raw_id = b"%d" % next(self._numbers)
         _wire_log.debug("→ %s", method)
         body = envelope.request(raw_id, method, msgspec.json.encode(params))
-        if len(body) > wire.CHUNKED_BYTES:
-            detail = f"the call is {len(body)} bytes long, the limit is {wire.CHUNKED_BYTES}"
-            raise CallError(Code.TOO_LARGE, detail, handed=False)
+        _check_size("the call", body)
         with trio.move_on_after(timeout_s) as scope:
-            waiter = _Waiter(scope, timeout_s, caller)
+            waiter = Waiter(scope, timeout_s, caller)
             async with self._slots:
                 await self._ask(raw_id, body, waiter)
         if not waiter.done.is_set():
@@ -128,7 +102,7 @@ class Link:
             raise CallError(Code.TIMED_OUT, detail, handed=waiter.may_have_been_handed)
         return _result(waiter)
 
-    async def _ask(self, raw_id: bytes, body: bytes, waiter: _Waiter) -> None:
+    async def _ask(self, raw_id: bytes, body: bytes, waiter: Waiter) -> None:
         if not self._is_open:
             waiter.settle(None)
             return
@@ -138,10 +112,11 @@ class Link:
             await waiter.done.wait()
         finally:
             del self._waiting[raw_id]
+            waiter.end()
             if not waiter.done.is_set():
                 self._give_up(raw_id, waiter)
 
-    def _give_up(self, raw_id: bytes, waiter: _Waiter) -> None:
+    def _give_up(self, raw_id: bytes, waiter: Waiter) -> None:
         if waiter.outgoing is None:
             return
         if waiter.outgoing.is_sent:
@@ -189,10 +164,40 @@ class Link:
             if waiter := self._waiting.get(bytes(message.id)):
                 waiter.settle(message)
         elif message.is_request:
-            text = f"{message.method} is not known to mcpb {__version__}"
-            self._push(envelope.failure(bytes(message.id), Code.METHOD_NOT_FOUND, text))
+            self._asked(message)
         else:
             self._notified(message)
+
+    def _asked(self, message: Envelope) -> None:
+        raw_id = bytes(message.id)
+        try:
+            asked = _question_in(message)
+            waiter = self._waiter_for(message)
+            question = waiter.open_question()
+        except CallError as error:
+            self._refuse(raw_id, error)
+            return
+        self._nursery.start_soon(self._put_question, raw_id, waiter, question, asked)
+
+    def _waiter_for(self, message: Envelope) -> Waiter:
+        waiter = self._waiting.get(bytes(message.for_))
+        if waiter is None:
+            raise CallError(Code.GONE, "nobody waits for the call that asks this", handed=False)
+        return waiter
+
+    async def _put_question(
+        self, raw_id: bytes, waiter: Waiter, question: Question, asked: wire.ElicitConfirmation
+    ) -> None:
+        try:
+            answer = await waiter.put(question, asked)
+            _check_size("the answer", answer)
+        except CallError as error:
+            self._refuse(raw_id, error)
+        else:
+            self._push(envelope.result(raw_id, answer))
+
+    def _refuse(self, raw_id: bytes, error: CallError) -> None:
+        self._push(envelope.failure(raw_id, error.code, error.detail, handed=error.handed))
 
     def _notified(self, message: Envelope) -> None:
         method = wire.METHODS.get(message.method)
@@ -215,7 +220,24 @@ class Link:
                 self._hear(message.method, params)
 
 
-def _result(waiter: _Waiter) -> bytes:
+def _check_size(what: str, body: bytes) -> None:
+    if len(body) > wire.CHUNKED_BYTES:
+        detail = f"{what} is {len(body)} bytes long, the limit is {wire.CHUNKED_BYTES}"
+        raise CallError(Code.TOO_LARGE, detail, handed=False)
+
+
+def _question_in(message: Envelope) -> wire.ElicitConfirmation:
+    if message.method != "browser/elicitConfirmation":
+        text = f"{message.method} is not known to mcpb {__version__}"
+        raise CallError(Code.METHOD_NOT_FOUND, text, handed=False)
+    try:
+        return msgspec.json.decode(bytes(message.params) or b"{}", type=wire.ElicitConfirmation)
+    except (msgspec.DecodeError, RecursionError) as error:
+        text = f"the question cannot be read: {error}"
+        raise CallError(Code.INVALID_PARAMS, text, handed=False) from None
+
+
+def _result(waiter: Waiter) -> bytes:
     answer = waiter.answer
     if answer is None:
         raise CallError(Code.GONE, handed=waiter.may_have_been_handed)
