@@ -11,8 +11,10 @@ import { Code, WireError } from "./wire.js";
  * @import { Frames } from "./frames.js"
  * @import { Origins } from "./origins.js"
  * @import { Owners } from "./owners.js"
+ * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
- * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, sessions: () => Session[] }} Browser
+ * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
+ *   sessions: () => Session[] }} Browser
  */
 
 const NAVIGATION_MS = 30_000;
@@ -23,6 +25,48 @@ const LONGEST_TITLE = 60;
  * @returns {Record<string, Command>} by method
  */
 export function commands(browser) {
+  return { ...unlessPaused(browser.pauses, working(browser)), "browser/pause": (params) => pause(browser.pauses, params) };
+}
+
+/**
+ * The same commands, refused to a session that is paused.
+ *
+ * @param {Pauses} pauses
+ * @param {Record<string, Command>} commands
+ * @returns {Record<string, Command>}
+ */
+function unlessPaused(pauses, commands) {
+  const guarded = Object.entries(commands).map(([method, command]) => {
+    /** @type {Command} */
+    const guard = (params, asked) => {
+      pauses.checkSession(optionalText(params, "session"));
+      return command(params, asked);
+    };
+    return [method, guard];
+  });
+  return Object.fromEntries(guarded);
+}
+
+/**
+ * @param {Pauses} pauses
+ * @param {any} params
+ */
+function pause(pauses, params) {
+  const [site, session] = [optionalText(params, "site"), optionalText(params, "session")];
+  if (Boolean(site) === Boolean(session)) throw invalid("Name either a site or a session.");
+  if (params.paused === undefined) throw invalid("paused is missing: true to pause, false to resume.");
+  if (site) pauses.setSite(site, flag(params, "paused"));
+  else pauses.setSession(session, flag(params, "paused"));
+  return {};
+}
+
+/**
+ * What no pause forbids as such.
+ *
+ * @param {Browser} browser
+ * @returns {Record<string, Command>}
+ */
+function working(browser) {
   const { tabs, frames, owners } = browser;
   return {
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
@@ -204,9 +248,10 @@ async function mine(browser, params) {
  * @param {Browser} browser
  * @param {string} url
  */
-function checkUrl({ origins }, url) {
+function checkUrl({ origins, pauses }, url) {
   const parsed = URL.parse(url);
   if (!parsed) throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
+  pauses.checkSite(parsed.origin);
   if (parsed.href === "about:blank" || origins.allow(parsed.origin)) return;
   throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
     handed: false,

@@ -12,6 +12,7 @@ import { Code, notification, WireError } from "./wire.js";
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./frame.js"
  * @import { Link } from "./link.js"
  * @import { Origins } from "./origins.js"
+ * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
  */
 
@@ -34,11 +35,13 @@ export class Frames {
   /**
    * @param {Tabs} tabs
    * @param {Origins} origins
+   * @param {Pauses} pauses
    * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: somebody would use a host now
    */
-  constructor(tabs, origins, host) {
+  constructor(tabs, origins, pauses, host) {
     this.tabs = tabs;
     this.origins = origins;
+    this.pauses = pauses;
     this.host = host;
   }
 
@@ -116,6 +119,7 @@ export class Frames {
     if (!this.origins.allow(frame.origin)) {
       throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
     }
+    this.pauses.checkSite(frame.origin);
     if (!frame.offers(toolName)) {
       throw refusal(Code.NO_LONGER_OFFERED, `The page does not offer ${toolName} any more. List the tools again.`);
     }

@@ -1,16 +1,23 @@
-/** The popup: is a host there, and if not, why and what to run; who is attached; what this tab offers. */
+/**
+ * The popup: is a host there, and if not, why and what to run; who is attached; what this tab offers. Here the person
+ * pauses sites and clients, and hands this tab over to the clients.
+ */
 
 import { POPUP_PORT } from "./popups.js";
 import { LABEL_KEY } from "./profile.js";
 
 /**
- * @import { Report } from "./popups.js"
+ * @import { PopupMessage, Report } from "./popups.js"
  * @import { Client } from "./wire.js"
  */
 
 const REDIAL_MS = 250;
 const SILENCE_MS = 2_000;
 
+/** @type {chrome.runtime.Port} */
+let port;
+/** The newest click that no report has followed yet. @type {PopupMessage | null} */
+let asked = null;
 const [tab] = await chrome.tabs.query({ active: true, currentWindow: true });
 dial();
 
@@ -23,32 +30,52 @@ label.addEventListener("change", () => void chrome.storage.local.set({ [LABEL_KE
  * worker stops can be lost without a word (seen in Chromium 156): one that stays silent is given up.
  */
 function dial() {
-  const port = chrome.runtime.connect({ name: POPUP_PORT });
+  port = chrome.runtime.connect({ name: POPUP_PORT });
   const silence = setTimeout(() => {
     port.disconnect();
     dial();
   }, SILENCE_MS);
   port.onMessage.addListener((report) => {
     clearTimeout(silence);
+    asked = null;
     show(report);
   });
   port.onDisconnect.addListener(() => {
     clearTimeout(silence);
     setTimeout(dial, REDIAL_MS);
   });
-  port.postMessage({ tabId: tab?.id ?? chrome.tabs.TAB_ID_NONE });
+  post({ type: "watch", tabId: tab?.id ?? chrome.tabs.TAB_ID_NONE });
+  if (asked) post(asked);
+}
+
+/** Ask the worker; if this port is lost, the next one says it again. @param {PopupMessage} message */
+function ask(message) {
+  asked = message;
+  post(message);
+}
+
+/** @param {PopupMessage} message */
+function post(message) {
+  try {
+    port.postMessage(message);
+  } catch {
+    // The worker was stopped just now: the port is dialled again.
+  }
 }
 
 /** @param {Report} report */
-function show({ connected, resting, attempts, trouble, host, clients, offers }) {
+function show({ connected, resting, attempts, trouble, host, clients, pausedSessions, sites, handedOver, offers }) {
   element("state").textContent = stateText(host, trouble);
   element("trouble").hidden = connected || !trouble;
   element("what").textContent = trouble?.what ?? "";
   element("remedy").hidden = !trouble?.command;
   element("command").textContent = trouble?.command ?? "";
   element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
-  element("clients").replaceChildren(...lines(clients.flatMap(clientLines), "none"));
-  element("offers").replaceChildren(...(offers.length > 0 ? offers.flatMap(offer) : lines([], "none")));
+  const attached = clients.flatMap((client) => clientItems(client, pausedSessions));
+  element("clients").replaceChildren(...orNone(attached));
+  element("tab").replaceChildren(...handOver(handedOver));
+  element("sites").replaceChildren(...orNone(sites.map(siteItem)));
+  element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
 }
 
 /**
@@ -69,12 +96,36 @@ function attemptsText(attempts, resting) {
   return resting ? `${tried} It is tried again every minute, and when this window is opened.` : tried;
 }
 
-/** @param {Client} client @returns {string[]} */
-function clientLines({ sessions, pid, version }) {
-  if (sessions.length === 0) return [`bridge ${version}, pid ${pid}`];
-  return sessions.map(
-    ({ client, title }) => `${[title, client.name, client.version].filter(Boolean).join(" ")}, pid ${pid}`,
+/**
+ * @param {Client} client
+ * @param {string[]} pausedSessions
+ */
+function clientItems({ sessions, pid, version }, pausedSessions) {
+  if (sessions.length === 0) return [line(`bridge ${version}, pid ${pid}`)];
+  return sessions.map(({ id, client, title }) => {
+    const paused = pausedSessions.includes(id);
+    const name = [title, client.name, client.version].filter(Boolean).join(" ");
+    return line(
+      `${name}, pid ${pid}${paused ? ": paused" : ""}`,
+      button(paused ? "Resume" : "Pause", { type: "pause-session", session: id, paused: !paused }),
+    );
+  });
+}
+
+/** @param {Report["sites"][number]} site */
+function siteItem({ origin, paused }) {
+  return line(
+    `${origin}${paused ? ": paused" : ""}`,
+    button(paused ? "Resume" : "Pause", { type: "pause-site", origin, paused: !paused }),
   );
+}
+
+/** @param {boolean} handedOver */
+function handOver(handedOver) {
+  return [
+    handedOver ? "Clients may steer this tab." : "Clients may only call its page's tools.",
+    button(handedOver ? "Take it back" : "Hand this tab over", { type: "hand-over", handedOver: !handedOver }),
+  ];
 }
 
 /** @param {Report["offers"][number]} offer */
@@ -82,28 +133,34 @@ function offer({ origin, allowed, tools, notice }) {
   const head = document.createElement("p");
   head.textContent = allowed ? origin : `${origin} (not in the list of allowed origins: not offered)`;
   const list = document.createElement("ul");
-  list.append(
-    ...lines(
-      tools.map(({ name, via }) => `${name} (${via ?? "unknown"})`),
-      "none",
-    ),
-  );
+  list.append(...orNone(tools.map(({ name, via }) => line(`${name} (${via ?? "unknown"})`))));
   if (!notice) return [head, list];
   const note = document.createElement("p");
   note.textContent = notice;
   return [head, list, note];
 }
 
+/** @param {HTMLElement[]} items */
+function orNone(items) {
+  return items.length > 0 ? items : [line("none")];
+}
+
+/** @param {(string | Node)[]} parts */
+function line(...parts) {
+  const item = document.createElement("li");
+  item.append(...parts);
+  return item;
+}
+
 /**
- * @param {string[]} texts
- * @param {string} otherwise
+ * @param {string} text
+ * @param {PopupMessage} message what it asks the worker
  */
-function lines(texts, otherwise) {
-  return (texts.length > 0 ? texts : [otherwise]).map((text) => {
-    const item = document.createElement("li");
-    item.textContent = text;
-    return item;
-  });
+function button(text, message) {
+  const made = document.createElement("button");
+  made.textContent = text;
+  made.addEventListener("click", () => ask(message));
+  return made;
 }
 
 /** @param {string} id */

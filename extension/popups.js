@@ -1,11 +1,24 @@
-/** What the popup is told, for as long as it is open, and what it may ask. */
+/** What the popup is told, for as long as it is open, and what the person may ask there. */
+
+import { isOrigin } from "./pauses.js";
 
 /**
- * @import { Client } from "./wire.js"
+ * @import { Client, Tab } from "./wire.js"
  * @import { Frames } from "./frames.js"
+ * @import { Handovers } from "./handovers.js"
  * @import { NativePort, Trouble } from "./native_port.js"
+ * @import { Pauses } from "./pauses.js"
+ * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
- *   host: { version: string, pid: number } | null, clients: Client[], offers: ReturnType<Frames["ofTab"]> }} Report
+ *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[], sites: Site[],
+ *   handedOver: boolean, offers: ReturnType<Frames["ofTab"]> }} Report `sites`: those of this tab, then the others
+ *   that are paused
+ * @typedef {{ origin: string, paused: boolean }} Site
+ * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
+ * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
+ * @typedef {{ type: "pause-session", session: string, paused: boolean }} PauseSession
+ * @typedef {{ type: "hand-over", handedOver: boolean }} HandOver the tab that is watched
+ * @typedef {Watch | PauseSite | PauseSession | HandOver} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -14,31 +27,74 @@ export class Popups {
   /** @type {Map<chrome.runtime.Port, number>} port → the tab it was opened over */
   #open = new Map();
 
-  /** @param {{ native: NativePort, frames: Frames, clients: () => Client[] }} parts */
-  constructor({ native, frames, clients }) {
+  /**
+   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, pauses: Pauses, handovers: Handovers,
+   *   clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
+   */
+  constructor({ native, tabs, frames, pauses, handovers, clients, loaded }) {
     this.native = native;
+    this.tabs = tabs;
     this.frames = frames;
+    this.pauses = pauses;
+    this.handovers = handovers;
     this.clients = clients;
+    this.loaded = loaded;
   }
 
   /** @param {chrome.runtime.Port} port */
   accept(port) {
     if (!port.sender?.url?.startsWith(chrome.runtime.getURL(""))) return port.disconnect();
     port.onDisconnect.addListener(() => this.#open.delete(port));
-    port.onMessage.addListener(({ tabId }) => {
-      this.#open.set(port, tabId);
-      this.native.nudge();
-      this.tell();
-    });
+    port.onMessage.addListener((message) => void this.#received(port, message));
   }
 
   tell() {
     for (const [port, tabId] of this.#open) port.postMessage(this.#report(tabId));
   }
 
+  /**
+   * @param {chrome.runtime.Port} port
+   * @param {PopupMessage} message
+   */
+  async #received(port, message) {
+    await this.loaded;
+    switch (message.type) {
+      case "watch":
+        return this.#watch(port, message.tabId);
+      case "pause-site":
+        return this.pauses.setSite(message.origin, message.paused);
+      case "pause-session":
+        return this.pauses.setSession(message.session, message.paused);
+      case "hand-over":
+        return this.#handOver(Number(this.#open.get(port)), message.handedOver);
+    }
+  }
+
+  /**
+   * @param {chrome.runtime.Port} port
+   * @param {number} tabId
+   */
+  async #watch(port, tabId) {
+    this.#open.set(port, tabId);
+    this.native.nudge();
+    await this.tabs.refresh(tabId); // where there is no host, nobody else has read it
+    this.tell();
+  }
+
+  /**
+   * @param {number} tabId
+   * @param {boolean} handedOver
+   */
+  async #handOver(tabId, handedOver) {
+    this.handovers.set(tabId, handedOver);
+    await this.tabs.refresh(tabId);
+    this.tell();
+  }
+
   /** @param {number} tabId @returns {Report} */
   #report(tabId) {
     const { host, resting, attempts, trouble } = this.native;
+    const offers = this.frames.ofTab(tabId);
     return {
       connected: host !== null,
       resting,
@@ -46,7 +102,21 @@ export class Popups {
       trouble,
       host: host && { version: host.version, pid: host.pid },
       clients: this.clients(),
-      offers: this.frames.ofTab(tabId),
+      pausedSessions: this.pauses.all.sessions,
+      sites: this.#sites(this.tabs.get(tabId), offers),
+      handedOver: this.handovers.has(tabId),
+      offers,
     };
+  }
+
+  /**
+   * @param {Tab | undefined} tab
+   * @param {Report["offers"]} offers
+   * @returns {Site[]}
+   */
+  #sites(tab, offers) {
+    const here = [tab?.origin ?? "", ...offers.map(({ origin }) => origin)].filter(isOrigin);
+    const origins = new Set([...here, ...this.pauses.all.sites]);
+    return [...origins].map((origin) => ({ origin, paused: this.pauses.hasSite(origin) }));
   }
 }

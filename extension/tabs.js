@@ -4,6 +4,7 @@ import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
 
 /**
  * @import { Tab } from "./wire.js"
+ * @import { Handovers } from "./handovers.js"
  * @import { Link } from "./link.js"
  * @import { Ordinals } from "./ordinals.js"
  * @import { Owners } from "./owners.js"
@@ -25,11 +26,13 @@ export class Tabs {
   /**
    * @param {Ordinals} ordinals
    * @param {Owners} owners
-   * @param {Promise<unknown>} loaded both of them
+   * @param {Handovers} handovers
+   * @param {Promise<unknown>} loaded all of them
    */
-  constructor(ordinals, owners, loaded) {
+  constructor(ordinals, owners, handovers, loaded) {
     this.ordinals = ordinals;
     this.owners = owners;
+    this.handovers = handovers;
     this.loaded = loaded;
   }
 
@@ -91,6 +94,7 @@ export class Tabs {
     await this.loaded;
     this.ordinals.forget(tabId);
     this.owners.give(tabId, null);
+    this.handovers.set(tabId, false);
     if (this.#known.delete(tabId)) this.#announce("browser/tabRemoved", { tabId });
   }
 
@@ -99,6 +103,7 @@ export class Tabs {
     await this.loaded;
     this.ordinals.rename(removed, added);
     this.owners.rename(removed, added);
+    this.handovers.rename(removed, added);
     await this.removed(removed);
     await this.refresh(added);
   }
@@ -127,7 +132,7 @@ export class Tabs {
       groupId: tab.groupId === chrome.tabGroups.TAB_GROUP_ID_NONE ? null : tab.groupId,
       ordinal: this.ordinals.of(tabId, url),
       owner: this.owners.ownerOf(tabId),
-      handedOver: false,
+      handedOver: this.handovers.has(tabId),
       lastAccessed: tab.lastAccessed ?? 0,
       incognito: tab.incognito,
       discarded: tab.discarded,

@@ -41,6 +41,7 @@ export const Code = Object.freeze({
   NOT_YOURS: -32016,
   WIRE_VERSION: -32017,
   NO_LONGER_OFFERED: -32018,
+  PAUSED: -32019,
 });
 
 /** A failure that has a number on the wire. */

@@ -5,11 +5,13 @@ import { Calls } from "./calls.js";
 import { commands } from "./commands.js";
 import { FRAME_PORT } from "./frame.js";
 import { Frames } from "./frames.js";
+import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
 import { NativePort, RETRY_ALARM } from "./native_port.js";
 import { Ordinals } from "./ordinals.js";
 import { Origins } from "./origins.js";
 import { Owners, UNNAMED_ALARM } from "./owners.js";
+import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Tabs } from "./tabs.js";
@@ -23,17 +25,23 @@ import { notification } from "./wire.js";
 const ordinals = new Ordinals();
 const owners = new Owners();
 const origins = new Origins();
-const loaded = Promise.all([ordinals.load(), owners.load(), origins.load()]);
+const handovers = new Handovers();
+const pauses = new Pauses(() => popups.tell());
+const kept = [ordinals, owners, origins, handovers, pauses];
+const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
 let clients = [];
 /** @type {WeakMap<Link, Joiner>} */
 const joiners = new WeakMap();
 
-const tabs = new Tabs(ordinals, owners, loaded);
-const frames = new Frames(tabs, origins, { wanted: () => native.nudge(), isHostMissing: () => native.resting });
+const tabs = new Tabs(ordinals, owners, handovers, loaded);
+const frames = new Frames(tabs, origins, pauses, {
+  wanted: () => native.nudge(),
+  isHostMissing: () => native.resting,
+});
 const sessions = () => clients.flatMap((client) => client.sessions);
-const built = commands({ tabs, frames, owners, origins, sessions });
+const built = commands({ tabs, frames, owners, origins, pauses, sessions });
 const calls = new Calls(built);
 
 const native = new NativePort({
@@ -53,12 +61,14 @@ const native = new NativePort({
     if (native.resting) frames.tellStatus();
   },
 });
-const popups = new Popups({ native, frames, clients: () => clients });
+const popups = new Popups({ native, tabs, frames, pauses, handovers, clients: () => clients, loaded });
 
 /** @param {Link} link */
 async function announce(link) {
   await tabs.announceAll(link);
-  if (!link.ended.aborted) frames.announceAll(link);
+  if (link.ended.aborted) return;
+  pauses.announceAll(link);
+  frames.announceAll(link);
 }
 
 /**

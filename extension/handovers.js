@@ -1,0 +1,40 @@
+/** Tabs that the person handed over to the clients in the popup, until they take them back or the tab is closed. */
+
+const KEY = "handedOver";
+
+export class Handovers {
+  /** @type {Set<number>} */
+  #tabs = new Set();
+
+  async load() {
+    this.#tabs = new Set(/** @type {number[]} */ ((await chrome.storage.session.get(KEY))[KEY]) ?? []);
+  }
+
+  /** @param {number} tabId */
+  has(tabId) {
+    return this.#tabs.has(tabId);
+  }
+
+  /**
+   * @param {number} tabId
+   * @param {boolean} handedOver false: taken back
+   */
+  set(tabId, handedOver) {
+    if (this.has(tabId) === handedOver) return;
+    if (handedOver) this.#tabs.add(tabId);
+    else this.#tabs.delete(tabId);
+    void chrome.storage.session.set({ [KEY]: [...this.#tabs] });
+  }
+
+  /**
+   * The browser has given a tab another id.
+   *
+   * @param {number} from
+   * @param {number} to
+   */
+  rename(from, to) {
+    const handedOver = this.has(from);
+    this.set(from, false);
+    this.set(to, handedOver);
+  }
+}
