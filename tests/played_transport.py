@@ -25,6 +25,9 @@ from said_by_hosts import browser_hello, host_hello
 CART = {"content": [{"type": "text", "text": "tea"}]}
 
 
+Answer = dict[str, Any] | Exception
+
+
 class Asked(NamedTuple):
     tab: TabAddress
     method: str
@@ -38,7 +41,8 @@ class PlayedTransport:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self.answer: dict[str, Any] | Exception = {"success": True, "payload": CART}
+        self.answer: Answer = {"success": True, "payload": CART}
+        self.on_request: Callable[[Asked], Answer] = lambda _: self.answer
         self.on_look: Callable[[], None] = lambda: None
         self._listener: Listener = lambda _: None
 
@@ -57,10 +61,17 @@ class PlayedTransport:
         caller: Caller = NOBODY,
     ) -> bytes:
         await trio.lowlevel.checkpoint()
-        self.asked.append(Asked(tab, method, params, timeout_s, caller))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return msgspec.json.encode(self.answer)
+        asked = Asked(tab, method, params, timeout_s, caller)
+        self.asked.append(asked)
+        answer = self.on_request(asked)
+        if isinstance(answer, Exception):
+            raise answer
+        return msgspec.json.encode(answer)
+
+    def executed(self) -> list[tuple[int, str]]:
+        """The calls that reached pages: tab and document of each."""
+        calls = [asked.params for asked in self.asked if isinstance(asked.params, wire.ExecuteTool)]
+        return [(call.tab_id, call.document_id) for call in calls]
 
     def disconnect(self, tab: TabAddress) -> None:
         raise NotImplementedError

@@ -85,7 +85,8 @@ def cleaned(text: str, max_chars: int) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    printable = text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.split())
 
 
 def _cut(text: str, max_chars: int) -> str:

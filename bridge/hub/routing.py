@@ -222,17 +222,17 @@ class Router:
 
     async def _run(self, call: _Call) -> bytes:
         self._admission.count(call.session, trio.current_time())
-        may_choose = not self.catalog.names_a_tab(call.session, call.name)
         refused: CallError | None = None
-        for left in reversed(range(ATTEMPTS if may_choose else 1)):
+        for left in reversed(range(ATTEMPTS)):
             try:
                 entry = await self._reach(call)
             except UnknownToolError:
                 raise refused or UnknownToolError(call.name) from None
+            names_a_tab = self.catalog.names_a_tab(call.session, call.name)
             try:
                 return await self._execute(call, entry)
             except CallError as error:
-                if left == 0 or not _may_go_elsewhere(error, entry):
+                if left == 0 or names_a_tab or not _may_go_elsewhere(error, entry):
                     raise
                 refused = error
                 call.missed.add(entry.meaning.identity)
