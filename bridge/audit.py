@@ -1,0 +1,314 @@
+"""The audit log: one JSON line for each call, and for each list of tools that a page offers.
+
+All bridges of a user append to one file, which is renamed when it is full; the one before it is kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bridge.hub.describing import MAX_ORIGIN, cleaned
+from bridge.hub.records import Called, Record, Registered, Site
+from bridge.hub.sessions import Session
+from native_host import endpoint
+
+NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
+MAX_BYTES = 10 * 1024 * 1024
+"""Of the file; the one before it is kept as well."""
+LINE_BYTES = 4096
+"""Of a line. A line is one `write` to a file opened with O_APPEND: on a local disk no other comes in between,
+and a short one does not even meet a reader half."""
+ARGUMENTS_BYTES = 2048
+MAX_TOOLS = 20
+"""Names in the line of a registration."""
+REGISTRATIONS_A_MINUTE = 10
+"""Lines for each origin: a page that registers in a loop is not to push the calls out of the log."""
+MAX_ORIGINS = 100
+"""So many origins are counted each by itself within a minute; further ones share one count."""
+_MINUTE_S = 60.0
+_MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID = 128, 160, 60, 40
+
+_log = logging.getLogger(__name__)
+_json = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
+# ── Lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Client(msgspec.Struct, omit_defaults=True):
+    name: str = ""
+    version: str = ""
+
+
+class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A line, its empty members left out. Its texts are bounded, the last ones by what room is left."""
+
+    at: str
+    event: str
+    bridge: int
+    client: _Client | None = None
+    session: str = ""
+    browser: str = ""
+    profile: str = ""
+    origin: str = ""
+    tab: int = 0
+    tab_id: int | None = None
+    name: str = ""
+    tool: str = ""
+    outcome: str = ""
+    detail: str = ""
+    handed: bool | None = None
+    ms: float | None = None
+    count: int | None = None
+    left_out: int = 0
+    tools: list[str] = []
+    arguments: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    arguments_cut: str = ""
+
+
+def _line(now: float, event: str, site: Site, session: Session | None = None) -> _Line:
+    client = session.client if session else None
+    return _Line(
+        at=moment(now),
+        event=event,
+        bridge=os.getpid(),
+        client=_Client(_shown(client.name, _MAX_LABEL), _shown(client.version, 20)) if client else None,
+        session=_shown(session.id, _MAX_ID) if session else "",
+        browser=_shown(site.browser, _MAX_LABEL),
+        profile=_shown(site.profile, _MAX_ID),
+        origin=_shown(site.origin, MAX_ORIGIN),
+        tab=site.ordinal,
+        tab_id=site.tab_id,
+    )
+
+
+def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
+    line = _line(now, "call", call.site, call.session)
+    line.name = _shown(call.name, _MAX_NAME)
+    line.tool = _shown(call.own_name, _MAX_NAME)
+    line.outcome = _shown(call.outcome, _MAX_ID)
+    line.detail = _shown(call.detail, _MAX_DETAIL)
+    line.handed = call.handed
+    line.ms = round(call.duration_s * 1000, 1)
+    if with_arguments:
+        room = min(ARGUMENTS_BYTES, LINE_BYTES - len(_encoded(line)) - len(',"argumentsCut":""'))
+        _add_arguments(line, call.arguments, room)
+    return line
+
+
+def _add_arguments(line: _Line, arguments: dict[str, Any], room: int) -> None:
+    """As they are where they fit, else the beginning of their text."""
+    parts, size = [], 0
+    try:
+        for part in _json.iterencode(arguments):
+            parts.append(part)
+            size += len(part)
+            if size > room:
+                break
+    except (ValueError, RecursionError):
+        parts.append(" (the rest is no JSON)")
+        size = room + 1
+    text = "".join(parts)
+    if size <= room:
+        line.arguments = msgspec.Raw(text.encode())
+    else:
+        line.arguments_cut = (
+            text[: max(0, room // 2 - 3)] + "…"
+        )  # quoted within JSON, each character may take two
+
+
+def _registration_line(now: float, offered: Registered) -> _Line:
+    line = _line(now, "registered", offered.site)
+    line.count = len(offered.tools)
+    room = LINE_BYTES - len(_encoded(line)) - len(',"tools":[]')
+    for name in islice(offered.tools, MAX_TOOLS):
+        shown = _shown(name, _MAX_NAME)
+        room -= len(msgspec.json.encode(shown)) + 1
+        if room < 0:
+            break
+        line.tools = [*line.tools, shown]
+    return line
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _shown(text: str, max_chars: int) -> str:
+    # Nearly all are fine as they are, and a call has a dozen: cleaning them took half of the time of a line.
+    return text if len(text) <= max_chars and text.isprintable() else cleaned(text, max_chars)
+
+
+def moment(now: float) -> str:
+    """A time as a line has it: the later one is the greater text."""
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# ── Keeping ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class AuditLog:
+    """Appends to the log in `directory`, which is made when the first record comes."""
+
+    def __init__(
+        self, directory: Path, *, with_arguments: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._file = _SharedFile(directory)
+        self._with_arguments = with_arguments
+        self._clock = clock
+        self._registrations = _Allowance()
+        self._has_warned = False
+
+    def keep(self, record: Record) -> None:
+        """Write it down. A log that cannot be written is complained of once, and the calls go on."""
+        now = self._clock()
+        try:
+            self._tell_left_out(self._registrations.over(now), now)
+            if isinstance(record, Called):
+                self._append(_call_line(now, record, with_arguments=self._with_arguments))
+            elif self._registrations.allows(record.site.origin, now):
+                self._append(_registration_line(now, record))
+        except (OSError, endpoint.EndpointError) as error:
+            self._warn(error)
+
+    def close(self) -> None:
+        """Say what was left out so far, and let go of the file."""
+        try:
+            self._tell_left_out(self._registrations.all(), self._clock())
+        except (OSError, endpoint.EndpointError) as error:
+            self._warn(error)
+        self._file.close()
+
+    def _tell_left_out(self, ended: Iterable[tuple[str, int]], now: float) -> None:
+        for origin, left_out in ended:
+            line = _line(now, "registered", Site(origin=origin))
+            line.left_out = left_out
+            self._append(line)
+
+    def _append(self, line: _Line) -> None:
+        self._file.append(_encoded(line))
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            _log.warning("calls go on, but the audit log is not kept: %s", error)
+            self._has_warned = True
+
+
+@dataclass
+class _Minute:
+    began_at: float
+    written: int = 0
+    left_out: int = 0
+
+
+class _Allowance:
+    """How many registrations of each origin are written in a minute, and how many were left out."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[str, _Minute] = {}
+        """By origin, in the order in which they began; those of too many origins under the empty one."""
+
+    def allows(self, origin: str, now: float) -> bool:
+        """Count one; whether it is to be written."""
+        key = origin if origin in self._minutes or len(self._minutes) < MAX_ORIGINS else ""
+        minute = self._minutes.setdefault(key, _Minute(now))
+        is_allowed = minute.written < REGISTRATIONS_A_MINUTE
+        minute.written += is_allowed
+        minute.left_out += not is_allowed
+        return is_allowed
+
+    def over(self, now: float) -> Iterator[tuple[str, int]]:
+        """Begin anew where a minute is over: the origins of which something was left out, and how many."""
+        while self._minutes:
+            origin, minute = next(iter(self._minutes.items()))
+            if 0 <= now - minute.began_at < _MINUTE_S:
+                return
+            del self._minutes[origin]
+            if minute.left_out:
+                yield origin, minute.left_out
+
+    def all(self) -> Iterator[tuple[str, int]]:
+        """The same for all, whether their minute is over or not."""
+        return self.over(float("inf"))
+
+
+class _SharedFile:
+    """A file that several processes append to, and that whoever finds it full renames."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._path = directory / NAME
+        self._descriptor: int | None = None
+
+    def append(self, line: bytes) -> None:
+        """Write a line at the end.
+
+        Raises:
+            EndpointError: the directory is not private, or cannot be made.
+            OSError: the disk refuses.
+        """
+        descriptor = self._current()
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+
+    def close(self) -> None:
+        """Let go of it; the next line opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _current(self) -> int:
+        """The file that has the name now: another process may have renamed it, or a person removed it."""
+        if self._descriptor is None:
+            self._descriptor = self._open()
+        found = self._found(self._descriptor)
+        if found is not None and found.st_size >= MAX_BYTES:
+            self._rename(self._descriptor)
+            found = self._found(self._descriptor)
+        if found is None:
+            self.close()
+            self._descriptor = self._open()
+        return self._descriptor
+
+    def _open(self) -> int:
+        endpoint.prepare(self._directory)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)
+
+    def _found(self, descriptor: int) -> os.stat_result | None:
+        """What is there under the name, if it is still what we write to."""
+        with suppress(FileNotFoundError):
+            found = os.lstat(self._path)
+            if os.path.samestat(found, os.fstat(descriptor)):
+                return found
+        return None
+
+    def _rename(self, descriptor: int) -> None:
+        """Once, whoever sees first that it is full: under the lock nobody else can have renamed it meanwhile.
+
+        Who finds it locked, or renames it between another's look and write, costs no line: that one is
+        written to the same file under its new name.
+        """
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        try:
+            if self._found(descriptor):
+                self._path.rename(self._directory / PREDECESSOR)
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,181 @@
+"""The audit log, read: its last lines, or each as it comes, through a filter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from bridge.audit import NAME, PREDECESSOR, moment
+
+_BLOCK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which lines are wanted. The texts are globs, case aside; with `!` in front all others; empty: any."""
+
+    origin: str = ""
+    """May leave the scheme out."""
+    client: str = ""
+    tool: str = ""
+    """The page's name for it, or the one that the client called."""
+    outcome: str = ""
+    since: float = 0.0
+    """Seconds since the epoch."""
+    is_with_registrations: bool = False
+
+    def passes(self, line: dict[str, Any]) -> bool:
+        """Whether this one is."""
+        if line["event"] != "call" and not self.is_with_registrations:
+            return False
+        origin = str(line.get("origin", ""))
+        return (
+            line["at"] >= moment(self.since)
+            and _matches(self.origin, origin, origin.partition("://")[2])
+            and _matches(self.client, client_name(line))
+            and _matches(self.tool, str(line.get("tool", "")), str(line.get("name", "")))
+            and _matches(self.outcome, str(line.get("outcome", "")))
+        )
+
+
+def recent(directory: Path, count: int, where: Filter) -> list[dict[str, Any]]:
+    """The last `count` lines that pass, newest last. Lines that cannot be read are passed over.
+
+    Raises:
+        OSError: the log is there and cannot be read.
+    """
+    with ExitStack() as opened:
+        return _last([opened.enter_context(file) for file in _open_both(directory)], count, where)
+
+
+def follow(
+    directory: Path, count: int, where: Filter, wait: Callable[[], None]
+) -> Generator[dict[str, Any], None, None]:
+    """The last `count` lines that pass, then each as it comes; `wait` is called whenever there is no more.
+
+    Raises:
+        OSError: the log is there and cannot be read.
+    """
+    files = _open_both(directory)
+    with closing(_Tail(directory, files[0] if files else None)) as tail:
+        yield from _last(files, count, where)
+        for older in files[1:]:
+            older.close()
+        while True:
+            yield from (line for raw in tail.news() if (line := _read(raw)) and where.passes(line))
+            wait()
+
+
+def client_name(line: dict[str, Any]) -> str:
+    """Who called; empty for registrations."""
+    client = line.get("client")
+    return str(client.get("name", "")) if isinstance(client, dict) else ""
+
+
+def _matches(pattern: str, *texts: str) -> bool:
+    if not pattern:
+        return True
+    wanted = pattern.removeprefix("!").casefold()
+    return any(fnmatchcase(text.casefold(), wanted) for text in texts) != pattern.startswith("!")
+
+
+def _last(files: Iterable[BinaryIO], count: int, where: Filter) -> list[dict[str, Any]]:
+    found = (
+        line for file in files for raw in _backwards(file) if (line := _read(raw)) and where.passes(line)
+    )
+    return list(reversed(list(islice(found, count))))
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    is_line = isinstance(line, dict) and isinstance(line.get("at"), str) and "event" in line
+    return line if is_line else None
+
+
+def _open_both(directory: Path) -> list[BinaryIO]:
+    """What there is, the newer file first, each at its end. One that is renamed just now is there once."""
+    files: list[BinaryIO] = []
+    for name in (NAME, PREDECESSOR):
+        with suppress(FileNotFoundError):
+            file = _open_to_read(directory / name)
+            if files and _is_same(files[0], file):
+                file.close()
+            else:
+                file.seek(_end_of_lines(file))
+                files.append(file)
+    return files
+
+
+def _open_to_read(path: Path) -> BinaryIO:
+    return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW))
+
+
+def _backwards(file: BinaryIO) -> Iterator[bytes]:
+    """The lines before where the file is."""
+    end, rest = file.tell(), b""
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        block = os.pread(file.fileno(), end - start, start)
+        rest, *lines = (block + rest).split(b"\n")
+        yield from reversed(lines)
+        end, rest = start, rest[:_BLOCK_BYTES]  # no line of ours is that long
+    yield rest
+
+
+class _Tail:
+    """The log from here on, whichever file it is in."""
+
+    def __init__(self, directory: Path, file: BinaryIO | None) -> None:
+        self._path = directory / NAME
+        self._file = file
+        self._begun = b""
+
+    def news(self) -> Iterator[bytes]:
+        """The lines that have come since the last time."""
+        yield from self._rest()
+        if successor := self._successor():
+            yield from self._rest()  # what came before it got its new name
+            self.close()
+            self._file, self._begun = successor, b""
+            yield from self._rest()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file:
+            self._file.close()
+
+    def _rest(self) -> Iterator[bytes]:
+        while self._file and (data := self._file.read(_BLOCK_BYTES)):
+            *lines, self._begun = (self._begun + data).split(b"\n")
+            yield from lines
+
+    def _successor(self) -> BinaryIO | None:
+        """What has the name now, if that is another file."""
+        with suppress(FileNotFoundError):
+            found = _open_to_read(self._path)
+            if self._file is None or not _is_same(self._file, found):
+                return found
+            found.close()
+        return None
+
+
+def _is_same(file: BinaryIO, other: BinaryIO) -> bool:
+    return os.path.sameopenfile(file.fileno(), other.fileno())
+
+
+def _end_of_lines(file: BinaryIO) -> int:
+    """Where the next line begins: a last one that is only half there is still to come."""
+    size = os.fstat(file.fileno()).st_size
+    start = max(0, size - _BLOCK_BYTES)
+    return start + os.pread(file.fileno(), size - start, start).rfind(b"\n") + 1

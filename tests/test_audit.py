@@ -1,0 +1,472 @@
+"""The audit log: what a line says, who may write it at once, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import audit
+from bridge.audit import AuditLog
+from bridge.audit_reading import Filter, follow, recent
+from bridge.hub.records import Called, Registered, Site
+from bridge.hub.sessions import Session
+from native_host import wire
+
+NOON = 1_795_262_400.25
+"""2026-11-21 12:00:00.250 UTC."""
+SHOP = Site(profile="p1", browser="Work", origin="https://shop.example", tab_id=12, ordinal=1)
+SESSION = Session("5e55", client=wire.ClientInfo(name="Claude Code", version="2.1"))
+EVERYTHING = Filter(is_with_registrations=True)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def state(short_tmp: Path) -> Path:
+    return short_tmp / "state"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log(state: Path, clock: Clock) -> Iterator[AuditLog]:
+    kept = AuditLog(state, with_arguments=False, clock=clock)
+    yield kept
+    kept.close()
+
+
+def called(outcome: str = "ok", site: Site = SHOP, session: Session = SESSION, **more: Any) -> Called:
+    fields: dict[str, Any] = {"name": "website_tool_shop_example_tab1_pay", "own_name": "pay"}
+    fields |= {"duration_s": 0.0123, **more}
+    return Called(session=session, outcome=outcome, site=site, **fields)
+
+
+def lines(state: Path, name: str = audit.NAME) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (state / name).read_text().splitlines()]
+
+
+# ── What a line says ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_call_is_one_line_with_who_called_what_where_and_what_came_of_it(
+    log: AuditLog, state: Path
+) -> None:
+    log.keep(called("policy", detail='policy.deny has "https://*.example"', handed=False))
+    assert lines(state) == [
+        {
+            "at": "2026-11-21T12:00:00.250Z",
+            "event": "call",
+            "bridge": os.getpid(),
+            "client": {"name": "Claude Code", "version": "2.1"},
+            "session": "5e55",
+            "browser": "Work",
+            "profile": "p1",
+            "origin": "https://shop.example",
+            "tab": 1,
+            "tabId": 12,
+            "name": "website_tool_shop_example_tab1_pay",
+            "tool": "pay",
+            "outcome": "policy",
+            "detail": 'policy.deny has "https://*.example"',
+            "handed": False,
+            "ms": 12.3,
+        }
+    ]
+
+
+def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, state: Path) -> None:
+    log.keep(called("unknown_tool", site=Site(), own_name=""))
+    assert set(lines(state)[0]) == {
+        *("at", "event", "bridge", "client", "session", "name", "outcome", "handed", "ms"),
+    }
+
+
+def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, state: Path) -> None:
+    log.keep(Registered(SHOP, tuple(f"tool{number}" for number in range(300))))
+    line = lines(state)[0]
+    assert (line["event"], line["origin"], line["tab"], line["count"]) == (
+        "registered",
+        "https://shop.example",
+        1,
+        300,
+    )
+    assert line["tools"] == [f"tool{number}" for number in range(20)]
+
+
+def test_arguments_are_kept_only_for_who_asks_for_them(log: AuditLog, state: Path) -> None:
+    log.keep(called(arguments={"password": "secret"}))
+    asked = AuditLog(state, with_arguments=True)
+    asked.keep(called(arguments={"password": "secret", "n": 1 << 80}))
+    asked.close()
+    without, with_them = lines(state)
+    assert "secret" not in json.dumps(without)
+    assert with_them["arguments"] == {"password": "secret", "n": 1 << 80}
+
+
+@pytest.mark.parametrize("filling", ["x", '"', "\\", "🦊", "\ud800", "\n"])
+def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
+    log = AuditLog(state, with_arguments=True)
+    log.keep(called(arguments={"note": filling * 100_000}))
+    log.close()
+    line = lines(state)[0]
+    assert "arguments" not in line
+    assert line["argumentsCut"].startswith('{"note":"')
+    assert line["argumentsCut"].endswith("…")
+    assert len(json.dumps(line["argumentsCut"], ensure_ascii=False).encode()) <= audit.ARGUMENTS_BYTES
+
+
+@pytest.mark.parametrize("what", [float("nan"), 10**5000], ids=["NaN", "5000 digits"])
+def test_arguments_that_are_no_json_do_not_keep_the_line_out(state: Path, what: Any) -> None:
+    log = AuditLog(state, with_arguments=True)
+    log.keep(called(arguments={"ok": 1, "what": what}))
+    nested: dict[str, Any] = {}
+    for _ in range(100_000):
+        nested = {"deeper": nested}
+    log.keep(called(arguments=nested))
+    log.close()
+    assert ["argumentsCut" in line for line in lines(state)] == [True, True]
+
+
+@given(text=st.text(alphabet=st.sampled_from('a"\\🦊\ud800\n\x1b\u202e'), min_size=1))
+def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
+    text *= 5000 // len(text) + 1
+    site = Site(text, text, f"https://{text}", 2**31, 2**31)
+    session = Session(text, text, wire.ClientInfo(name=text, version=text))
+    call = Called(session, text, text, 1e9, site, text, text, arguments={text: [text, text]})
+    found = [
+        audit._encoded(audit._call_line(NOON, call, with_arguments=True)),
+        audit._encoded(audit._registration_line(NOON, Registered(site, (text,) * 300))),
+    ]
+    for line in found:
+        assert len(line) <= audit.LINE_BYTES
+        assert line.count(b"\n") == 1
+        json.loads(line)
+        assert b"\x1b" not in line
+        assert "\u202e".encode() not in line
+
+
+# ── Registrations without end ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_that_registers_in_a_loop_gets_ten_lines_a_minute_and_one_that_counts_the_rest(
+    log: AuditLog, state: Path, clock: Clock
+) -> None:
+    for _ in range(1000):
+        clock.now += 0.01
+        log.keep(Registered(SHOP, ("pay",)))
+    log.keep(called())
+    assert [line["event"] for line in lines(state)] == ["registered"] * 10 + ["call"]
+    clock.now += 60
+    log.keep(called())
+    *_, left_out, call = lines(state)
+    assert (left_out["event"], left_out["origin"], left_out["leftOut"]) == (
+        "registered",
+        "https://shop.example",
+        990,
+    )
+    assert call["event"] == "call"
+    log.keep(Registered(SHOP, ("pay",)))
+    assert lines(state)[-1]["tools"] == ["pay"]
+
+
+def test_one_origin_s_flood_does_not_silence_another(log: AuditLog, state: Path) -> None:
+    for _ in range(50):
+        log.keep(Registered(SHOP, ("pay",)))
+    log.keep(Registered(Site(origin="https://bank.example"), ("transfer",)))
+    assert lines(state)[-1]["origin"] == "https://bank.example"
+
+
+def test_a_site_with_ever_new_origins_is_bounded_too(log: AuditLog, state: Path, clock: Clock) -> None:
+    for number in range(5000):
+        log.keep(Registered(Site(origin=f"https://{number}.wild.example"), ("x",)))
+    assert len(lines(state)) < audit.MAX_ORIGINS + 2 * audit.REGISTRATIONS_A_MINUTE
+    clock.now += 60
+    log.keep(called())
+    assert sum(line.get("leftOut", 1) for line in lines(state)[:-1]) == 5000
+
+
+def test_what_was_left_out_is_told_at_the_end(log: AuditLog, state: Path) -> None:
+    for _ in range(11):
+        log.keep(Registered(SHOP, ("pay",)))
+    log.close()
+    assert lines(state)[-1]["leftOut"] == 1
+
+
+def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: Path, clock: Clock) -> None:
+    for _ in range(10):
+        log.keep(Registered(SHOP, ("pay",)))
+    clock.now -= 86_400
+    log.keep(Registered(SHOP, ("pay",)))
+    assert len(lines(state)) == 11
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_file_and_directory_are_the_user_s_alone(log: AuditLog, state: Path) -> None:
+    log.keep(called())
+    assert (state / audit.NAME).stat().st_mode & 0o777 == 0o600
+    assert state.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_full_file_is_renamed_and_only_one_predecessor_stays(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MAX_BYTES", 1000)
+    for number in range(20):
+        log.keep(called(detail=str(number)))
+    assert sorted(path.name for path in state.iterdir()) == [audit.PREDECESSOR, audit.NAME]
+    kept = lines(state, audit.PREDECESSOR) + lines(state)
+    assert [line["detail"] for line in kept] == [str(number) for number in range(20)][-len(kept) :]
+    assert all(path.stat().st_size < 2000 for path in state.iterdir())
+
+
+def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = AuditLog(state, with_arguments=False)
+    log.keep(called(detail="before"))
+    other.keep(called(detail="before"))
+    monkeypatch.setattr(audit, "MAX_BYTES", 500)
+    other.keep(called(detail="after"))
+    log.keep(called(detail="after"))
+    other.close()
+    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state)] == ["after", "after"]
+
+
+def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path) -> None:
+    log.keep(called(detail="before"))
+    (state / audit.NAME).unlink()
+    log.keep(called(detail="after"))
+    assert [line["detail"] for line in lines(state)] == ["after"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from bridge import audit
+from bridge.hub.records import Called, Site
+from bridge.hub.sessions import Session
+
+audit.MAX_BYTES = int(sys.argv[3])
+log = audit.AuditLog(Path(sys.argv[1]), with_arguments=True)
+print("ready", flush=True)
+sys.stdin.read()
+for number in range(500):
+    text = "x" * (number * 7 % 1500)
+    log.keep(Called(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments={"text": text}))
+"""
+
+
+def test_many_bridges_write_at_once_and_no_line_is_lost_torn_or_doubled_when_one_renames_the_file(
+    state: Path,
+) -> None:
+    """Four processes let go at once; the file is full about half-way."""
+    max_bytes = 4 * 500 * 900 // 2
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(state), str(number), str(max_bytes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for number in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdout
+        assert writer.stdout.readline() == b"ready\n"
+    for writer in writers:
+        assert writer.stdin
+        writer.stdin.close()
+    for writer in writers:
+        assert writer.wait(timeout=30) == 0
+        assert writer.stdout
+        writer.stdout.close()
+    found = [(line["tool"], line["detail"]) for line in lines(state, audit.PREDECESSOR) + lines(state)]
+    assert len(found) == 2000
+    assert set(found) == {(str(writer), str(number)) for writer in range(4) for number in range(500)}
+    assert (state / audit.PREDECESSOR).stat().st_size >= max_bytes
+
+
+@pytest.mark.parametrize("obstacle", ["a link", "a directory", "an open directory"])
+def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
+    log: AuditLog, state: Path, caplog: pytest.LogCaptureFixture, obstacle: str
+) -> None:
+    state.mkdir(mode=0o700)
+    match obstacle:
+        case "a link":
+            (state / audit.NAME).symlink_to(state.parent / "elsewhere")
+        case "a directory":
+            (state / audit.NAME).mkdir()
+        case _:
+            state.chmod(0o755)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(20):
+            log.keep(called())
+            log.keep(Registered(SHOP, ("pay",)))
+        log.close()
+    assert len(caplog.records) == 1
+    assert "calls go on, but the audit log is not kept" in caplog.text
+    assert not (state.parent / "elsewhere").exists()
+
+
+def test_a_log_that_can_be_written_again_is(log: AuditLog, state: Path) -> None:
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    log.keep(called(detail="before"))
+    state.chmod(0o700)
+    log.keep(called(detail="after"))
+    assert [line["detail"] for line in lines(state)] == ["after"]
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def details(found: list[dict[str, Any]]) -> list[str]:
+    return [line.get("detail", "") for line in found]
+
+
+def test_reading_begins_at_the_end_and_goes_on_in_the_file_before(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MAX_BYTES", 200_000)
+    for number in range(1000):
+        log.keep(called(detail=str(number)))
+    assert (state / audit.PREDECESSOR).exists()
+    assert details(recent(state, 3, Filter())) == ["997", "998", "999"]
+    assert details(recent(state, 800, Filter())) == [str(number) for number in range(200, 1000)]
+
+
+def test_without_a_log_there_is_nothing_to_read(state: Path) -> None:
+    assert recent(state, 20, Filter()) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (Filter(), ["1", "2", "3"]),
+        (Filter(outcome="!ok"), ["2", "3"]),
+        (Filter(outcome="t*"), ["2"]),
+        (Filter(origin="https://bank.example"), ["3"]),
+        (Filter(origin="*.example"), ["1", "2", "3"]),
+        (Filter(origin="!bank.example"), ["1", "2"]),
+        (Filter(client="claude*"), ["1", "3"]),
+        (Filter(client="!claude*"), ["2"]),
+        (Filter(tool="PAY"), ["1", "2", "3"]),
+        (Filter(tool="website_tool_*"), ["1", "2", "3"]),
+        (Filter(tool="getCart"), []),
+        (Filter(since=NOON + 2), ["3"]),
+        (Filter(outcome="!ok", client="claude*"), ["3"]),
+    ],
+    ids=repr,
+)
+def test_filters_are_globs_and_an_exclamation_mark_turns_them_round(
+    log: AuditLog, state: Path, clock: Clock, where: Filter, expected: list[str]
+) -> None:
+    cursor = Session("c0", client=wire.ClientInfo(name="Cursor"))
+    log.keep(called("ok", detail="1"))
+    clock.now += 1
+    log.keep(called("timed_out", detail="2", session=cursor))
+    log.keep(Registered(SHOP, ("pay",)))
+    clock.now += 1
+    log.keep(called("paused", Site(origin="https://bank.example"), detail="3"))
+    assert details(recent(state, 20, where)) == expected
+
+
+def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Path) -> None:
+    log.keep(Registered(SHOP, ("pay",)))
+    log.keep(called())
+    assert [line["event"] for line in recent(state, 20, EVERYTHING)] == ["registered", "call"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"event": "call"}',
+        b'{"at": 5, "event": "call"}',
+        b"[" * 100_000,
+        b"x" * 1_000_000,
+        b'{"at": "2026-11-21T12:00:00Z", "event": "call", "client": []',
+    ],
+    ids=range(8),
+)
+def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes) -> None:
+    log.keep(called(detail="before"))
+    with (state / audit.NAME).open("ab") as file:
+        file.write(broken + b"\n")
+    log.keep(called(detail="after"))
+    assert details(recent(state, 20, EVERYTHING)) == ["before", "after"]
+
+
+def test_members_of_an_unexpected_kind_do_not_stop_the_reader(log: AuditLog, state: Path) -> None:
+    log.keep(called())
+    with (state / audit.NAME).open("a") as file:
+        file.write('{"at": "2027", "event": [1], "client": [], "origin": {}, "tool": 5}\n')
+    assert len(recent(state, 20, Filter(is_with_registrations=True, origin="*", client="*"))) == 2
+
+
+def test_following_says_the_last_lines_then_each_that_comes(log: AuditLog, state: Path) -> None:
+    for number in range(5):
+        log.keep(called(detail=str(number)))
+    coming = iter(["5", "6"])
+    followed = follow(state, 2, Filter(), lambda: log.keep(called(detail=next(coming))))
+    assert details([next(followed) for _ in range(4)]) == ["3", "4", "5", "6"]
+    followed.close()
+
+
+def test_following_begins_before_there_is_a_log(log: AuditLog, state: Path) -> None:
+    followed = follow(state, 20, Filter(), lambda: log.keep(called(detail="first")))
+    assert details([next(followed)]) == ["first"]
+    followed.close()
+
+
+def test_following_goes_through_renamed_files_without_losing_a_line(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MAX_BYTES", 5000)
+    numbers = iter(range(1000))
+
+    def wait() -> None:
+        for _ in range(3):
+            log.keep(called(detail=str(next(numbers))))
+
+    followed = follow(state, 20, Filter(), wait)
+    assert details([next(followed) for _ in range(300)]) == [str(number) for number in range(300)]
+    followed.close()
+    assert (state / audit.PREDECESSOR).exists()
+
+
+def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> None:
+    log.keep(called(detail="first"))
+    whole = (state / audit.NAME).read_bytes()
+    with (state / audit.NAME).open("ab", buffering=0) as file:
+        file.write(whole[:50])
+
+        def wait() -> None:
+            file.write(whole[50:])
+
+        followed = follow(state, 20, Filter(), wait)
+        assert details([next(followed), next(followed)]) == ["first", "first"]
+        followed.close()
