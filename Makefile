@@ -1,10 +1,11 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test bench check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
+	@echo "make bench   what it costs: the hub alone, and the whole chain in real Chromium"
 	@echo "make check   lint and types"
 	@echo "make format  put the code into its form"
 	@echo "make clean   remove what the others made"
@@ -15,6 +16,10 @@ demo:
 
 test: check
 	.venv/bin/pytest
+
+bench:
+	@install/prepare.sh test
+	@.venv/bin/python -m benchmarks
 
 check:
 	@install/prepare.sh test

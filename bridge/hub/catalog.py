@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.caching import CachedTool, NothingKept, ToolStore
 from bridge.hub.entry import NO_TAB, CachedEntry, Entry, LiveEntry
 from bridge.hub.naming import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name
 from bridge.hub.policy import Policy
-from bridge.hub.registry import Browser, Frame, Offer, Registry
+from bridge.hub.registry import Browser, Frame, FrameAt, Offer, Registry
 from bridge.hub.sessions import Identity, Meaning, Session
 from native_host import wire
 from native_host.wire import Code
@@ -24,10 +23,8 @@ _MAX_CHOICE = 4
 """Names to choose from in an error."""
 
 
-class _FrameKey(NamedTuple):
-    host: str
-    tab_id: int
-    frame_id: int
+Listed = dict[FrameAt | None, tuple[tuple[str, str, bytes], ...]]
+"""By frame, and None for what is kept: name, origin and definition of each tool."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +59,8 @@ class Catalog:
         self._namer = ToolNamer(max_name)
         self._version = self._store_version = -1
         self._changes_of_store = 0
-        self._shelves: dict[_FrameKey, _Shelf] = {}
-        self._where: dict[Place, _FrameKey] = {}
+        self._shelves: dict[FrameAt, _Shelf] = {}
+        self._where: dict[Place, FrameAt] = {}
         self._by_name: dict[str, LiveEntry] = {}
         self._by_identity: dict[Identity, LiveEntry] = {}
         self._by_domain: dict[str, dict[Identity, LiveEntry]] = {}
@@ -86,18 +83,19 @@ class Catalog:
     def entries(self) -> list[Entry]:
         """All tools that may be called: one for each tab that offers it, and those that have no tab."""
         self._refresh()
-        live = (entry for shelf in self._shelves.values() for entry in shelf.entries)
-        return [entry for entry in chain(live, self._kept_without_tab()) if not entry.refusal]
+        return [entry for entry in chain(self.live(), self._kept_without_tab()) if not entry.refusal]
 
     def live(self) -> Iterator[LiveEntry]:
-        """All tools that pages offer now, forbidden ones included."""
+        """All tools that pages offer now, forbidden ones included, by browser, tab and frame."""
         self._refresh()
-        return (entry for shelf in self._shelves.values() for entry in shelf.entries)
+        rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
+        for at in sorted(self._shelves, key=lambda at: (rank[at.host], at)):
+            yield from self._shelves[at].entries
 
-    def listed(self) -> tuple[tuple[tuple[str, str, bytes], ...], ...]:
+    def listed(self) -> Listed:
         """What a client is told has changed when it has: not, for instance, which tab is active."""
         self._refresh()
-        return (*(shelf.listed for shelf in self._shelves.values()), self._listed_kept)
+        return {**{at: shelf.listed for at, shelf in self._shelves.items()}, None: self._listed_kept}
 
     def show(self, session: Session, entries: Sequence[Entry] | None = None) -> Sequence[Entry]:
         """These entries, by default all; from now on their names mean them for this session."""
@@ -203,27 +201,23 @@ class Catalog:
         self._version, self._store_version = self._registry.version, self._changes_of_store
 
     def _refresh_live(self) -> None:
-        there = {
-            _FrameKey(browser.host, tab.tab_id, frame.announced.frame_id): (browser, tab, frame)
-            for browser, tab, frame in self._registry.frames()
-            if frame.tools
-        }
-        gone = [
-            key for key, shelf in self._shelves.items() if key not in there or not shelf.holds(*there[key])
-        ]
-        places_gone = [place for key in gone for place in self._take_down(key)]
-        come = {key: _places(*at) for key, at in there.items() if key not in self._shelves}
+        touched = self._registry.take_touched()
+        if touched is None:
+            touched = self._shelves.keys() | {_at(*frame) for frame in self._registry.frames()}
+        there = {at: frame for at, frame in self._registry.frames_among(touched) if frame[2].tools}
+        known = touched & self._shelves.keys()
+        gone = [at for at in known if at not in there or not self._shelves[at].holds(*there[at])]
+        places_gone = [place for at in gone for place in self._take_down(at)]
+        come = {at: _places(*frame) for at, frame in there.items() if at not in self._shelves}
         renamed = self._namer.change(places_gone, chain.from_iterable(come.values()))
-        for key, places in come.items():
-            self._where.update(dict.fromkeys(places, key))
-        again = {self._where[place] for place in renamed} - come.keys()
-        for key in again:
-            come[key] = self._take_down(key)
-            self._where.update(dict.fromkeys(come[key], key))
-        put_up = {key: self._put_up(come[key], *there[key]) for key in come}
-        self._shelves = {key: put_up.get(key) or self._shelves[key] for key in there}
+        again = {self._where[place] for place in renamed if place in self._where}
+        there.update(self._registry.frames_among(again))
+        come.update({at: self._take_down(at) for at in again})
+        for at, places in come.items():
+            self._where.update(dict.fromkeys(places, at))
+            self._shelves[at] = self._put_up(places, *there[at])
 
-    def _take_down(self, key: _FrameKey) -> list[Place]:
+    def _take_down(self, key: FrameAt) -> list[Place]:
         shelf = self._shelves.pop(key)
         for place in shelf.places:
             del self._where[place]
@@ -309,6 +303,10 @@ def _choice(name: str, entries: Sequence[Entry]) -> str:
 
 def _listed(entries: Iterable[Entry]) -> tuple[tuple[str, str, bytes], ...]:
     return tuple((entry.name, entry.origin, entry.tool.raw) for entry in entries if not entry.refusal)
+
+
+def _at(browser: Browser, tab: wire.Tab, frame: Frame) -> FrameAt:
+    return FrameAt(browser.host, tab.tab_id, frame.announced.frame_id)
 
 
 def _places(browser: Browser, tab: wire.Tab, frame: Frame) -> list[Place]:

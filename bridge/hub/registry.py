@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
+from typing import NamedTuple
 
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
@@ -20,6 +21,14 @@ GRACE_S = 3.0
 """So long the tools of a vanished host stay listed: most are back at once, and clients need not notice."""
 
 _log = logging.getLogger(__name__)
+
+
+class FrameAt(NamedTuple):
+    """Which frame of which browser."""
+
+    host: str
+    tab_id: int
+    frame_id: int
 
 
 @dataclass
@@ -69,6 +78,18 @@ class Browser:
     def pid(self) -> int:
         """The browser's process id: tells two browsers with a copied profile apart."""
         return self.host_hello.browser_pid if self.host_hello else 0
+
+    def frames_of(self, tab_id: int) -> list[FrameAt]:
+        """The frames of a tab that have said what they offer."""
+        return [FrameAt(self.host, *at) for at in self.frames if at[0] == tab_id]
+
+    def drop_tab(self, tab_id: int) -> list[FrameAt]:
+        """A tab is gone, and what its frames offered; returns those."""
+        self.tabs.pop(tab_id, None)
+        gone = self.frames_of(tab_id)
+        for frame in gone:
+            del self.frames[frame.tab_id, frame.frame_id]
+        return gone
 
     def keep_frames_of(self, tab_ids: set[int]) -> None:
         """Drop what the frames of other tabs offer."""
@@ -139,6 +160,7 @@ class Registry:
         self._browsers: dict[str, Browser] = {}
         self._lost: list[Browser] = []
         self._has_looked = False
+        self._touched: set[FrameAt] | None = None
         self.version = 0
         """Changes whenever the offers do, other than in what is told of their tabs."""
 
@@ -181,6 +203,23 @@ class Registry:
         found = (browser for browser in self.browsers() if browser.is_live and browser.profile == profile)
         return next(found, None)
 
+    def frames_among(
+        self, wanted: Iterable[FrameAt]
+    ) -> Iterator[tuple[FrameAt, tuple[Browser, wire.Tab, Frame]]]:
+        """Those of these frames that `frames` has."""
+        browsers = {browser.host: browser for browser in self.browsers()}
+        for at in wanted:
+            browser = browsers.get(at.host)
+            frame = browser.frames.get((at.tab_id, at.frame_id)) if browser else None
+            tab = browser.tabs.get(at.tab_id) if browser else None
+            if browser and frame and tab and not tab.incognito:
+                yield at, (browser, tab, frame)
+
+    def take_touched(self) -> set[FrameAt] | None:
+        """The frames whose offers may have changed since this was asked last; None: all of them."""
+        touched, self._touched = self._touched, set()
+        return touched
+
     def next_expiry(self) -> float:
         """When `expire` will have something to do; infinity when nothing is lost."""
         browsers = (browser.lost_at for browser in self._lost)
@@ -203,14 +242,14 @@ class Registry:
                 self._lose(event.host, now)
             case LookedAround():
                 self._has_looked = True
-        self.version += 1
+        self._changed(None)
 
     def expire(self, now: float) -> None:
         """Forget what has been gone for GRACE_S."""
         self._lost = [lost for lost in self._lost if lost.lost_at is None or now < lost.lost_at + GRACE_S]
         for browser in self.links():
             browser.forget_lost_frames(now)
-        self.version += 1
+        self._changed(None)
 
     def _lose(self, host: str, now: float) -> None:
         browser = self._browsers.pop(host)
@@ -221,7 +260,16 @@ class Registry:
         if was_shown:
             self._lost.append(browser)
 
+    def _changed(self, touched: Iterable[FrameAt] | None) -> None:
+        """`touched` may offer something else now; None: any frame may."""
+        self.version += 1
+        if touched is None or self._touched is None:
+            self._touched = None
+        else:
+            self._touched.update(touched)
+
     def _announced(self, browser: Browser, message: wire.Wire, method: str, now: float) -> None:
+        touched: Iterable[FrameAt] | None = None
         match message:
             case wire.Paused():
                 browser.paused = message
@@ -236,11 +284,12 @@ class Registry:
                 browser.tabs = {tab.tab_id: tab for tab in message.tabs}
                 browser.keep_frames_of(set(browser.tabs))
             case wire.TabRemoved():
-                browser.tabs.pop(message.tab_id, None)
-                browser.keep_frames_of(set(browser.tabs))
+                touched = browser.drop_tab(message.tab_id)
             case wire.FrameTools():
+                touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
                 self._register(browser, message)
             case wire.FrameAddress():
+                touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
                 self._unregister(browser, message)
             case wire.BrowserHello():
                 browser.hello = message
@@ -251,12 +300,12 @@ class Registry:
             case _:
                 _log.debug("nothing to keep of %s", method)
                 return
-        self.version += 1
+        self._changed(touched)
 
     def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
         before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab
         if before is None or _place(before) != _place(tab):
-            self.version += 1
+            self._changed(browser.frames_of(tab.tab_id))
 
     def _succeed(self, browser: Browser, now: float) -> None:
         """A host that has introduced its browser takes over from that browser's earlier one."""

@@ -157,7 +157,7 @@ class Router:
 
     def _listed(self) -> object:
         listed = self.catalog.listed()
-        return None if self._is_too_many(sum(map(len, listed))) else listed
+        return None if self._is_too_many(sum(map(len, listed.values()))) else listed
 
     async def _list_page_tools(self, session: Session, arguments: dict[str, Any]) -> bytes:
         asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)

@@ -1,0 +1,126 @@
+"""The whole chain on real parts: a page in Chromium, the native host, a bridge, the mcp package's client."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import median, quantiles
+from threading import Thread
+from typing import Any
+
+import trio
+from mcp import Client, StdioServerParameters, stdio_client
+
+import extension
+from benchmarks.table import Row
+from demo.chromium import Page, find_chromium, open_chromium
+from demo.stage import Place
+from demo.throw_away import throw_away_directory
+
+CALLS = 300
+ROUNDS = 9
+REGISTRATION_MS = 100
+ROUND_TRIP_MS = 500
+"""Both limits are those of specs/000, "Performance Benchmarks"."""
+_APART_S = 1.5
+"""Between two registrations: a page's second change within half a second waits for its turn."""
+_PAGE = Path(__file__).with_name("page.html")
+
+
+def rows() -> Iterator[Row]:
+    """Nothing where there is no Chromium."""
+    executable = find_chromium()
+    if executable is None:
+        return
+    with throw_away_directory("mcpb-bench-") as directory:
+        yield from trio.run(_measure, Place(directory), executable)
+
+
+async def _measure(place: Place, executable: Path) -> list[Row]:
+    place.register_host()
+    with trio.fail_after(120), _served_page() as url:
+        async with _browser(place, executable) as open_page, _client(place) as client:
+            page = await open_page(url)
+            name = await _listed(client, "_echo")
+            calls = [await _call(client, name) for _ in range(CALLS)]
+            changes = [await _register(client, page, number) for number in range(ROUNDS)]
+    p99 = quantiles(calls, n=100)[98]
+    return [
+        Row("10 tools, from the page to the client's list", median(changes), "ms", limit=REGISTRATION_MS),
+        Row("the slowest of them", max(changes), "ms", f"of {ROUNDS}"),
+        Row("a call and its answer, p50", median(calls), "ms", limit=ROUND_TRIP_MS),
+        Row("a call and its answer, p99", p99, "ms", f"of {CALLS}", limit=ROUND_TRIP_MS),
+    ]
+
+
+async def _call(client: Client, name: str) -> float:
+    began = time.perf_counter()
+    result = await client.call_tool(name, {"text": "hello"})
+    took = time.perf_counter() - began
+    assert not result.is_error, result
+    return took * 1000
+
+
+async def _register(client: Client, page: Page, number: int) -> float:
+    """From the page's own registration until the client has the tools in its list, as soon as it is told."""
+    await trio.sleep(_APART_S)
+    async with client.listen(tools_list_changed=True) as changes:
+        offered_at = await page.evaluate(f"offerTen({number})")
+        while not [name for name in await _names(client) if f"_late{number}_9" in name]:
+            await anext(changes)
+        return time.time() * 1000 - float(offered_at)
+
+
+async def _listed(client: Client, ending: str) -> str:
+    async with client.listen(tools_list_changed=True) as changes:
+        while not (found := [name for name in await _names(client) if name.endswith(ending)]):
+            await anext(changes)
+        return found[0]
+
+
+async def _names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+
+
+@asynccontextmanager
+async def _client(place: Place) -> AsyncIterator[Client]:
+    bridge = StdioServerParameters(
+        command=sys.executable, args=["-I", "-m", "bridge", "bridge"], env={"MCPB_HOME": str(place.home)}
+    )
+    async with Client(stdio_client(bridge)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _browser(place: Place, executable: Path) -> AsyncIterator[Any]:
+    with place.browser_log.open("wb") as log:
+        async with open_chromium(place.profile, executable=executable, stderr=log.fileno()) as chromium:
+            await chromium.load_extension(Path(next(iter(extension.__path__))))
+            yield chromium.open_page
+
+
+@contextmanager
+def _served_page() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # the name is http.server's
+        body = _PAGE.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
+        """Say nothing: the table is what people read."""

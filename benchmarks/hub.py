@@ -1,0 +1,144 @@
+"""What the hub costs with few and with many tools: a call, a list, a change in one of many tabs.
+
+Without processes and wires, so that the hub alone is measured: a transport answers at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from statistics import median
+
+import msgspec
+import trio
+
+from benchmarks.table import Row
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.transport import (
+    NOBODY,
+    Announced,
+    Caller,
+    HostLinked,
+    HostSeen,
+    Listener,
+    LookedAround,
+    TabAddress,
+)
+from native_host import wire
+
+TOOLS_OF_A_TAB = 10
+SIZES = (10, 1_000, 10_000)
+_HOST = "h1"
+_ANSWER = msgspec.json.encode({"success": True, "payload": {"content": [{"type": "text", "text": "done"}]}})
+
+
+class InstantTransport:
+    """Answers each request at once."""
+
+    def __init__(self) -> None:
+        self.tell: Listener = lambda _: None
+
+    def listen(self, listener: Listener) -> None:
+        """See `TabTransport`."""
+        self.tell = listener
+
+    def look(self) -> None:
+        """See `TabTransport`."""
+
+    async def request(
+        self, tab: TabAddress, method: str, params: wire.Wire, timeout_s: float, caller: Caller = NOBODY
+    ) -> bytes:
+        """See `TabTransport`."""
+        del tab, method, params, timeout_s, caller
+        await trio.lowlevel.checkpoint()
+        return _ANSWER
+
+    def disconnect(self, tab: TabAddress) -> None:
+        """See `TabTransport`."""
+
+
+def rows() -> Iterator[Row]:
+    """Each figure for a hub with few tools and with many."""
+    for size in SIZES:
+        yield from trio.run(_measure, size)
+
+
+async def _measure(size: int) -> list[Row]:
+    transport = InstantTransport()
+    router = Router(transport)
+    _fill(transport, size // TOOLS_OF_A_TAB)
+    session = Session("bench")
+    first_list = await _timed(1, lambda: router.tools(session))
+    name = f"website_tool_site0_example_tab1_tool{TOOLS_OF_A_TAB - 1}"
+    call = await _timed(500, lambda: router.call(session, name, {"text": "hello"}))
+    again = await _timed(5, lambda: router.tools(session))
+
+    async def change() -> None:
+        transport.tell(Announced(_HOST, "browser/updateTools", _page(0, next(versions))))
+        router.catalog.listed()
+
+    versions = iter(range(1, 10_000))
+    changed = await _timed(100, change)
+    what = f"{size:,} tools".replace(",", " ")
+    return [
+        Row(f"a call among {what}", call * 1e6, "µs"),
+        Row(f"a change of one tab among {what}", changed * 1e6, "µs"),
+        Row(f"the first list of {what}", first_list * 1e3, "ms"),
+        Row(f"another list of {what}", again * 1e3, "ms", f"{again / size * 1e6:.1f} µs each"),
+    ]
+
+
+async def _timed(count: int, act: Callable[[], Awaitable[object]]) -> float:
+    """The median, in seconds."""
+    took: list[float] = []
+    for _ in range(count):
+        began = time.perf_counter()
+        await act()
+        took.append(time.perf_counter() - began)
+    return median(took)
+
+
+def _fill(transport: InstantTransport, tabs: int) -> None:
+    limits = wire.Limits(to_browser=1, from_browser=1, socket=1)
+    host = wire.HostHello(
+        wire=1, instance=_HOST, version="", pid=1, browser_pid=1, extension_origin="", limits=limits
+    )
+    browser = wire.BrowserHello(
+        wire=1,
+        extension=wire.ExtensionInfo(id="", version=""),
+        browser=wire.BrowserInfo(brand="bench"),
+        profile=wire.Profile(id="p1"),
+    )
+    known = [
+        wire.Tab(tab_id=at, window_id=1, origin=_origin(at), title=f"Page {at}", ordinal=1)
+        for at in range(tabs)
+    ]
+    transport.tell(LookedAround())
+    transport.tell(HostSeen(_HOST, 1.0))
+    transport.tell(HostLinked(_HOST, host))
+    said: list[wire.Wire] = [browser, wire.Tabs(tabs=known), *(_page(at, 0) for at in range(tabs))]
+    for message in [*said, wire.HostReplayed()]:
+        transport.tell(Announced(_HOST, "", message))
+
+
+def _origin(tab: int) -> str:
+    return f"https://site{tab}.example"
+
+
+def _page(tab: int, version: int) -> wire.FrameTools:
+    definitions = [
+        {
+            "name": f"tool{number}",
+            "description": f"Does the thing number {number}, version {version}, as well as it can be done.",
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        }
+        for number in range(TOOLS_OF_A_TAB)
+    ]
+    return wire.FrameTools(
+        tab_id=tab,
+        frame_id=0,
+        document_id=f"d{tab}",
+        origin=_origin(tab),
+        tools=[msgspec.Raw(msgspec.json.encode(definition)) for definition in definitions],
+    )
