@@ -1,6 +1,6 @@
 /**
  * Requests from clients: routed to a command, answered on the link they came over, given up when their asker
- * cancels or that link ends.
+ * cancels or that link ends. While one runs, its command may ask the asker something in turn.
  */
 
 import { Code, notification, WireError } from "./wire.js";
@@ -8,8 +8,10 @@ import { Code, notification, WireError } from "./wire.js";
 /**
  * @import { Message } from "./wire.js"
  * @import { Link } from "./link.js"
- * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void }} Asked
- *   `notify` speaks to the asker alone
+ * @import { Questions } from "./questions.js"
+ * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void,
+ *   ask: (method: string, params: object) => Promise<any> }} Asked `notify` and `ask` speak to the asker alone;
+ *   `signal` fires when it is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
  */
 
@@ -17,9 +19,13 @@ export class Calls {
   /** @type {WeakMap<Link, Map<string | number, AbortController>>} */
   #running = new WeakMap();
 
-  /** @param {Record<string, Command>} commands by method */
-  constructor(commands) {
+  /**
+   * @param {Record<string, Command>} commands by method
+   * @param {Questions} questions
+   */
+  constructor(commands, questions) {
     this.commands = commands;
+    this.questions = questions;
   }
 
   /**
@@ -35,6 +41,7 @@ export class Calls {
     const answer = await this.#outcome(link, String(id), method, params ?? {}, call.signal);
     running.delete(id);
     if (!call.signal.aborted) post(link, { jsonrpc: "2.0", id, ...answer });
+    call.abort();
   }
 
   /** Give a request up: no answer follows. @param {Link} link @param {string | number} id */
@@ -56,8 +63,10 @@ export class Calls {
     const notify = (/** @type {string} */ name, /** @type {object} */ about) => {
       if (!signal.aborted) post(link, { ...notification(name, about), for: id });
     };
+    const ask = (/** @type {string} */ name, /** @type {object} */ about) =>
+      this.questions.ask(link, id, { method: name, params: about }, signal);
     try {
-      return { result: await Promise.race([command(params, { id, signal, notify }), givenUp(signal)]) };
+      return { result: await Promise.race([command(params, { id, signal, notify, ask }), givenUp(signal)]) };
     } catch (error) {
       return { error: asWireError(error).toWire() };
     }

@@ -105,7 +105,7 @@ function working(browser) {
  * @param {any} params
  * @param {Asked} asked
  */
-function executeTool(frames, params, { id, signal, notify }) {
+function executeTool(frames, params, { id, signal, notify, ask }) {
   const call = {
     tabId: integer(params, "tabId"),
     frameId: integer(params, "frameId"),
@@ -114,7 +114,12 @@ function executeTool(frames, params, { id, signal, notify }) {
     args: params.args ?? {},
     wantsProgress: flag(params, "wantsProgress"),
   };
-  return frames.execute(call, { id, signal, onProgress: (progress) => notify("browser/progress", progress) });
+  return frames.execute(call, {
+    id,
+    signal,
+    onProgress: (progress) => notify("browser/progress", progress),
+    onQuestion: (question) => ask("browser/elicitConfirmation", question),
+  });
 }
 
 /**

@@ -15,18 +15,22 @@
  *   } ProgressMessage
  * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
  * @typedef {{ type: "frame-visible" }} VisibleMessage
+ * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
+ *   } QuestionMessage the page asks the person behind the call that runs in it
  * @typedef {ToolsMessage | ResultMessage | FailureMessage | ProgressMessage | PageNotificationMessage | VisibleMessage
- *   } FrameMessage
+ *   | QuestionMessage } FrameMessage
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
  * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
  * @typedef {{ type: "host-status", missing: boolean }} StatusMessage
- * @typedef {ExecuteMessage | CancelMessage | StatusMessage} WorkerMessage
+ * @typedef {{ type: "question-answer", questionId: string, result?: ElicitResult,
+ *   error?: { code: number, message: string } }} AnswerMessage one of the two
+ * @typedef {ExecuteMessage | CancelMessage | StatusMessage | AnswerMessage} WorkerMessage
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 
 import { isTooLarge } from "./link.js";
-import { fitLabel, fitTools } from "./tool_list.js";
+import { fitLabel, fitQuestion, fitTools } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 
 /**
@@ -35,14 +39,19 @@ import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
  *   }} Offer
  * @typedef {{ progress: number, total?: number, message?: string }} Progress
  * @typedef {{ success: boolean, payload: any }} Executed
- * @typedef {{ id: string, signal: AbortSignal, onProgress: (progress: Progress) => void }} Asked
- * @typedef {{ resolve: (executed: Executed) => void, reject: (error: WireError) => void,
- *   onProgress: (progress: Progress) => void, pace: InstanceType<typeof PageBounds.Pace> }} Call
+ * @typedef {{ message: string, requestedSchema?: object }} Question
+ * @typedef {{ action: "accept" | "decline" | "cancel", content?: object }} ElicitResult MCP's
+ * @typedef {{ onProgress: (progress: Progress) => void, onQuestion: (question: Question) => Promise<any> }} Hearing
+ * @typedef {{ id: string, signal: AbortSignal } & Hearing} Asked
+ * @typedef {{ resolve: (executed: Executed) => void, reject: (error: WireError) => void, asking: boolean,
+ *   pace: InstanceType<typeof PageBounds.Pace> } & Hearing} Call `asking`: a question of it is open
  */
 
 export const FRAME_PORT = "mcpb-frame";
 /** What content scripts may fail a call with. @type {Set<number>} */
 const CONTENT_CODES = new Set([Code.TOO_LARGE, Code.NAVIGATED, Code.NO_LONGER_OFFERED]);
+/** Of what a content script calls its question. */
+const LONGEST_QUESTION_ID = 64;
 
 export class Frame {
   /** What it offers, as the wire has it; null: not known yet. @type {Offer | null} */
@@ -114,11 +123,11 @@ export class Frame {
    * @returns {Promise<Executed>} never settles once `signal` has fired: the page was told, and nobody waits
    * @throws {WireError}
    */
-  execute({ toolName, args, wantsProgress }, { id, signal, onProgress }) {
+  execute({ toolName, args, wantsProgress }, { id, signal, ...hearing }) {
     /** @type {PromiseWithResolvers<Executed>} */
     const { promise, resolve, reject } = Promise.withResolvers();
     this.#hand({ type: "execute-tool", requestId: id, toolName, args, wantsProgress });
-    this.#calls.set(id, { resolve, reject, onProgress, pace: new PageBounds.Pace() });
+    this.#calls.set(id, { resolve, reject, ...hearing, asking: false, pace: new PageBounds.Pace() });
     signal.addEventListener("abort", () => {
       if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
     });
@@ -145,6 +154,35 @@ export class Frame {
       ...(typeof message === "string" && { message }),
     };
     if (call.pace.allows(heard)) call.onProgress(heard);
+  }
+
+  /** The page asks the person; it gets its answer, or an error that says why not. @param {QuestionMessage} message */
+  async question({ questionId, ...asked }) {
+    if (typeof questionId !== "string" || questionId.length > LONGEST_QUESTION_ID) return;
+    try {
+      this.post({ type: "question-answer", questionId, result: elicited(await this.#ask(asked)) });
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      const { code, message } = error;
+      this.post({ type: "question-answer", questionId, error: { code, message } });
+    }
+  }
+
+  /** @param {{ message: unknown, requestedSchema?: unknown }} asked */
+  async #ask(asked) {
+    const [call, another] = this.#calls.values();
+    if (!call || another) {
+      const count = call ? "several calls run" : "no call runs";
+      throw refusal(Code.INVALID_REQUEST, `A page may ask only while exactly one call runs in its frame: ${count}.`);
+    }
+    if (call.asking) throw refusal(Code.INVALID_REQUEST, "Another question of this call is still open.");
+    const question = fitQuestion(asked);
+    call.asking = true;
+    try {
+      return await call.onQuestion(question);
+    } finally {
+      call.asking = false;
+    }
   }
 
   /** The document is gone, and its calls with it. */
@@ -188,6 +226,21 @@ export class Frame {
  */
 export function refusal(code, message) {
   return new WireError(code, message, { handed: false });
+}
+
+/**
+ * A client's answer, as far as a page may hear it.
+ *
+ * @param {any} result
+ * @returns {ElicitResult}
+ * @throws {WireError} it is none
+ */
+function elicited(result) {
+  const { action, content } = isObject(result) ? result : {};
+  if (action !== "accept" && action !== "decline" && action !== "cancel") {
+    throw refusal(Code.INTERNAL_ERROR, "The client's answer makes no sense.");
+  }
+  return { action, ...(isObject(content) && { content }) };
 }
 
 /** @param {FailureMessage["error"]} error */

@@ -161,6 +161,8 @@ export class Frames {
         return frame.progress(message);
       case "page-notification":
         return this.#notify(frame, message);
+      case "page-question":
+        return void frame.question(message);
       case "frame-visible":
         return this.host.wanted();
     }

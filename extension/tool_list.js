@@ -1,6 +1,7 @@
-/** One frame's list of tools, as a content script sent it, made fit for the wire: addressable and bounded. */
+/** What a content script sent, made fit for the wire: a frame's list of tools, its labels, a page's question. */
 
 import { decodable, TooDeepError } from "./decodable.js";
+import { invalid } from "./params.js";
 import { MAX_DEPTH } from "./wire.js";
 
 /** @import { Tool, Via } from "./wire.js" */
@@ -35,6 +36,19 @@ export function fitTools(given, via, leftOut = 0) {
 export function fitLabel(given) {
   const label = PageBounds.label(given);
   return label && readable(label, LABEL_DEPTH);
+}
+
+/**
+ * A page's question.
+ *
+ * @param {{ message: unknown, requestedSchema?: unknown }} asked
+ * @throws {WireError} it cannot be asked; the text is for the page
+ */
+export function fitQuestion(asked) {
+  const question = PageBounds.question(asked);
+  const readableOne = question && /** @type {typeof question | undefined} */ (readable(question, LABEL_DEPTH));
+  if (readableOne) return readableOne;
+  throw invalid(PageBounds.QUESTION_RULE);
 }
 
 /** @param {unknown} entry @returns {entry is { name: string }} */

@@ -72,16 +72,4 @@ export function notification(method, params) {
   return { jsonrpc: "2.0", method, params };
 }
 
-/** Bytes of a value as UTF-8 JSON. */
-export const { jsonBytes } = PageBounds;
-
-/**
- * As much of a text as fits, in whole characters.
- *
- * @param {string} text
- * @param {number} bytes of UTF-8
- */
-export function cut(text, bytes) {
-  if (text.length * 3 <= bytes) return text;
-  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(bytes)).read);
-}
+export const { cut, jsonBytes } = PageBounds;

@@ -14,6 +14,7 @@ import { Owners, UNNAMED_ALARM } from "./owners.js";
 import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
+import { Questions } from "./questions.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
 
@@ -42,7 +43,8 @@ const frames = new Frames(tabs, origins, pauses, {
 });
 const sessions = () => clients.flatMap((client) => client.sessions);
 const built = commands({ tabs, frames, owners, origins, pauses, sessions });
-const calls = new Calls(built);
+const questions = new Questions();
+const calls = new Calls(built, questions);
 
 const native = new NativePort({
   hello: async () => {
@@ -83,6 +85,7 @@ function received(link, message) {
   if (method === "host/clients") return setClients(params?.clients ?? []);
   if (method === "browser/cancel") return calls.cancel(link, params?.id);
   if (typeof method === "string" && id !== undefined) return void calls.serve(link, message);
+  if (method === undefined && questions.answered(link, message ?? {})) return;
   link.dropped += 1;
 }
 

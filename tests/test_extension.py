@@ -53,6 +53,8 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
         ("chunks.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
         ("chunks.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
         ("content/proxy.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
+        ("content/proxy.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
+        ("content/proxy.js", "GONE", wire.Code.GONE),
         ("content/proxy.js", "TOO_LARGE", wire.Code.TOO_LARGE),
         ("content/proxy.js", "NAVIGATED", wire.Code.NAVIGATED),
         ("content/proxy.js", "NO_LONGER_OFFERED", wire.Code.NO_LONGER_OFFERED),

@@ -13,10 +13,25 @@ var PageBounds = (() => {
   /** Of a page server's own notification, or of one about a call's progress. */
   const NOTIFICATION_BYTES = 64 * 1024;
   const NOTIFICATIONS_PER_SECOND = 10;
+  /** Of a page's question to the person. */
+  const QUESTION_BYTES = 2 * 1024;
+  const QUESTION_SCHEMA_BYTES = 64 * 1024;
+  const QUESTION_RULE = "A question needs a message, and its requestedSchema is an object of at most 64 KiB.";
 
   /** Bytes of a value as UTF-8 JSON. @param {unknown} value */
   function jsonBytes(value) {
     return new TextEncoder().encode(JSON.stringify(value)).length;
+  }
+
+  /**
+   * As much of a text as fits, in whole characters.
+   *
+   * @param {string} text
+   * @param {number} bytes of UTF-8
+   */
+  function cut(text, bytes) {
+    if (text.length * 3 <= bytes) return text;
+    return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(bytes)).read);
   }
 
   /**
@@ -42,6 +57,20 @@ var PageBounds = (() => {
     return jsonBytes(value) <= LABEL_BYTES ? value : undefined;
   }
 
+  /**
+   * A page's question to the person: its text is cut, but a form with a piece missing would ask for something else.
+   *
+   * @param {{ message?: unknown, requestedSchema?: unknown }} asked
+   * @returns {{ message: string, requestedSchema?: object } | null} null: it cannot be asked
+   */
+  function question({ message, requestedSchema: schema }) {
+    if (typeof message !== "string") return null;
+    const text = cut(message, QUESTION_BYTES);
+    if (schema === undefined) return { message: text };
+    if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return null;
+    return jsonBytes(schema) <= QUESTION_SCHEMA_BYTES ? { message: text, requestedSchema: schema } : null;
+  }
+
   /** Notifications of a frame, or those of a call about its progress: what is too much is dropped. */
   class Pace {
     #since = -Infinity;
@@ -60,6 +89,6 @@ var PageBounds = (() => {
     }
   }
 
-  return Object.freeze({ FRAME_TOOLS_BYTES, jsonBytes, fitting, label, Pace });
+  return Object.freeze({ FRAME_TOOLS_BYTES, QUESTION_RULE, cut, jsonBytes, fitting, label, question, Pace });
 })();
 globalThis.PageBounds = PageBounds;

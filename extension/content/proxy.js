@@ -5,6 +5,7 @@
  *
  * @typedef {import("../frame.js").FrameMessage} FrameMessage
  * @typedef {import("../frame.js").ExecuteMessage} ExecuteMessage
+ * @typedef {import("../frame.js").AnswerMessage} AnswerMessage
  * @typedef {import("../frame.js").WorkerMessage} WorkerMessage
  */
 
@@ -17,14 +18,22 @@ const SILENCE_MS = 3_000;
 const LISTS_PAUSE_MS = 500;
 /** Of a message to the worker: the browser's own limit, and that of the wire. */
 const MESSAGE_BYTES = 64 * 1024 * 1024;
+/** Of one page: it may ask one at a time, and those that are refused are answered at once. */
+const OPEN_QUESTIONS = 8;
+const INVALID_REQUEST = -32600;
+const GONE = -32010;
 const TOO_LARGE = -32012;
 const NAVIGATED = -32013;
 const NO_LONGER_OFFERED = -32018;
+
+const NOBODY_TO_ASK = { error: { code: GONE, message: "Whoever called the page's tool is gone." } };
+const TOO_MANY_QUESTIONS = { error: { code: INVALID_REQUEST, message: "Too many questions are open." } };
 
 class PageProxy {
   #sources = new ToolSources({
     onOffer: (offer) => this.#offered(offer),
     onNotification: (method, params) => this.#notified({ method, params }),
+    onQuestion: (question) => this.#asked(question),
   });
   /** @type {chrome.runtime.Port | null} */
   #port = null;
@@ -32,6 +41,8 @@ class PageProxy {
   #offer = null;
   /** @type {Map<string, AbortController>} running calls */
   #calls = new Map();
+  /** Open questions of the page to the person, by their id. @type {Map<string, (answer: PageAnswer) => void>} */
+  #questions = new Map();
   #pace = new PageBounds.Pace();
   #tellOffer = oneAtATime(async () => {
     if (this.#offer) this.#post({ type: "tools-updated", ...this.#offer });
@@ -68,6 +79,29 @@ class PageProxy {
   /** @param {{ method: string, params: object }} notification of the page's server */
   #notified(notification) {
     if (this.#pace.allows(notification)) this.#post({ type: "page-notification", ...notification });
+  }
+
+  /**
+   * Whether it may be asked is the worker's to say: it knows the calls of all clients.
+   *
+   * @param {PageQuestion} question
+   * @returns {Promise<PageAnswer>}
+   */
+  #asked(question) {
+    return new Promise((resolve) => {
+      if (!this.#port) return resolve(NOBODY_TO_ASK);
+      if (this.#questions.size >= OPEN_QUESTIONS) return resolve(TOO_MANY_QUESTIONS);
+      const questionId = crypto.randomUUID();
+      this.#questions.set(questionId, resolve);
+      this.#post({ type: "page-question", questionId, ...question });
+    });
+  }
+
+  /** @param {AnswerMessage} message */
+  #replied({ questionId, result, error }) {
+    const resolve = this.#questions.get(questionId);
+    this.#questions.delete(questionId);
+    resolve?.(error ? { error } : { result: result ?? {} });
   }
 
   /** The top frame always dials; other frames once they have a tool or a page server. */
@@ -107,11 +141,13 @@ class PageProxy {
     this.#failures += 1;
   }
 
-  /** Nobody can hear the answers of running calls any more. */
+  /** Nobody can hear the answers of running calls any more, nor answer questions. */
   #hangUp() {
     this.#port = null;
     for (const call of this.#calls.values()) call.abort();
     this.#calls.clear();
+    for (const resolve of this.#questions.values()) resolve(NOBODY_TO_ASK);
+    this.#questions.clear();
   }
 
   #visible() {
@@ -134,6 +170,8 @@ class PageProxy {
         return void this.#execute(message);
       case "cancel-tool":
         return this.#cancel(message.requestId);
+      case "question-answer":
+        return this.#replied(message);
       case "host-status":
         this.#hostMissing = message.missing;
         this.#failures = 0;

@@ -7,12 +7,18 @@
  * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
  *   error?: { code: number, message: string } }} McpMessage
  * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
+ * @typedef {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void,
+ *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onChange`: worth listing anew;
+ *   `onLate`: `tools` has more in it, from another server; `onQuestion`: the page asks the person
+ * @typedef {{ message: string, requestedSchema?: object }} PageQuestion
+ * @typedef {{ result?: object, error?: { code: number, message: string } }} PageAnswer one of the two
  * @typedef {{ resolve: (result: any) => void, reject: (error: Error) => void, refusals: number,
  *   toolName?: string, onProgress?: (progress: McpProgress) => void }} PendingRequest
  */
 
 const CLIENT_INFO = { name: "mcpb", version: chrome.runtime.getManifest().version };
 const PROTOCOL_VERSION = "2025-11-25";
+const CAPABILITIES = { elicitation: {} };
 const LISTING_MS = 10_000;
 /** How long another server on the channel may take to speak up after one server has. */
 const OTHERS_MS = 100;
@@ -47,8 +53,7 @@ class TabTransport {
 
   /**
    * @param {string} channel
-   * @param {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void
-   *   }} events `onChange`: worth listing anew; `onLate`: `tools` has more in it, from another server
+   * @param {TransportEvents} events
    * @param {AbortSignal} closed
    */
   constructor(channel, events, closed) {
@@ -102,7 +107,7 @@ class TabTransport {
 
   async #initialize() {
     if (this.#initialized) return;
-    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: CLIENT_INFO };
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: CAPABILITIES, clientInfo: CLIENT_INFO };
     const answer = plain(await this.#request("initialize", params, { timeoutMs: LISTING_MS }));
     this.serverInfo = answer?.serverInfo;
     this.capabilities = answer?.capabilities;
@@ -226,7 +231,7 @@ class TabTransport {
 
   /** @param {McpMessage} message a request or notification of the page server */
   #asked({ id, method = "", params }) {
-    if (id !== undefined) return this.#answer(id, method);
+    if (id !== undefined) return void this.#answer(id, method, plain(params) ?? {});
     if (method === "notifications/tools/list_changed") return this.events.onChange();
     if (method === "notifications/progress") return this.#progress(params);
     this.events.onNotification(method, plain(params) ?? {});
@@ -235,10 +240,23 @@ class TabTransport {
   /**
    * @param {string} id
    * @param {string} method
+   * @param {any} params
    */
-  #answer(id, method) {
-    if (method === "ping") return this.#post({ jsonrpc: "2.0", id, result: {} });
-    this.#post({ jsonrpc: "2.0", id, error: { code: -32601, message: `mcpb does not answer ${method}.` } });
+  async #answer(id, method, params) {
+    this.#post({ jsonrpc: "2.0", id, ...(await this.#answerTo(method, params)) });
+  }
+
+  /**
+   * @param {string} method
+   * @param {any} params
+   * @returns {PageAnswer | Promise<PageAnswer>}
+   */
+  #answerTo(method, params) {
+    if (method === "ping") return { result: {} };
+    if (method !== "elicitation/create") return failed(METHOD_NOT_FOUND, `mcpb does not answer ${method}.`);
+    if ((params.mode ?? "form") !== "form") return failed(INVALID_PARAMS, "mcpb asks with forms alone.");
+    const question = PageBounds.question(params);
+    return question ? this.events.onQuestion(question) : failed(INVALID_PARAMS, PageBounds.QUESTION_RULE);
   }
 
   /** @param {any} params */
@@ -299,6 +317,15 @@ class TabTransport {
     if (error) return pending.reject(new PageServerError(String(error.message)));
     pending.resolve(result);
   }
+}
+
+/**
+ * @param {number} code
+ * @param {string} message
+ * @returns {PageAnswer}
+ */
+function failed(code, message) {
+  return { error: { code, message } };
 }
 
 /**

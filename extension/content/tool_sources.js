@@ -20,14 +20,14 @@ class ToolSources {
   #closed = new AbortController();
 
   /**
-   * @param {{ onOffer: (offer: Offer) => void, onNotification: (method: string, params: any) => void }} events
+   * @param {{ onOffer: (offer: Offer) => void } & Pick<TransportEvents, "onNotification" | "onQuestion">} events
    */
-  constructor({ onOffer, onNotification }) {
+  constructor({ onOffer, ...said }) {
     this.onOffer = onOffer;
     this.onNative = oneAtATime(() => this.#readAndOffer());
     this.native = new NativeTools(this.onNative, this.#closed.signal);
-    this.server = this.#transport(TAB_CHANNEL, onNotification);
-    this.polyfill = this.native.context ? null : this.#transport(POLYFILL_CHANNEL, onNotification);
+    this.server = this.#transport(TAB_CHANNEL, said);
+    this.polyfill = this.native.context ? null : this.#transport(POLYFILL_CHANNEL, said);
   }
 
   /** Read what is there; what comes later ends in `onOffer` as well. */
@@ -67,16 +67,16 @@ class ToolSources {
 
   /**
    * @param {string} channel
-   * @param {(method: string, params: any) => void} onNotification
+   * @param {Pick<TransportEvents, "onNotification" | "onQuestion">} said by a server of its own accord
    * @returns {TabTransport}
    */
-  #transport(channel, onNotification) {
+  #transport(channel, said) {
     const onLate = () => void this.#readAndOffer();
     const onChange = oneAtATime(async () => {
       await transport.list();
       await this.#readAndOffer();
     });
-    const transport = new TabTransport(channel, { onChange, onLate, onNotification }, this.#closed.signal);
+    const transport = new TabTransport(channel, { onChange, onLate, ...said }, this.#closed.signal);
     return transport;
   }
 

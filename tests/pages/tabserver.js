@@ -1,6 +1,7 @@
 // The page end of MCP-B's tab transport, by hand. Offers the tools in `offered` and no others.
 function startServer(offered, { name = "by hand", listChanged = true, about = {} } = {}) {
   const running = new Map();
+  const asked = new Map();
   const send = (payload) =>
     window.postMessage({ channel: "mcp-default", type: "mcp", direction: "server-to-client", payload }, "*");
 
@@ -36,6 +37,8 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
     const { payload } = data;
     if (payload === "mcp-check-ready") return send("mcp-server-ready");
     const { id, method, params } = payload;
+    if (method === undefined) return asked.get(id)?.(payload);
+    if (method === "initialize") window.client = params;
     if (method === "notifications/cancelled") return running.get(params.requestId)?.abort();
     if (id === undefined) return;
     const answer = method === "tools/call" ? await call(id, params) : answers[method]?.(params);
@@ -49,6 +52,13 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
   return {
     changed: () => send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" }),
     log: (words) => send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: words } }),
+    // A request to the client; resolves to its response. The newest response is also in `window.answer`.
+    request: (requestMethod, params) =>
+      new Promise((resolve) => {
+        const id = `asked-${asked.size}`;
+        asked.set(id, (response) => resolve((window.answer = response)));
+        send({ jsonrpc: "2.0", id, method: requestMethod, params });
+      }),
     stop: () => {
       window.removeEventListener("message", received);
       send("mcp-server-stopped");

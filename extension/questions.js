@@ -1,0 +1,78 @@
+/** Requests of ours to the one client that a call belongs to: what waits for an answer, and for how long. */
+
+import { Code, WireError } from "./wire.js";
+
+/**
+ * @import { Link } from "./link.js"
+ * @import { Message } from "./wire.js"
+ * @typedef {{ resolve: (result: any) => void, reject: (error: WireError) => void }} Waiting
+ */
+
+/** A person who has not answered by then has gone. */
+export const QUESTION_SECONDS = 120;
+
+export class Questions {
+  #asked = 0;
+  /** By our id, on the link that it was asked over. @type {WeakMap<Link, Map<string, Waiting>>} */
+  #open = new WeakMap();
+
+  /**
+   * Ask whoever made a request.
+   *
+   * @param {Link} link
+   * @param {string} request its id
+   * @param {{ method: string, params: object }} question
+   * @param {AbortSignal} over the request has ended, and the question with it
+   * @returns {Promise<any>} the result
+   * @throws {WireError} it was answered with an error, or not at all
+   */
+  async ask(link, request, { method, params }, over) {
+    const id = `ext:${(this.#asked += 1)}`;
+    const open = this.#openOn(link);
+    /** @type {PromiseWithResolvers<any>} */
+    const { promise, resolve, reject } = Promise.withResolvers();
+    const ended = () => reject(unanswered(Code.GONE, "The call has ended, and nobody waits for an answer any more."));
+    const late = () => reject(unanswered(Code.TIMED_OUT, `Nobody answered within ${QUESTION_SECONDS} s.`));
+    const timer = setTimeout(late, QUESTION_SECONDS * 1000);
+    over.addEventListener("abort", ended);
+    open.set(id, { resolve, reject });
+    try {
+      link.post({ jsonrpc: "2.0", id, method, for: request, params });
+      return await promise;
+    } finally {
+      open.delete(id);
+      clearTimeout(timer);
+      over.removeEventListener("abort", ended);
+    }
+  }
+
+  /**
+   * An answer has come; one that nobody waits for is dropped.
+   *
+   * @param {Link} link
+   * @param {Message} answer
+   * @returns {boolean} whether somebody waited for it
+   */
+  answered(link, { id, result, error }) {
+    const waiting = this.#openOn(link).get(String(id));
+    if (!waiting) return false;
+    if (error === undefined) waiting.resolve(result);
+    else waiting.reject(unanswered(error?.code, String(error?.message ?? "The client did not answer.")));
+    return true;
+  }
+
+  /** @param {Link} link */
+  #openOn(link) {
+    const open = this.#open.get(link) ?? new Map();
+    this.#open.set(link, open);
+    return open;
+  }
+}
+
+/**
+ * @param {unknown} code
+ * @param {string} message
+ */
+function unanswered(code, message) {
+  return new WireError(Number.isInteger(code) ? Number(code) : Code.INTERNAL_ERROR, message, { handed: true });
+}
