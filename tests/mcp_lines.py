@@ -27,7 +27,9 @@ class McpLines:
 
     def __init__(self, to_server: trio.abc.SendStream, from_server: trio.abc.ReceiveStream) -> None:
         self.unasked: list[dict[str, Any]] = []
-        """Notifications, and answers to nobody, in the order they came."""
+        """Notifications, requests, and answers to nobody, in the order they came."""
+        self.capabilities: dict[str, Any] = {}
+        """What this client declares, from then on."""
         self._to_server = to_server
         self._from_server = from_server
         self._answers: dict[Any, dict[str, Any]] = {}
@@ -44,7 +46,7 @@ class McpLines:
 
     async def shake_hands(self, version: str = "2024-11-05") -> dict[str, Any]:
         client = {"name": "by hand", "version": "1"}
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": client}
         result: dict[str, Any] = await self.ask("initialize", params)
         await self.notify("notifications/initialized")
         return result
@@ -54,7 +56,7 @@ class McpLines:
         self._meta = {
             mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28",
             mcp_types.CLIENT_INFO_META_KEY: {"name": "by hand", "version": "1"},
-            mcp_types.CLIENT_CAPABILITIES_META_KEY: {},
+            mcp_types.CLIENT_CAPABILITIES_META_KEY: self.capabilities,
         }
         found: dict[str, Any] = await self.ask("server/discover")
         await self.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -68,7 +70,9 @@ class McpLines:
     async def send(self, method: str, params: dict[str, Any] | None = None) -> int:
         """Only the request; its id."""
         request_id = next(self._ids)
-        asked = {**(params or {}), "_meta": self._meta} if self._meta else params or {}
+        asked = dict(params or {})
+        if self._meta:
+            asked["_meta"] = {**self._meta, **asked.get("_meta", {})}
         await self._say({"id": request_id, "method": method, "params": asked})
         return request_id
 
@@ -87,13 +91,21 @@ class McpLines:
 
     async def heard(self, method: str) -> dict[str, Any]:
         """The params of the next notification of this method."""
+        params: dict[str, Any] = (await self.asked(method)).get("params", {})
+        return params
+
+    async def asked(self, method: str) -> dict[str, Any]:
+        """The next request of the server of this method, whole."""
         while True:
             for message in self.unasked:
                 if message.get("method") == method:
                     self.unasked.remove(message)
-                    params: dict[str, Any] = message.get("params", {})
-                    return params
+                    return message
             await self._take_message()
+
+    async def reply(self, request: dict[str, Any], **answer: Any) -> None:
+        """To a request of the server: `result` or `error`."""
+        await self._say({"id": request["id"], **answer})
 
     async def tool_names(self) -> list[str]:
         """Of the pages' tools."""

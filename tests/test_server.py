@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import HostLinked, HostSeen, LookedAround
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with, text_of
+from native_host import wire
 from played_transport import PlayedTransport
-from said_by_hosts import one_page
+from said_by_hosts import browser_hello, host_hello, one_page, tab, tools
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 SOON_S = 5
@@ -56,9 +58,56 @@ async def test_the_server_says_that_its_list_changes_and_what_browsers_add(
         hello = await begin(client, era)
         await client.tool_names()
     assert hello["capabilities"]["tools"] == {"listChanged": True}
-    assert hello["capabilities"]["experimental"]["browser"]["multiTabSupport"] is True
+    assert browser_of(hello) == {"multiTabSupport": True, "cacheSupported": False, "elicitation": False}
     assert "list_page_tools" in hello["instructions"]
     assert session.client.name == "by hand"
+
+
+def browser_of(hello: dict[str, Any]) -> Any:
+    return hello["capabilities"]["experimental"]["browser"]
+
+
+def asking_page() -> wire.FrameTools:
+    """A page whose server says that it asks."""
+    page = tools(2, "checkout")
+    page.capabilities = {"browser": {"elicitation": True}}
+    return page
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_what_browsers_add_is_known_once_every_live_host_has_said_what_it_knows(
+    client: McpLines, transport: PlayedTransport, era: str
+) -> None:
+    is_seen = trio.Event()
+
+    def find_another() -> None:
+        if not is_seen.is_set():
+            transport.happen(HostSeen("h2", 2.0))
+            is_seen.set()
+
+    async def link() -> None:
+        await is_seen.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        transport.happen(HostLinked("h2", host_hello("h2", 200)))
+        replay = browser_hello("p2"), wire.Tabs(tabs=[tab(2)]), asking_page(), wire.HostReplayed()
+        transport.announce("h2", *replay)
+
+    transport.on_look = find_another
+    with trio.fail_after(SOON_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(link)
+            hello = await begin(client, era)
+    assert browser_of(hello)["elicitation"] is True
+
+
+async def test_what_browsers_add_is_fresh_whenever_a_client_discovers(
+    client: McpLines, transport: PlayedTransport
+) -> None:
+    with trio.fail_after(SOON_S):
+        first = await begin(client, "2026")
+        transport.announce("h1", wire.Tabs(tabs=[tab(1), tab(2)]), asking_page())
+        second = await client.ask("server/discover")
+    assert [browser_of(hello)["elicitation"] for hello in (first, second)] == [False, True]
 
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])
