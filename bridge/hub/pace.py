@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+MINUTE_S = 60.0
+_ROUNDING_S = 1e-6
+"""Who waits exactly as long as it was told may call: sums of floats must not ask for a moment more."""
+
 
 class CallPace:
-    """At most `per_minute` calls; 0 is no limit."""
+    """At most `per_minute` calls at once, and so many again within each minute; 0 is no limit."""
 
     def __init__(self, per_minute: int = 0) -> None:
         self.per_minute = per_minute
+        self._full_at: dict[str, float] = {}
+        """When each session's bucket is full again; the one that called longest ago first."""
 
     def wait_s(self, session_id: str, now: float) -> float:
-        """0 when the session may call now, and the call is counted; else how long until it may."""
-        del session_id, now
+        """0 when the session may call now, and the call is counted; else how long until it may.
+
+        Args:
+            session_id: whose bucket it is.
+            now: seconds, on any clock that only goes forward.
+        """
+        if not self.per_minute:
+            return 0.0
+        self._forget_full(now)
+        token_s = MINUTE_S / self.per_minute
+        full_at = max(self._full_at.get(session_id, now), now) + token_s
+        if (wait := full_at - now - MINUTE_S) > _ROUNDING_S:
+            return wait
+        self._full_at.pop(session_id, None)
+        self._full_at[session_id] = full_at
         return 0.0
+
+    def _forget_full(self, now: float) -> None:
+        # A bucket is full a minute after its last call at the latest: behind a first one that is not, nobody
+        # has been silent for longer.
+        while self._full_at:
+            longest_silent = next(iter(self._full_at))
+            if self._full_at[longest_silent] > now:
+                return
+            del self._full_at[longest_silent]

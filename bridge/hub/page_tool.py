@@ -33,7 +33,12 @@ class PageTool:
     @property
     def is_repeatable(self) -> bool:
         """Whether its page says that running it twice does no harm."""
-        return self._says("readOnlyHint") or self._says("idempotentHint")
+        return self.is_read_only or self._says("idempotentHint")
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether its page says that it changes nothing."""
+        return self._says("readOnlyHint")
 
     def _says(self, hint: str) -> bool:
         annotations = self.definition.get("annotations")

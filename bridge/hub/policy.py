@@ -1,24 +1,159 @@
-"""What the person allows: which origins and tools, and under which description. Pure; read from config.toml."""
+"""What the person allows: which origins and tools, and under which description. Pure; read from config.toml.
+
+An origin pattern is an origin as the browser has it (`https://bank.example`, `http://localhost:3000`), all
+subdomains of one (`https://*.shop.example`, not shop.example itself), or `*`: the same as in the extension.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
+
+MAX_TEXT = 100
+"""Characters of a name or an origin within a refusal: pages choose both."""
+
+_PATTERN = re.compile(
+    r"[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+)
+_WITHOUT_HOST = {"*", "null", "file://"}
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[policy.tools]]`: the tools that both patterns fit, and what holds for them.
+
+    Raises:
+        ValueError: the origin is no pattern, or the rule says nothing.
+    """
+
+    origin: str = "*"
+    name: str = "*"
+    """A glob over the page's own name of the tool; upper and lower case differ."""
+    allow: bool | None = None
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        check_pattern(self.origin)
+        if self.allow is None and self.description is None:
+            raise ValueError("it says neither allow nor description")
+
+
+class PolicyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[policy]` of config.toml.
+
+    Raises:
+        ValueError: an entry of `allow` or `deny` is no origin pattern.
+    """
+
+    allow: tuple[str, ...] = ()
+    """Origin patterns; empty is all."""
+    deny: tuple[str, ...] = ()
+    read_only: bool = False
+    tools: tuple[ToolRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pattern in (*self.allow, *self.deny):
+            check_pattern(pattern)
 
 
 class Policy:
     """Everything is allowed, unless the rules say otherwise."""
 
+    def __init__(self, rules: PolicyRules | None = None) -> None:
+        self._rules = rules or PolicyRules()
+        # A glob becomes an expression without nested repetition: it cannot explode.
+        self._names = [re.compile(fnmatch.translate(rule.name)) for rule in self._rules.tools]
+
     def refusal(self, origin: str, tool: PageTool) -> str:
-        """Which rule forbids the tool, in words for the person; empty when none does."""
-        del origin, tool
-        return ""
+        """Which rule forbids the tool, in words for the person; empty when none does.
+
+        A tool needs everything at once: its origin, the first of `policy.tools` that says allow, and
+        `policy.read_only`.
+        """
+        return (
+            self.origin_refusal(origin)
+            or self._tool_refusal(origin, tool.name)
+            or self._writing_refusal(tool)
+        )
 
     def origin_refusal(self, origin: str) -> str:
         """Which rule forbids to open this origin or to use its tools; empty when none does."""
-        del origin
+        for pattern in self._rules.deny:
+            if _matches(pattern, origin):
+                return f'policy.deny has "{pattern}"'
+        if self._rules.allow and not any(_matches(pattern, origin) for pattern in self._rules.allow):
+            return f"policy.allow does not name {cleaned(origin, MAX_TEXT)}"
         return ""
 
     def description(self, origin: str, own_name: str) -> str | None:
         """The person's own description in place of the page's; None where there is none."""
-        del origin, own_name
-        return None
+        said = (rule.description for _, rule in self._rules_for(origin, own_name))
+        return next((words for words in said if words is not None), None)
+
+    def _tool_refusal(self, origin: str, own_name: str) -> str:
+        for index, rule in self._rules_for(origin, own_name):
+            if rule.allow is None:
+                continue
+            where = f'policy.tools[{index}] (origin "{rule.origin}", name "{rule.name}")'
+            return "" if rule.allow else f"{where} forbids {cleaned(own_name, MAX_TEXT)}"
+        return ""
+
+    def _writing_refusal(self, tool: PageTool) -> str:
+        if not self._rules.read_only or tool.is_read_only:
+            return ""
+        name = cleaned(tool.name, MAX_TEXT)
+        return f"policy.read_only is on and the page does not mark {name} as read-only"
+
+    def _rules_for(self, origin: str, own_name: str) -> Iterator[tuple[int, ToolRule]]:
+        for index, (rule, name) in enumerate(zip(self._rules.tools, self._names, strict=True)):
+            if _matches(rule.origin, origin) and name.match(own_name):
+                yield index, rule
+
+
+def check_pattern(pattern: str) -> None:
+    """An origin pattern that can fit something.
+
+    Raises:
+        ValueError: it cannot; the text has the pattern and how to write it.
+    """
+    if pattern in _WITHOUT_HOST:
+        return
+    scheme = pattern.partition("://")[0]
+    has_default_port = pattern.endswith(_DEFAULT_PORTS.get(scheme, "no port"))
+    if _PATTERN.fullmatch(pattern) and not has_default_port:
+        return
+    raise ValueError(f'"{pattern}" is no origin: {_hint(pattern)}')
+
+
+def _hint(pattern: str) -> str:
+    if "://" not in pattern:
+        host = pattern.strip("/").lower() or "bank.example"
+        return f"write it with its scheme: {_as_in_browsers('https', host)}"
+    if "*" in pattern.partition("://*.")[2] or ("*" in pattern and "://*." not in pattern):
+        return 'an asterisk stands for subdomains only ("https://*.shop.example"), or alone for everything'
+    scheme, _, rest = pattern.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    return f"write it as the browser does: {_as_in_browsers(scheme.lower(), host.lower())}"
+
+
+def _as_in_browsers(scheme: str, host: str) -> str:
+    """Without the scheme's own port, other scripts in ASCII; an example where even that is no origin."""
+    try:
+        host = host.encode("idna").decode()
+    except UnicodeError:
+        host = "bank.example"
+    found = f"{scheme}://{host.removesuffix(_DEFAULT_PORTS.get(scheme, 'no port'))}"
+    return found if _PATTERN.fullmatch(found) else "https://bank.example"
+
+
+def _matches(pattern: str, origin: str) -> bool:
+    if pattern in ("*", origin):
+        return True
+    scheme, is_wide, domain = pattern.partition("://*.")
+    return bool(is_wide) and origin.startswith(f"{scheme}://") and origin.endswith(f".{domain}")

@@ -1,0 +1,192 @@
+"""config.toml: what the person has set, checked. docs/CONFIGURATION.md explains every key.
+
+The file decides what may be called, so one that others could have written is not read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+
+from bridge.hub.naming import MAX_NAME
+from bridge.hub.policy import PolicyRules, ToolRule
+from bridge.hub.routing import CALL_S
+
+FILE = "config.toml"
+MAX_BYTES = 1024 * 1024
+
+_SHOWN_CHARS = 60
+_PLACE = re.compile(r"^(?P<complaint>.*?)(?: - at `\$\.(?P<key>[^`]+)`)?$", re.DOTALL)
+"""How msgspec ends a complaint about a value: with a path like `$.policy.allow[1]`."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used: the text has the file or variable, what is wrong, what to do."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All of config.toml; what is not set has its default."""
+
+    call_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = CALL_S
+    max_name: Annotated[int, msgspec.Meta(ge=24, le=128)] = MAX_NAME
+    """Characters of a public name."""
+    max_listed_tools: Count = 128
+    """How many page tools a client is shown one by one; 0 is no limit."""
+    calls_per_minute: Count = 0
+    """For each client over stdio; 0 is no limit."""
+    cached_days: Count = 30
+    """How long a tool is kept that its page does not offer any more; 0 is no limit."""
+    audit_arguments: bool = False
+    """Whether the audit log has the arguments of calls."""
+    policy: PolicyRules = PolicyRules()
+
+
+def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
+
+    Raises:
+        ConfigError: something in it cannot be used, or others could have written it.
+    """
+    path = home / FILE
+    found = _parsed(path)
+    try:
+        _refuse_unknown_keys(found)
+        config = msgspec.convert(found, Config)
+    except _UnknownKeyError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explained(error, found)}") from None
+    overrides = dict(_overrides(environ))
+    return msgspec.structs.replace(config, **overrides)
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_content(path).decode())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
+
+
+def _content(path: Path) -> bytes:
+    with open(path, "rb", opener=_without_waiting) as file:
+        # What is checked is what is read, wherever links lead.
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{path} is not a file")
+        if status.st_uid != os.getuid():
+            raise ConfigError(
+                f"{path} belongs to another user, who could allow what you have denied: replace it"
+            )
+        if status.st_mode & 0o022:
+            mend = f"chmod go-w {shlex.quote(str(path))}"
+            raise ConfigError(f"{path} can be written by others. Look at what it says, then: {mend}")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path} is longer than {MAX_BYTES} bytes")
+    return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its writer
+
+
+# ── Keys ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _UnknownKeyError(ValueError):
+    pass
+
+
+def _refuse_unknown_keys(found: dict[str, Any]) -> None:
+    for where, table, shape in _tables(found):
+        for key in table:
+            if key not in shape.__struct_fields__:
+                raise _UnknownKeyError(f"there is no key {key}{where}{_meant(key, shape)}")
+
+
+def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
+    """Each table that is one, where it is and what it should be; wrong types are complained of elsewhere."""
+    yield "", found, Config
+    if not isinstance(policy := found.get("policy"), dict):
+        return
+    yield " in [policy]", policy, PolicyRules
+    rules = policy.get("tools")
+    for index, rule in enumerate(rules if isinstance(rules, list) else []):
+        if isinstance(rule, dict):
+            yield f" in policy.tools[{index}]", rule, ToolRule
+
+
+def _meant(key: str, shape: type[msgspec.Struct]) -> str:
+    if key in Config.__struct_fields__:
+        return "; write it above the first [table]"  # TOML takes what follows a table's head for its content
+    if key in PolicyRules.__struct_fields__:
+        return "; write it below [policy], above the first [[policy.tools]]"
+    near = difflib.get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.__struct_fields__)}"
+
+
+# ── Values ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
+    """For instance `max_name = 200: expected int <= 128`."""
+    place = _PLACE.match(str(error))
+    assert place
+    key, complaint = place["key"], place["complaint"]
+    if not complaint.startswith("Expected"):
+        return f"{key}: {complaint}"
+    return f"{key} = {_shown(_value_at(found, key))}: {_plain(complaint)}"
+
+
+def _value_at(found: Any, key: str) -> Any:
+    for step in re.findall(r"[^.\[\]]+", key):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _plain(complaint: str) -> str:
+    """msgspec's words in TOML's: tables, not objects."""
+    return complaint.replace("`", "").replace("object", "table").replace("Expected", "expected", 1)
+
+
+# ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    hints = get_type_hints(Config, include_extras=True)
+    for key in Config.__struct_fields__:
+        variable = f"MCPB_{key.upper()}"
+        if key == "policy" or not (text := environ.get(variable)):
+            continue
+        try:
+            yield key, msgspec.convert(text, hints[key], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None

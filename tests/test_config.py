@@ -1,0 +1,240 @@
+"""config.toml: what it may say, and what a person is told who wrote something else."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bridge.config import MAX_BYTES, Config, ConfigError, read
+from bridge.hub.policy import Policy, PolicyRules, ToolRule
+
+DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()
+EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+def write(home: Path, text: str | bytes) -> Path:
+    path = home / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    path.chmod(0o644)
+    return path
+
+
+def complaint(home: Path, text: str | bytes, environ: dict[str, str] | None = None) -> str:
+    """What is said about the file, after its path."""
+    path = write(home, text)
+    with pytest.raises(ConfigError) as refused:
+        read(home, environ or {})
+    said = str(refused.value)
+    assert "\n" not in said
+    return said.removeprefix(str(path)).removeprefix(":").strip()
+
+
+def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
+    assert read(tmp_path, {}) == Config()
+    assert read(tmp_path / "there is no such directory", {}) == Config()
+
+
+def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        call_timeout_s = 30
+        cached_days = 0
+        [policy]
+        deny = ["https://bank.example"]
+        [[policy.tools]]
+        name = "pay*"
+        allow = false
+        [[policy.tools]]
+        origin = "https://shop.example"
+        description = "mine"
+        """,
+    )
+    tools = (
+        ToolRule(name="pay*", allow=False),
+        ToolRule(origin="https://shop.example", description="mine"),
+    )
+    rules = PolicyRules(deny=("https://bank.example",), tools=tools)
+    config = read(tmp_path, {})
+    assert config == Config(call_timeout_s=30.0, cached_days=0, policy=rules)
+    assert Policy(config.policy).origin_refusal("https://bank.example")
+
+
+# ── Mistakes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("call_timeot_s = 3", "there is no key call_timeot_s; did you mean call_timeout_s?"),
+        ("[polcy]\nread_only = true", "there is no key polcy; did you mean policy?"),
+        ("[policy]\nalow = []", "there is no key alow in [policy]; did you mean allow?"),
+        (
+            "[[policy.tools]]\ndescripton = ''",
+            "no key descripton in policy.tools[0]; did you mean description?",
+        ),
+        ("[policy]\nmax_name = 30", "there is no key max_name in [policy]; write it above the first [table]"),
+        ("read_only = true", "there is no key read_only; write it below [policy]"),
+        ("[[policy.tools]]\nallow = true\nread_only = true", "no key read_only in policy.tools[0]; write it"),
+        ("zzz = 1", "there is no key zzz; there are call_timeout_s, max_name,"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, text: str, says: str) -> None:
+    assert says in complaint(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("call_timeout_s = 0", "call_timeout_s = 0: expected float > 0.0"),
+        ("call_timeout_s = 900", "call_timeout_s = 900: expected float <= 600.0"),
+        ("call_timeout_s = nan", "call_timeout_s = nan: expected float > 0.0"),
+        ("call_timeout_s = inf", "call_timeout_s = inf: expected float <= 600.0"),
+        ("call_timeout_s = '10'", "call_timeout_s = '10': expected float, got str"),
+        ("max_name = 23", "max_name = 23: expected int >= 24"),
+        ("max_name = 129", "max_name = 129: expected int <= 128"),
+        ("max_listed_tools = -1", "max_listed_tools = -1: expected int >= 0"),
+        ("calls_per_minute = true", "calls_per_minute = True: expected int, got bool"),
+        ("cached_days = 2026-11-21", "cached_days ="),
+        ("audit_arguments = 'no'", "audit_arguments = 'no': expected bool, got str"),
+        ("policy = []", "policy = []: expected table, got array"),
+        ("[policy]\ndeny = 'https://bank.example'", "policy.deny = 'https://bank.example': expected array"),
+        ("[policy]\ndeny = ['*', 3]", "policy.deny[1] = 3: expected str, got int"),
+        ("[policy]\ntools = 1", "policy.tools = 1: expected array"),
+        (
+            "[[policy.tools]]\nallow = true\n[[policy.tools]]\nallow = 1",
+            "policy.tools[1].allow = 1: expected bool",
+        ),
+        ("[[policy.tools]]\nname = 'pay'", "policy.tools[0]: it says neither allow nor description"),
+        (
+            "[policy]\ndeny = ['bank.example']",
+            'policy: "bank.example" is no origin: write it with its scheme: https://bank.example',
+        ),
+        ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no origin'),
+        (f"audit_arguments = '{'x' * 1000}'", "…"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_key_and_what_is_expected(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    said = complaint(tmp_path, text)
+    assert says in said
+    assert len(said) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("max_name = 30\ncall_timeout_s = = 3", "is not valid TOML: Invalid value (at line 2"),
+        (b"max_name = 30\n# \xff", "is not valid TOML: line 2 is not UTF-8"),
+        ("a = " + "[" * 5000, "is not valid TOML"),
+        ("#" * (MAX_BYTES + 1), "is longer than"),
+    ],
+)
+def test_what_is_not_toml_is_refused_with_the_line(tmp_path: Path, text: str | bytes, says: str) -> None:
+    assert says in complaint(tmp_path, text)
+
+
+# ── Whose file it is ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, mode: int
+) -> None:
+    path = write(tmp_path, "")
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=r"can be written by others.*chmod go-w"):
+        read(tmp_path, {})
+    path.chmod(mode & ~0o022)
+    assert read(tmp_path, {}) == Config()
+
+
+def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "")
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        read(tmp_path, {})
+
+
+def test_a_link_is_followed_and_its_target_checked(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    target = write(tmp_path / "dotfiles", "max_name = 30")
+    (tmp_path / "config.toml").symlink_to(target)
+    assert read(tmp_path, {}).max_name == 30
+    target.chmod(0o666)
+    with pytest.raises(ConfigError, match="can be written by others"):
+        read(tmp_path, {})
+
+
+def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(ConfigError, match="is not a file"):
+        read(tmp_path, {})
+    (tmp_path / "config.toml").unlink()
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read(tmp_path, {})
+
+
+# ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+    write(tmp_path, "max_name = 30\ncached_days = 3")
+    environ = {"MCPB_MAX_NAME": "40", "MCPB_CALL_TIMEOUT_S": "2.5", "MCPB_AUDIT_ARGUMENTS": "true"}
+    config = read(tmp_path, environ)
+    assert config == Config(max_name=40, call_timeout_s=2.5, audit_arguments=True, cached_days=3)
+
+
+def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_path: Path) -> None:
+    environ = {"MCPB_HOME": "/x", "MCPB_LOG": "wire", "MCPB_POLICY": "{}", "MCPB_MAX_NAME": ""}
+    assert read(tmp_path, environ) == Config()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("MCPB_CALL_TIMEOUT_S", "soon", "expected float, got str"),
+        ("MCPB_CALL_TIMEOUT_S", "601", "expected float <= 600.0"),
+        ("MCPB_MAX_NAME", "7", "expected int >= 24"),
+        ("MCPB_AUDIT_ARGUMENTS", "perhaps", "expected bool, got str"),
+    ],
+)
+def test_a_bad_value_in_the_environment_names_the_variable(
+    tmp_path: Path, variable: str, value: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{variable}='{value}': {expected}")):
+        read(tmp_path, {variable: value})
+
+
+# ── The document ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def documented() -> dict[str, str]:
+    """The table of keys: each with its default as the document has it."""
+    return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]+?)`? \|", DOCUMENT, re.MULTILINE))
+
+
+def keys_of(shape: type[msgspec.Struct], prefix: str = "") -> set[str]:
+    return {f"{prefix}{key}" for key in shape.__struct_fields__}
+
+
+def test_the_document_names_every_key_and_no_other() -> None:
+    ours = keys_of(Config) - {"policy"} | keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
+    assert set(documented()) == ours
+
+
+def test_the_document_has_the_right_defaults() -> None:
+    for key, value in documented().items():
+        if "." not in key:
+            assert tomllib.loads(f"value = {value}")["value"] == getattr(Config(), key), key
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_of_the_document_can_be_used(tmp_path: Path, example: str) -> None:
+    write(tmp_path, example)
+    assert read(tmp_path, {}) != Config()
