@@ -1,12 +1,32 @@
-"""Tools that outlive their page: kept where a page says `annotations.cache: true`, and offered without a tab."""
+"""Tools that outlive their page: kept where it says `annotations.cache: true`, and offered without a tab."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from bridge.hub.page_tool import PageTool
+
+MAX_SITE_TOOLS = 200
+MAX_SITE_BYTES = 1024 * 1024
+"""Of definitions; both for one profile and origin."""
+MAX_TOOLS = 5000
+MAX_BYTES = 16 * 1024 * 1024
+"""Of everything: every bridge holds it in memory."""
+MAX_TABS = 500
+MAX_URL = 2000
+"""Characters; instead of a longer one the origin is opened."""
+TAB_S = 3600.0
+"""So long it is known where a tab was (specs/000 §4: "prune stale tabs (>1h old)")."""
+TOUCH_S = 300.0
+"""So old may be what is written of when something was seen: pages announce the same again and again."""
+
+_DAY_S = 86_400.0
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +81,267 @@ class NothingKept:
         """Nothing is kept."""
         del profile, tab_id, origin, url, tools
         return False
+
+
+# ── What is kept, and of what for how long ──────────────────────────────────────────────────────────────────
+
+
+class ToolKey(NamedTuple):
+    """A tool of a profile and origin, whichever tab it was offered in."""
+
+    profile: str
+    origin: str
+    name: str
+
+
+class TabKey(NamedTuple):
+    """A tab of a profile."""
+
+    profile: str
+    tab_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTool:
+    """A tool, and where it was offered last."""
+
+    key: ToolKey
+    url: str
+    """Without query and fragment: they may hold secrets, and this stays."""
+    seen_at: float
+    """Seconds since the epoch."""
+    tool: PageTool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTab:
+    """Where the person last had a tab that offered tools to keep."""
+
+    key: TabKey
+    origin: str
+    url: str
+    """With its query, so that the same page can be opened again; for TAB_S."""
+    seen_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass
+class Change:
+    """What becomes different of what is kept."""
+
+    tools: list[KeptTool] = field(default_factory=list)
+    tabs: list[KeptTab] = field(default_factory=list)
+    gone_tools: list[ToolKey] = field(default_factory=list)
+    gone_tabs: list[TabKey] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.tools or self.tabs or self.gone_tools or self.gone_tabs)
+
+
+_Site = tuple[str, str]
+"""Profile and origin."""
+
+
+class Shelf:
+    """Everything that is kept. Rules say what should become different; it does once that is written down."""
+
+    def __init__(self) -> None:
+        self._sites: dict[_Site, dict[str, KeptTool]] = {}
+        self._tabs: dict[TabKey, KeptTab] = {}
+        self._shown: dict[_Site, tuple[CachedTool, ...]] = {}
+        self._listed: tuple[CachedTool, ...] | None = ()
+
+    # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def tools(self) -> tuple[CachedTool, ...]:
+        """All tools, by profile, origin and name."""
+        if self._listed is None:
+            self._listed = tuple(chain.from_iterable(shown for _, shown in sorted(self._shown.items())))
+        return self._listed
+
+    def tool(self, key: ToolKey) -> KeptTool | None:
+        """One of them."""
+        return self._sites.get(key[:2], {}).get(key.name)
+
+    def everything(self) -> Change:
+        """What makes an empty shelf equal to this one."""
+        return Change(tools=list(self._kept()), tabs=list(self._tabs.values()))
+
+    # ── Rules ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def offered(self, key: TabKey, origin: str, url: str, tools: Sequence[PageTool], now: float) -> Change:
+        """A tab's document offers these: what it allows is kept, what it no longer allows goes.
+
+        Only for web pages. Above a bound what was seen longest ago goes; of one page's own tools those at the
+        end of its list.
+        """
+        if not key.profile or not origin or origin_of(origin) != origin:
+            return Change()
+        address = address_of(origin, url)
+        without_query = address.partition("?")[0]
+        site = self._sites.get((key.profile, origin), {})
+        allowed = [
+            KeptTool(ToolKey(key.profile, origin, tool.name), without_query, now, tool)
+            for tool in tools
+            if is_cacheable(tool)
+        ]
+        offered = {tool.name for tool in tools}
+        earlier = [kept for name, kept in site.items() if name not in offered]
+        staying = _within_bounds([*allowed, *_newest(earlier)], MAX_SITE_TOOLS, MAX_SITE_BYTES)
+        names = {kept.key.name for kept in staying}
+        change = Change(
+            tools=[kept for kept in staying if _is_news(site.get(kept.key.name), kept)],
+            gone_tools=[kept.key for name, kept in site.items() if name not in names],
+        )
+        if allowed:
+            self._opened(KeptTab(key, origin, address, now), change)
+        if change.tools:
+            self._make_room(change)
+        return change
+
+    def stale(self, now: float, max_days: float = 0) -> Change:
+        """What is too old: tabs, and tools that nobody has offered for `max_days` (0: tools stay)."""
+        change = Change(gone_tabs=[tab.key for tab in self._tabs.values() if abs(now - tab.seen_at) > TAB_S])
+        if max_days:
+            oldest = now - max_days * _DAY_S
+            change.gone_tools = [kept.key for kept in self._kept() if kept.seen_at < oldest]
+        return change
+
+    def of_origin(self, origin: str) -> Change:
+        """What goes when an origin is forgotten."""
+        return Change(
+            gone_tools=[kept.key for kept in self._kept() if kept.key.origin == origin],
+            gone_tabs=[tab.key for tab in self._tabs.values() if tab.origin == origin],
+        )
+
+    def difference(self, tools: Iterable[KeptTool], tabs: Iterable[KeptTab]) -> Change:
+        """What makes this shelf equal to what was written by others."""
+        others_tools, others_tabs = {kept.key: kept for kept in tools}, {tab.key: tab for tab in tabs}
+        return Change(
+            tools=[kept for key, kept in others_tools.items() if self.tool(key) != kept],
+            tabs=[tab for key, tab in others_tabs.items() if self._tabs.get(key) != tab],
+            gone_tools=[kept.key for kept in self._kept() if kept.key not in others_tools],
+            gone_tabs=[key for key in self._tabs if key not in others_tabs],
+        )
+
+    def _opened(self, tab: KeptTab, change: Change) -> None:
+        before = self._tabs.get(tab.key)
+        if (
+            before
+            and (before.origin, before.url) == (tab.origin, tab.url)
+            and not _is_old(before, tab.seen_at)
+        ):
+            return
+        change.tabs.append(tab)
+        others = [other for key, other in self._tabs.items() if key != tab.key]
+        if len(others) >= MAX_TABS:
+            change.gone_tabs = [other.key for other in _newest(others)[MAX_TABS - 1 :]]
+
+    def _make_room(self, change: Change) -> None:
+        coming = {kept.key: kept for kept in change.tools}
+        gone = {*change.gone_tools, *coming}
+        others = _newest([kept for kept in self._kept() if kept.key not in gone])
+        staying = {kept.key for kept in _within_bounds([*coming.values(), *others], MAX_TOOLS, MAX_BYTES)}
+        change.gone_tools += [kept.key for kept in others if kept.key not in staying]
+
+    # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, change: Change) -> bool:
+        """Make it so; whether `tools()` differ now."""
+        touched: set[_Site] = set()
+        for tool_key in change.gone_tools:
+            self._sites.get(tool_key[:2], {}).pop(tool_key.name, None)
+            touched.add(tool_key[:2])
+        for tab_key in change.gone_tabs:
+            touched |= self._close(tab_key)
+        for kept in change.tools:
+            self._sites.setdefault(kept.key[:2], {})[kept.key.name] = kept
+            touched.add(kept.key[:2])
+        for tab in change.tabs:
+            touched |= self._close(tab.key)
+            self._tabs[tab.key] = tab
+            touched.add((tab.key.profile, tab.origin))
+        return self._show(touched)
+
+    def _close(self, key: TabKey) -> set[_Site]:
+        tab = self._tabs.pop(key, None)
+        return {(key.profile, tab.origin)} if tab else set()
+
+    def _show(self, touched: set[_Site]) -> bool:
+        """Make what is shown of these anew; whether that is something else than before."""
+        opened: dict[_Site, dict[str, str]] = {}
+        for tab in sorted(self._tabs.values(), key=attrgetter("seen_at")):
+            opened.setdefault((tab.key.profile, tab.origin), {})[tab.url.partition("?")[0]] = tab.url
+        is_other = False
+        for site in touched:
+            before = self._shown.pop(site, ())
+            if now := _shown(self._sites.get(site, {}), opened.get(site, {})):
+                self._shown[site] = now
+            else:
+                self._sites.pop(site, None)
+            is_other |= before != now
+        if is_other:
+            self._listed = None
+        return is_other
+
+    def _kept(self) -> Iterator[KeptTool]:
+        return chain.from_iterable(site.values() for site in self._sites.values())
+
+
+def origin_of(url: str) -> str:
+    """The origin of a web page as browsers write it, or empty: `HTTPS://Shop.example:443/cart` is of
+    `https://shop.example`."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if not host or parts.scheme not in _DEFAULT_PORTS:
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}" + ("" if port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{port}")
+
+
+def address_of(origin: str, url: str) -> str:
+    """What is opened to be at `url` again: of that origin in any case, without a fragment or credentials."""
+    if len(url) > MAX_URL or origin_of(url) != origin:
+        return f"{origin}/"
+    parts = urlsplit(url)
+    return f"{origin}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
+
+
+def _shown(site: dict[str, KeptTool], opened: dict[str, str]) -> tuple[CachedTool, ...]:
+    """`opened`: by address without its query, where the person had it open a short while ago."""
+    return tuple(
+        CachedTool(kept.key.profile, kept.key.origin, opened.get(kept.url, kept.url), kept.tool)
+        for _, kept in sorted(site.items())
+    )
+
+
+def _is_news(before: KeptTool | None, kept: KeptTool) -> bool:
+    if before is None or _is_old(before, kept.seen_at):
+        return True
+    return before.url != kept.url or before.tool.raw != kept.tool.raw
+
+
+def _is_old(before: KeptTool | KeptTab, now: float) -> bool:
+    return abs(now - before.seen_at) >= TOUCH_S
+
+
+def _within_bounds(tools: Iterable[KeptTool], max_tools: int, max_bytes: int) -> list[KeptTool]:
+    """The first of them, without those for which there is no room."""
+    staying: list[KeptTool] = []
+    for kept in tools:
+        if len(staying) == max_tools:
+            break
+        if len(kept.tool.raw) <= max_bytes:
+            max_bytes -= len(kept.tool.raw)
+            staying.append(kept)
+    return staying
+
+
+_T = TypeVar("_T", KeptTool, KeptTab)
+
+
+def _newest(kept: Iterable[_T]) -> list[_T]:
+    return sorted(kept, key=attrgetter("seen_at"), reverse=True)

@@ -1,0 +1,317 @@
+"""Cached tools in SQLite, in `state/tools.sqlite`: one file for all bridges of a user, and for commands.
+
+Nothing that is wrong with the file breaks a bridge: it is logged, what is known stays known, and what could
+not be written is tried again later. What is kept, and how long, is up to `hub/caching.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from bridge.hub.caching import CachedTool, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey, origin_of
+from bridge.hub.page_tool import PageTool, read_tools
+from native_host import endpoint, wire
+
+FILE = "tools.sqlite"
+SCHEMA = 1
+"""`PRAGMA user_version`. A file with a higher one is left alone."""
+BUSY_S = 0.1
+"""So long another bridge's writing is waited for; the hub stands still meanwhile."""
+REST_S = 5.0
+"""So long the file is left alone after it failed."""
+PRUNE_APART_S = 60.0
+MAX_UNWRITTEN = 200
+"""Tabs whose news are remembered while nothing can be written."""
+
+_TOOLS = """
+CREATE TABLE IF NOT EXISTS tools (
+    profile TEXT, origin TEXT, name TEXT, url TEXT, seen_at REAL, digest BLOB,
+    definition BLOB,  -- last: what stood behind it could not be read without it
+    PRIMARY KEY (profile, origin, name))
+"""
+_TABS = """
+CREATE TABLE IF NOT EXISTS tabs (
+    profile TEXT, tab_id INTEGER, origin TEXT, url TEXT, seen_at REAL,
+    PRIMARY KEY (profile, tab_id))
+"""
+_SETTINGS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",  # may lose the last seconds with the power, and never the file
+    "PRAGMA secure_delete = ON",  # addresses of an hour ago are to be gone, not only out of sight
+)
+_COMPANIONS = ("-wal", "-shm", "-journal")
+"""SQLite's own files beside it."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+_log = logging.getLogger(__name__)
+
+
+class StoreError(Exception):
+    """The file cannot be used; the text says why and what to do."""
+
+
+_FAILURES = (StoreError, endpoint.EndpointError, sqlite3.Error, OSError)
+
+
+class SqliteToolStore:
+    """The `ToolStore` of a bridge or of a command."""
+
+    def __init__(self, state: Path, clock: Callable[[], float] = time.time, cached_days: float = 0) -> None:
+        """Open the file in the directory `state`, which is made if it is not there.
+
+        `clock` gives seconds since the epoch. Tools that no page has offered for `cached_days` go; with 0
+        they stay.
+        """
+        self._clock = clock
+        self._cached_days = cached_days
+        self._file = _File(state)
+        self._shelf = Shelf()
+        self._unwritten: dict[tuple[TabKey, str], tuple[str, Sequence[PageTool]]] = {}
+        """By tab and origin: the URL, and the tools that were offered there last."""
+        self._pruned_at = -PRUNE_APART_S
+        self._failed_at: float | None = None
+        self._complaint = ""
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Look whether another bridge or command has changed something; whether `tools` differ now."""
+        if self._failed_at is not None and abs(self._clock() - self._failed_at) < REST_S:
+            return False
+        before = self._shelf.tools()
+        try:
+            self._bring_up_to_date()
+        except _FAILURES as error:
+            self._fail(error)
+        else:
+            self._failed_at, self._complaint = None, ""
+        return self._shelf.tools() is not before
+
+    def tools(self) -> Sequence[CachedTool]:
+        """Everything that is kept, by profile, origin and name; without I/O."""
+        return self._shelf.tools()
+
+    def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
+        """A tab's top document offers these now: keep what it allows, drop what it no longer does.
+
+        Incognito tabs must not come here. Returns whether `tools()` differ now; while nothing can be written,
+        that is later.
+        """
+        self._unwritten[TabKey(profile, tab_id), origin] = url, tools
+        if len(self._unwritten) > MAX_UNWRITTEN:
+            del self._unwritten[next(iter(self._unwritten))]
+        return self.refresh()
+
+    def forget(self, origin: str) -> int:
+        """Remove what is kept of an origin, in all profiles; returns how many tools that were.
+
+        Other bridges see it at their next `refresh`. A page that is still open is kept again when it next
+        announces its tools.
+
+        Raises:
+            StoreError: it is no web page's origin, or the file cannot be changed.
+        """
+        wanted = origin_of(origin.strip())
+        if not wanted:
+            raise StoreError(f"{origin!r} is no origin of web pages; write it like https://shop.example")
+        try:
+            self._bring_up_to_date()
+            going = self._shelf.of_origin(wanted)
+            self._make(going)
+        except _FAILURES as error:
+            self._file.close()
+            raise StoreError(f"Nothing was forgotten: {error}") from error
+        return len(going.gone_tools)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _bring_up_to_date(self) -> None:
+        try:
+            self._catch_up()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                raise
+            _log.warning("%s is damaged (%s): it is moved aside, and a new one begun", self._file.path, error)
+            self._file.move_aside()
+            self._file.write(self._shelf.everything())
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What others wrote, what we have not written yet, and what is too old."""
+        self._shelf.apply(self._file.news(self._shelf))
+        now = self._clock()
+        while self._unwritten:
+            at, (url, tools) = next(iter(self._unwritten.items()))
+            self._make(self._shelf.offered(*at, url, tools, now))
+            del self._unwritten[at]
+        if abs(now - self._pruned_at) >= PRUNE_APART_S:
+            self._make(self._shelf.stale(now, self._cached_days))
+            self._pruned_at = now
+
+    def _make(self, change: Change) -> None:
+        if change:
+            self._file.write(change)
+            self._shelf.apply(change)
+
+    def _fail(self, error: Exception) -> None:
+        self._file.close()
+        self._failed_at = self._clock()
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            _log.warning("tools of pages cannot be kept for later: %s", error)
+
+
+class _File:
+    """The database: opened when it is needed, and again when another file is in its place."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._version: int | None = None
+        """Of the data when it was last read; others' writing changes it, ours does not."""
+
+    def news(self, shelf: Shelf) -> Change:
+        """What makes the shelf equal to the file."""
+        with self._transaction("BEGIN") as connection:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if version == self._version:
+                return Change()
+            self._version = version
+            tools = list(_tools(connection, shelf))
+            tabs = [
+                KeptTab(TabKey(profile, tab_id), *where)
+                for profile, tab_id, *where in connection.execute(
+                    "SELECT profile, tab_id, origin, url, seen_at FROM tabs"
+                )
+            ]
+        return shelf.difference(tools, tabs)
+
+    def write(self, change: Change) -> None:
+        """All of it or nothing."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            connection.executemany(
+                "DELETE FROM tools WHERE profile = ? AND origin = ? AND name = ?", change.gone_tools
+            )
+            connection.executemany("DELETE FROM tabs WHERE profile = ? AND tab_id = ?", change.gone_tabs)
+            connection.executemany(
+                "INSERT OR REPLACE INTO tools VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (*kept.key, kept.url, kept.seen_at, kept.tool.digest, kept.tool.raw)
+                    for kept in change.tools
+                ),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO tabs VALUES (?, ?, ?, ?, ?)",
+                ((*tab.key, tab.origin, tab.url, tab.seen_at) for tab in change.tabs),
+            )
+
+    def move_aside(self) -> None:
+        """Keep the file as `….broken`, unless another bridge has done so."""
+        self.close()
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            if self._identity != _identity(self.path):
+                return
+            for suffix in _COMPANIONS:
+                self._beside(suffix).unlink(missing_ok=True)
+            self.path.replace(self._beside(".broken"))
+        finally:
+            os.close(directory)
+
+    def close(self) -> None:
+        """Let go of the file; the last one tidies up."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = self._version = None
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection = self._opened()
+        connection.execute(begin)
+        with connection:  # commits, or rolls back
+            yield connection
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is not None and self._identity != _identity(self.path):
+            self.close()
+        if self._connection is None:
+            self._claim()
+            self._connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+            self._set_up(self._connection)
+        return self._connection
+
+    def _claim(self) -> None:
+        """A file of ours, for us alone, is there. The directory is private: nobody can exchange it."""
+        endpoint.prepare(self.path.parent)
+        for path in (self.path, *map(self._beside, _COMPANIONS)):
+            with suppress(FileNotFoundError):
+                found = path.lstat()
+                if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+                    raise StoreError(f"{path} is not a file of yours. Remove it.")
+        # SQLite gives its other files the same mode.
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self.path.chmod(0o600)
+        self._identity = _identity(self.path)
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        if schema > SCHEMA:
+            raise StoreError(
+                f"{self.path} was made by a newer mcpb (schema {schema}; this one knows {SCHEMA}). "
+                "Update mcpb and restart the MCP client."
+            )
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        if schema < SCHEMA:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                for statement in (_TOOLS, _TABS, f"PRAGMA user_version = {SCHEMA}"):
+                    connection.execute(statement)
+
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
+
+
+def _tools(connection: sqlite3.Connection, shelf: Shelf) -> Iterator[KeptTool]:
+    """All rows; definitions are read only where the shelf has another one."""
+    digests = connection.execute("SELECT profile, origin, name, url, seen_at, digest FROM tools").fetchall()
+    for profile, origin, name, url, seen_at, digest in digests:
+        key = ToolKey(profile, origin, name)
+        known = shelf.tool(key)
+        if known and known.tool.digest == digest:
+            yield KeptTool(key, url, seen_at, known.tool)
+            continue
+        (definition,) = connection.execute(
+            "SELECT definition FROM tools WHERE profile = ? AND origin = ? AND name = ?", key
+        ).fetchone()
+        for tool in _read(origin, definition):
+            yield KeptTool(key, url, seen_at, tool)
+
+
+def _read(origin: str, definition: bytes) -> list[PageTool]:
+    """One tool; none where somebody has tampered with it."""
+    raw = [msgspec.Raw(definition)]
+    return read_tools(wire.FrameTools(tab_id=0, frame_id=0, document_id="", origin=origin, tools=raw))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,303 @@
+"""What is kept of tools that outlive their page: what it allows, within bounds, and no secrets for long."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridge.hub.caching import (
+    MAX_BYTES,
+    MAX_SITE_BYTES,
+    MAX_SITE_TOOLS,
+    MAX_TABS,
+    MAX_TOOLS,
+    MAX_URL,
+    TAB_S,
+    TOUCH_S,
+    Change,
+    Shelf,
+    TabKey,
+    address_of,
+    is_cacheable,
+    origin_of,
+)
+from bridge.hub.page_tool import PageTool, read_tools
+from native_host import wire
+
+SHOP = "https://shop.example"
+NOW = 1_000_000.0
+
+
+def tool(name: str, *, cache: Any = True, description: str = "") -> PageTool:
+    definition = {"name": name, "description": description, "annotations": {"cache": cache}}
+    raw = msgspec.Raw(msgspec.json.encode(definition))
+    frame = wire.FrameTools(tab_id=1, frame_id=0, document_id="d1", origin=SHOP, tools=[raw])
+    return read_tools(frame)[0]
+
+
+def tools(*names: str, **fields: Any) -> list[PageTool]:
+    return [tool(name, **fields) for name in names]
+
+
+def numbered(count: int, **fields: Any) -> list[PageTool]:
+    return tools(*(f"t{number}" for number in range(count)), **fields)
+
+
+def offer(
+    shelf: Shelf,
+    offered: list[PageTool],
+    *,
+    profile: str = "p1",
+    tab_id: int = 1,
+    origin: str = SHOP,
+    url: str | None = None,
+    now: float = NOW,
+) -> Change:
+    """The page at `url` offers these, and what follows is written down."""
+    address = f"{origin}/" if url is None else url
+    change = shelf.offered(TabKey(profile, tab_id), origin, address, offered, now)
+    shelf.apply(change)
+    return change
+
+
+def names(shelf: Shelf) -> list[str]:
+    return [cached.tool.name for cached in shelf.tools()]
+
+
+# ── What is kept ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("cache", "is_kept"), [(True, True), (False, False), (1, False), ("true", False)])
+def test_a_tool_is_kept_only_when_its_page_says_so(cache: Any, is_kept: bool) -> None:
+    shelf = Shelf()
+    offer(shelf, [tool("a", cache=cache)])
+    assert names(shelf) == (["a"] if is_kept else [])
+
+
+def test_annotations_that_are_none_allow_nothing() -> None:
+    odd = msgspec.Raw(b'{"name": "a", "annotations": ["cache"]}')
+    frame = wire.FrameTools(tab_id=1, frame_id=0, document_id="d1", origin=SHOP, tools=[odd])
+    assert not is_cacheable(read_tools(frame)[0])
+
+
+def test_a_tool_that_is_not_offered_just_now_stays() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a", "b"))
+    offer(shelf, tools("b"))
+    offer(shelf, [])
+    assert names(shelf) == ["a", "b"]
+
+
+def test_a_tool_that_is_offered_without_leave_to_keep_it_goes() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a", "b"))
+    offer(shelf, [tool("a", cache=False)])
+    assert names(shelf) == ["b"]
+
+
+def test_each_profile_and_origin_has_its_own() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"), profile="p2")
+    offer(shelf, tools("a"))
+    offer(shelf, tools("a"), origin="http://localhost:3000")
+    assert [(cached.profile, cached.origin) for cached in shelf.tools()] == [
+        ("p1", "http://localhost:3000"),
+        ("p1", SHOP),
+        ("p2", SHOP),
+    ]
+    offer(shelf, [tool("a", cache=False)])
+    assert len(shelf.tools()) == 2
+
+
+def test_a_tool_that_changed_is_kept_as_it_is_now() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a", description="old"))
+    offer(shelf, tools("a", description="new"))
+    (cached,) = shelf.tools()
+    assert cached.tool.description == "new"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *["null", "", "file://", "chrome-extension://abc", "about:blank", "https://", "https://["],
+        *["https://shop.example/", "HTTPS://shop.example", "https://shop.example:443"],
+        "https://me:pw@shop.example",
+    ],
+)
+def test_only_what_browsers_write_as_a_web_page_s_origin_is_kept(origin: str) -> None:
+    assert not offer(Shelf(), tools("a"), origin=origin)
+
+
+def test_without_a_profile_nothing_is_kept() -> None:
+    assert not offer(Shelf(), tools("a"), profile="")
+
+
+# ── Where it is opened again ────────────────────────────────────────────────────────────────────────
+
+
+def test_for_an_hour_a_page_is_opened_again_with_its_query_and_later_without() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"), url=f"{SHOP}/cart?token=x#top")
+    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?token=x"]
+    assert not shelf.stale(NOW + TAB_S)
+    assert shelf.apply(shelf.stale(NOW + TAB_S + 1))
+    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart"]
+
+
+def test_another_page_of_the_site_does_not_lend_its_query() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=1")
+    offer(shelf, tools("b"), tab_id=2, url=f"{SHOP}/search?q=tea", now=NOW + 1)
+    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?x=1", f"{SHOP}/search?q=tea"]
+
+
+def test_of_two_tabs_at_one_address_the_later_one_counts() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"), tab_id=2, url=f"{SHOP}/cart?x=1")
+    offer(shelf, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=2", now=NOW + 1)
+    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?x=2"]
+
+
+def test_where_a_tab_was_is_not_noted_when_nothing_is_kept() -> None:
+    assert not offer(Shelf(), [tool("a", cache=False)], url=f"{SHOP}/account?secret=1")
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://shop.example", "/"),
+        ("https://shop.example/a%20b?x=1&y=2#frag", "/a%20b?x=1&y=2"),
+        ("https://me:pw@shop.example/a", "/a"),
+        ("https://shop.example:443/a", "/a"),
+        ("https://evil.example/a", "/"),
+        ("https://shop.example.evil.example/a", "/"),
+        ("http://shop.example/a", "/"),
+        ("javascript:alert(1)", "/"),
+        ("https://[", "/"),
+        ("", "/"),
+        ("https://shop.example/" + "x" * MAX_URL, "/"),
+    ],
+)
+def test_whatever_a_url_says_the_origin_itself_is_opened(url: str, address: str) -> None:
+    assert address_of(SHOP, url) == SHOP + address
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://shop.example", SHOP),
+        ("https://Shop.Example/", SHOP),
+        ("HTTPS://shop.example:443/cart?x", SHOP),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://[::1]:80/", "http://[::1]"),
+        ("shop.example", ""),
+        ("https://shop.example:x", ""),
+        ("ftp://shop.example", ""),
+    ],
+)
+def test_an_origin_is_read_as_browsers_write_it(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+# ── How much, and how long ──────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_again_changes_nothing_until_a_few_minutes_have_passed() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"))
+    assert not offer(shelf, tools("a"), now=NOW + TOUCH_S - 1)
+    touched = offer(shelf, tools("a"), now=NOW + TOUCH_S)
+    assert (len(touched.tools), len(touched.tabs)) == (1, 1)
+
+
+def test_noting_when_it_was_seen_is_no_change_of_what_is_shown() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"))
+    before = shelf.tools()
+    offer(shelf, tools("a"), now=NOW + TOUCH_S)
+    assert shelf.tools() is before
+
+
+def test_of_too_many_tools_of_a_page_the_first_are_kept_and_go_on_being_kept() -> None:
+    shelf = Shelf()
+    many = numbered(MAX_SITE_TOOLS + 100)
+    offer(shelf, many)
+    assert set(names(shelf)) == {kept.name for kept in many[:MAX_SITE_TOOLS]}
+    assert not offer(shelf, many, now=NOW + 1)
+
+
+def test_new_tools_of_a_site_push_out_what_was_seen_longest_ago() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("oldest"))
+    offer(shelf, numbered(MAX_SITE_TOOLS - 1), now=NOW + 1)
+    offer(shelf, tools("newest"), now=NOW + 2)
+    assert "oldest" not in names(shelf)
+    assert {"newest", "t0"} < set(names(shelf))
+    assert len(names(shelf)) == MAX_SITE_TOOLS
+
+
+def test_definitions_of_a_site_are_bounded_together() -> None:
+    shelf = Shelf()
+    half = "x" * (MAX_SITE_BYTES // 2)
+    offer(shelf, [tool("far_too_long", description=half * 2), *tools("a", "b", description=half), tool("c")])
+    assert names(shelf) == ["a", "c"]
+
+
+def test_many_sites_together_are_bounded_and_the_oldest_goes() -> None:
+    shelf = Shelf()
+    sites = MAX_TOOLS // MAX_SITE_TOOLS
+    for number in range(sites + 1):
+        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", now=NOW + number)
+    assert len(shelf.tools()) == MAX_TOOLS
+    origins = {cached.origin for cached in shelf.tools()}
+    assert origins == {f"https://s{number}.example" for number in range(1, sites + 1)}
+
+
+def test_the_definitions_of_many_sites_are_bounded_together() -> None:
+    shelf = Shelf()
+    for number in range(20):
+        long = tools("a", description="x" * (MAX_SITE_BYTES - 1000))
+        offer(shelf, long, origin=f"https://s{number}.example", now=NOW + number)
+    assert sum(len(cached.tool.raw) for cached in shelf.tools()) <= MAX_BYTES
+    assert "https://s19.example" in {cached.origin for cached in shelf.tools()}
+    assert "https://s0.example" not in {cached.origin for cached in shelf.tools()}
+
+
+def test_tabs_are_bounded_and_the_oldest_goes() -> None:
+    shelf = Shelf()
+    for number in range(MAX_TABS + 5):
+        offer(shelf, tools("a"), tab_id=number, now=NOW + number)
+    tabs = shelf.everything().tabs
+    assert {tab.key.tab_id for tab in tabs} == set(range(5, MAX_TABS + 5))
+
+
+def test_tools_that_nobody_offers_any_more_go_after_as_many_days_as_wished() -> None:
+    shelf = Shelf()
+    offer(shelf, tools("a"))
+    later = NOW + 30 * 86_400
+    assert shelf.stale(later).gone_tools == []
+    assert shelf.stale(later, 30).gone_tools == []
+    shelf.apply(shelf.stale(later + 1, 30))
+    assert names(shelf) == []
+
+
+def test_forgetting_an_origin_takes_all_profiles_and_nothing_else() -> None:
+    shelf = Shelf()
+    for profile in ("p1", "p2"):
+        offer(shelf, tools("a"), profile=profile)
+    offer(shelf, tools("b"), origin="https://other.example", tab_id=2)
+    change = shelf.of_origin(SHOP)
+    assert (len(change.gone_tools), len(change.gone_tabs)) == (2, 2)
+    shelf.apply(change)
+    assert names(shelf) == ["b"]
+
+
+def test_a_shelf_is_made_equal_to_what_others_wrote() -> None:
+    ours, theirs = Shelf(), Shelf()
+    offer(ours, tools("mine", "both"))
+    offer(theirs, tools("both", "theirs"), url=f"{SHOP}/?x=1", now=NOW + 1)
+    everything = theirs.everything()
+    assert ours.apply(ours.difference(everything.tools, everything.tabs))
+    assert ours.tools() == theirs.tools()
+    assert not ours.difference(everything.tools, everything.tabs)
