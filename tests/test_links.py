@@ -321,6 +321,20 @@ async def test_a_page_learns_why_its_question_has_no_answer(
     assert "secret" not in error["message"]
 
 
+async def test_an_answer_above_the_cap_is_told_to_the_page_as_such(
+    links: Links, host: PlayedHost, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def talk(_asked: wire.ElicitConfirmation) -> bytes:
+        return msgspec.json.encode({"action": "accept", "content": {"words": "x" * 1000}})
+
+    monkeypatch.setattr(wire, "CHUNKED_BYTES", 1000)
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=talk)))
+        await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
+        error = (await host.answer_to("ext:1"))["error"]
+    assert (error["code"], error["data"]) == (Code.TOO_LARGE, {"handed": True})
+
+
 async def test_a_question_about_a_call_that_nobody_waits_for_is_refused(
     links: Links, host: PlayedHost
 ) -> None:

@@ -92,7 +92,7 @@ class Link:
         raw_id = b"%d" % next(self._numbers)
         _wire_log.debug("→ %s", method)
         body = envelope.request(raw_id, method, msgspec.json.encode(params))
-        _check_size("the call", body)
+        _check_size("the call", body, handed=False)
         with trio.move_on_after(timeout_s) as scope:
             waiter = Waiter(scope, timeout_s, caller)
             async with self._slots:
@@ -190,7 +190,7 @@ class Link:
     ) -> None:
         try:
             answer = await waiter.put(question, asked)
-            _check_size("the answer", answer)
+            _check_size("the answer", answer, handed=True)
         except CallError as error:
             self._refuse(raw_id, error)
         else:
@@ -220,10 +220,10 @@ class Link:
                 self._hear(message.method, params)
 
 
-def _check_size(what: str, body: bytes) -> None:
+def _check_size(what: str, body: bytes, *, handed: bool) -> None:
     if len(body) > wire.CHUNKED_BYTES:
         detail = f"{what} is {len(body)} bytes long, the limit is {wire.CHUNKED_BYTES}"
-        raise CallError(Code.TOO_LARGE, detail, handed=False)
+        raise CallError(Code.TOO_LARGE, detail, handed=handed)
 
 
 def _question_in(message: Envelope) -> wire.ElicitConfirmation:
