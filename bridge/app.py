@@ -5,17 +5,25 @@ from __future__ import annotations
 import secrets
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from bridge import log
-from bridge.hub.routing import Router
+from bridge.audit import AuditLog
+from bridge.config import Config, ConfigError
+from bridge.config import read as read_config
+from bridge.hub.pace import CallPace
+from bridge.hub.policy import Policy
+from bridge.hub.records import Called, Keep, Record
+from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
 from bridge.status import whats_missing
+from bridge.store import SqliteToolStore
 from install.checks import registrations
 from native_host import endpoint, wire
 
@@ -34,30 +42,67 @@ class Hub:
 
 
 @asynccontextmanager
-async def open_hub() -> AsyncIterator[Hub]:
+async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator[Hub]:
     """A hub that is linked to the native hosts of this user, as long as the block runs."""
     links = NativeLinks(endpoint.candidates())
-    router = Router(links, lambda registry: whats_missing(registry, links, registration()))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(router.run)
-        nursery.start_soon(links.run)
-        yield Hub(router, links)
-        nursery.cancel_scope.cancel()
+    with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
+        router = Router(
+            links,
+            lambda registry: whats_missing(registry, links, registration()),
+            terms=_terms(config),
+            store=store,
+            keep=keep,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(router.run)
+            nursery.start_soon(links.run)
+            yield Hub(router, links)
+            nursery.cancel_scope.cancel()
+
+
+def configuration() -> Config:
+    """What the person has set.
+
+    Raises:
+        SystemExit: it cannot be used. Nothing is called by rules that nobody has read.
+    """
+    try:
+        return read_config(endpoint.home())
+    except ConfigError as error:
+        raise SystemExit(f"mcpb: {error}") from None
+
+
+def _terms(config: Config) -> Terms:
+    return Terms(
+        call_s=config.call_timeout_s,
+        max_name=config.max_name,
+        max_listed=config.max_listed_tools,
+        policy=Policy(config.policy),
+        pace=CallPace(config.calls_per_minute),
+    )
+
+
+def _audit(config: Config) -> AuditLog:
+    return AuditLog(_state(), with_arguments=config.audit_arguments)
+
+
+def _state() -> Path:
+    return endpoint.home() / "state"
 
 
 def serve_stdio() -> None:
     """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
-    log.configure(endpoint.home() / "state")
-    trio.run(_serve_stdio)
+    log.configure(_state())
+    trio.run(_serve_stdio, configuration())
 
 
-async def _serve_stdio() -> None:
+async def _serve_stdio(config: Config) -> None:
     # Here, not on top: the package takes half a second, and the other commands do not need it.
     from bridge.frontends import stdio  # noqa: PLC0415
 
     async with trio.open_nursery() as top:
         top.start_soon(_end_on_signal, top.cancel_scope)
-        async with open_hub() as hub:
+        async with open_hub(config, _audit(config).keep) as hub:
             await speak_mcp(hub, stdio.serve)
         top.cancel_scope.cancel()
 
@@ -83,9 +128,16 @@ async def _end_on_signal(everything: trio.CancelScope) -> None:
 def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) -> T:
     """Run `job` once all live hosts have said what they know, as the session of a command."""
     log.configure()
+    config = configuration()
+    audit = _audit(config)
+
+    def keep_calls(record: Record) -> None:
+        """A command hears what pages offer only in passing: that is the bridges' to write down."""
+        if isinstance(record, Called):
+            audit.keep(record)
 
     async def run() -> T:
-        async with open_hub() as hub:
+        async with open_hub(config, keep_calls) as hub:
             if session.client.name:
                 hub.links.set_sessions([session.on_wire()])
             await hub.router.settle()

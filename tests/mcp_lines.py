@@ -15,6 +15,7 @@ import trio
 import trio.testing
 
 from bridge.app import open_hub, speak_mcp
+from bridge.config import Config
 from bridge.frontends import stdio
 from bridge.server import McpServer
 
@@ -177,7 +178,7 @@ class BridgeProcess(McpLines):
 @asynccontextmanager
 async def bridge_in_process() -> AsyncIterator[McpLines]:
     """The same without a process: the real parts on a pair of pipes. Starts ten times faster."""
-    async with open_hub() as hub, speaking_with(lambda speak: speak_mcp(hub, speak)) as client:
+    async with open_hub(Config()) as hub, speaking_with(lambda speak: speak_mcp(hub, speak)) as client:
         yield client
 
 
