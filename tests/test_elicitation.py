@@ -13,8 +13,11 @@ import trio
 
 from bridge import parking
 from bridge.links import waiting
+from chain import Chain, until_listed
+from demo.chromium import Chromium
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
 from native_host.wire import Code
+from peers import until
 from played_host import PlayedHost
 from said_by_hosts import one_page, tools
 
@@ -114,6 +117,39 @@ async def test_the_package_s_own_client_asks_the_person_and_the_page_runs_once(
     assert asked[0].requested_schema == FORM
     assert answers == [{"action": "accept", "content": {"apples": n}} for n in (1, 2)]
     assert len(host.calls) == 1
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_page_in_a_real_browser_hears_the_person(
+    chain: Chain, browser: Chromium, mode: str, nursery: trio.Nursery
+) -> None:
+    asked: list[str] = []
+    results: list[mcp_types.CallToolResult] = []
+
+    async def person(context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        asked.append(params.message)
+        return mcp_types.ElicitResult(action="accept", content={"apples": 2})
+
+    async def call(client: mcp.Client) -> None:
+        results.append(await client.call_tool(chain.name("slow"), {}))
+
+    with trio.fail_after(3 * SOON_S):
+        async with mcp.Client(chain.command, mode=mode, elicitation_callback=person) as client:
+            page = await chain.open(browser, "tabserver.html")
+            await until_listed(client, lambda names: chain.name("slow") in names)
+            nursery.start_soon(call, client)
+            await page.wait_until("window.runs === 1")
+            question = json.dumps({"message": "Buy?", "requestedSchema": FORM})
+            await page.evaluate(
+                f"window.answer = null; void server.request('elicitation/create', {question})"
+            )
+            assert (await page.wait_until("window.answer"))["result"] == TWO
+            await page.evaluate("window.finishSlow()")
+            await until(lambda: bool(results))
+            assert await page.evaluate("window.runs") == 1
+    assert asked == [f"{chain.pages} asks: Buy?"]
+    assert not results[0].is_error
 
 
 async def answered_by(client: McpLines, era: str, request_id: int, answer: dict[str, Any]) -> int:
