@@ -1,0 +1,221 @@
+"""What may not be called is refused before anything is sent, and the refusal names what refused it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from bridge.hub.pace import CallPace
+from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.hub.records import Called, Record, Registered
+from bridge.hub.routing import Router, Terms
+from bridge.hub.sessions import Session
+from bridge.hub.transport import LookedAround
+from native_host import wire
+from played_transport import CART, PlayedTransport
+from said_by_hosts import one_page, tab, tools
+
+GET_CART = "website_tool_shop_example_tab1_getCart"
+ORIGIN = "https://shop.example"
+
+Open = Callable[[Terms], Router]
+
+
+@pytest.fixture
+def transport() -> PlayedTransport:
+    return PlayedTransport()
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    return []
+
+
+@pytest.fixture
+def hub(transport: PlayedTransport, records: list[Record]) -> Open:
+    """A router under given terms, with one page."""
+
+    def open_router(terms: Terms) -> Router:
+        router = Router(transport, terms=terms, keep=records.append)
+        transport.happen(LookedAround())
+        transport.connect("h1", wire.Tabs(tabs=[tab(1)]), page())
+        return router
+
+    return open_router
+
+
+def page(**definition: Any) -> wire.FrameTools:
+    announced = tools(1)
+    announced.tools.append(msgspec.Raw(msgspec.json.encode({"name": "getCart", **definition})))
+    return announced
+
+
+def under(**rules: Any) -> Terms:
+    return Terms(policy=Policy(PolicyRules(**rules)))
+
+
+async def refusal(router: Router, arguments: dict[str, Any] | None = None) -> str:
+    result = json.loads(await router.call(Session("ours"), GET_CART, arguments or {}))
+    assert result["isError"] is True
+    text = str(result["content"][0]["text"])
+    assert "Nothing was run." in text
+    return text
+
+
+async def listed(router: Router) -> list[str]:
+    return [tool["name"] for tool in await router.tools(Session("ours"))][2:]
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        ({"deny": ["https://*.example"]}, 'policy.deny has "https://*.example"'),
+        ({"allow": ["https://other.example"]}, "policy.allow does not name https://shop.example"),
+        ({"read_only": True}, "policy.read_only is on"),
+        ({"tools": [ToolRule(name="get*", allow=False)]}, "policy.tools[0]"),
+    ],
+)
+async def test_a_tool_that_the_policy_forbids_is_not_listed_and_its_call_names_the_rule(
+    hub: Open, transport: PlayedTransport, records: list[Record], rules: dict[str, Any], names: str
+) -> None:
+    router = hub(under(**rules))
+    assert await listed(router) == []
+    assert names in await refusal(router)
+    assert transport.asked == []
+    (called,) = [record for record in records if isinstance(record, Called)]
+    assert called.outcome == "not_allowed"
+    assert names in called.detail
+
+
+async def test_in_read_only_mode_a_tool_that_its_page_marks_so_is_called(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    router = hub(under(read_only=True))
+    transport.announce("h1", page(annotations={"readOnlyHint": True}))
+    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+
+
+async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: Open) -> None:
+    router = hub(under(tools=[ToolRule(name="getCart", description="Ask me before you use it.")]))
+    (tool,) = (await router.tools(Session("ours")))[2:]
+    assert tool["description"] == "[https://shop.example · tab 1] Ask me before you use it."
+
+
+@pytest.mark.parametrize(
+    ("paused", "names"),
+    [
+        (wire.Paused(sites=[ORIGIN]), ORIGIN),
+        (wire.Paused(sessions=["ours"]), "this client"),
+    ],
+)
+async def test_what_a_person_has_paused_is_refused_and_goes_on_when_it_is_resumed(
+    hub: Open, transport: PlayedTransport, paused: wire.Paused, names: str
+) -> None:
+    router = hub(Terms())
+    transport.announce("h1", paused)
+    text = await refusal(router)
+    assert f"paused this: {names}" in text
+    assert "mcpb pause" in text
+    transport.announce("h1", wire.Paused())
+    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+
+
+async def test_another_site_and_another_client_are_not_paused(hub: Open, transport: PlayedTransport) -> None:
+    router = hub(Terms())
+    transport.announce("h1", wire.Paused(sites=["https://bank.example"], sessions=["theirs"]))
+    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+
+
+async def test_arguments_that_do_not_fit_are_refused_by_field_and_never_sent(
+    hub: Open, transport: PlayedTransport, records: list[Record]
+) -> None:
+    router = hub(Terms())
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    transport.announce("h1", page(inputSchema=schema))
+    assert "count" in await refusal(router, {"count": "two"})
+    assert transport.asked == []
+    called = records[-1]
+    assert isinstance(called, Called)
+    assert (called.outcome, called.handed) == ("invalid_params", False)
+    assert "count" in called.detail
+
+
+async def test_a_client_that_calls_too_often_is_told_the_limit_and_how_long_to_wait(
+    hub: Open, transport: PlayedTransport, records: list[Record], autojump_clock: trio.abc.Clock
+) -> None:
+    router = hub(Terms(pace=CallPace(2)))
+    session = Session("ours")
+    for _ in range(2):
+        assert json.loads(await router.call(session, GET_CART, {})) == CART
+    text = json.loads(await router.call(session, GET_CART, {}))["content"][0]["text"]
+    assert "calls_per_minute allows 2 to each client; wait 30.0 s" in text
+    assert json.loads(await router.call(Session("theirs"), GET_CART, {})) == CART
+    await trio.sleep(30)
+    assert json.loads(await router.call(session, GET_CART, {})) == CART
+    outcomes = [record.outcome for record in records if isinstance(record, Called)]
+    assert outcomes == ["ok", "ok", "rate_limited", "ok", "ok"]
+
+
+async def test_more_tools_than_a_client_can_take_are_reached_by_search_alone(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    router = hub(Terms(max_listed=4))
+    transport.announce("h1", tools(1, "a", "b"))
+    assert len(await listed(router)) == 2
+    transport.announce("h1", tools(1, "a", "b", "getCart"))
+    assert await listed(router) == []
+    session = Session("ours")
+    found = json.loads(await router.call(session, "list_page_tools", {"query": "cart"}))
+    assert GET_CART in found["content"][0]["text"]
+    arguments = {"name": GET_CART, "arguments": {}}
+    assert json.loads(await router.call(session, "call_page_tool", arguments)) == CART
+
+
+# ── What is written down ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_call_is_recorded_with_who_where_what_and_what_came_of_it(
+    hub: Open, transport: PlayedTransport, records: list[Record]
+) -> None:
+    router = hub(Terms())
+    transport.answer = {"success": True, "payload": {"content": [], "isError": True}}
+    session = Session("ours")
+    await router.call(session, GET_CART, {"pin": 1234})
+    called = records[-1]
+    assert isinstance(called, Called)
+    assert (called.session, called.name, called.own_name) == (session, GET_CART, "getCart")
+    assert (called.site.origin, called.site.ordinal, called.site.browser) == (ORIGIN, 1, "Chromium")
+    assert (called.outcome, called.arguments) == ("tool-error", {"pin": 1234})
+
+
+async def test_a_call_that_was_given_up_is_recorded_as_cancelled(
+    hub: Open, transport: PlayedTransport, records: list[Record]
+) -> None:
+    router = hub(Terms())
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await router.call(Session("ours"), GET_CART, {})
+    called = records[-1]
+    assert isinstance(called, Called)
+    assert called.outcome == "cancelled"
+
+
+async def test_a_list_of_tools_is_recorded_when_its_names_are_others(
+    hub: Open, transport: PlayedTransport, records: list[Record]
+) -> None:
+    hub(Terms())
+    transport.announce("h1", page(description="new words"), tools(1, "getCart", "checkout"))
+    registered = [record.tools for record in records if isinstance(record, Registered)]
+    assert registered == [("getCart",), ("getCart", "checkout")]
+
+
+async def test_nothing_is_recorded_of_incognito_tabs(
+    transport: PlayedTransport, records: list[Record]
+) -> None:
+    Router(transport, keep=records.append)
+    transport.happen(LookedAround())
+    transport.connect("h1", *one_page("getCart", incognito=True))
+    assert records == []
