@@ -24,7 +24,7 @@ import msgspec
 from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.records import Called, Record, Registered, Site
 from bridge.hub.sessions import Session
-from native_host import endpoint
+from native_host import endpoint, wire
 
 NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
 MAX_BYTES = 10 * 1024 * 1024
@@ -43,7 +43,7 @@ _MINUTE_S = 60.0
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID = 128, 160, 60, 40
 
 _log = logging.getLogger(__name__)
-_json = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 # ── Lines ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,24 +111,22 @@ def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
 
 
 def _add_arguments(line: _Line, arguments: dict[str, Any], room: int) -> None:
-    """As they are where they fit, else the beginning of their text."""
-    parts, size = [], 0
+    """As they are where they fit and any reader can read them, else the beginning of their text."""
+    text = b""
     try:
         for part in _json.iterencode(arguments):
-            parts.append(part)
-            size += len(part)
-            if size > room:
+            text += part.encode(errors="replace")  # halves of characters
+            if len(text) > room:
                 break
+        is_whole = len(text) <= room and text.count(b"[") + text.count(b"{") <= wire.MAX_DEPTH
     except (ValueError, RecursionError):
-        parts.append(" (the rest is no JSON)")
-        size = room + 1
-    text = "".join(parts)
-    if size <= room:
-        line.arguments = msgspec.Raw(text.encode())
+        text += b" (the rest is no JSON)"
+        is_whole = False
+    if is_whole:
+        line.arguments = msgspec.Raw(text)
     else:
-        line.arguments_cut = (
-            text[: max(0, room // 2 - 3)] + "…"
-        )  # quoted within JSON, each character may take two
+        beginning = text[: max(0, room // 2 - 3)]  # quoted within JSON, each character may take two
+        line.arguments_cut = _shown(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
 
 
 def _registration_line(now: float, offered: Registered) -> _Line:

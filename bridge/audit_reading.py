@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bridge.audit import NAME, PREDECESSOR, moment
+from native_host import wire
 
 _BLOCK_BYTES = 64 * 1024
 
@@ -72,6 +73,11 @@ def follow(
         while True:
             yield from (line for raw in tail.news() if (line := _read(raw)) and where.passes(line))
             wait()
+
+
+def outcomes() -> list[str]:
+    """How a call can end, as `Called.outcome` says it."""
+    return ["ok", "tool-error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
 
 
 def client_name(line: dict[str, Any]) -> str:

@@ -4,32 +4,37 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bridge import __version__
+from bridge.terminal import shown
 
 if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.sessions import Session
 
 _ELSEWHERE = {
+    "audit": ("bridge.audit_command:audit", "Show which tools were called."),
     "install-native-host": (
         "install.commands:install_native_host",
         "Register the native host with browsers.",
     ),
     "uninstall-native-host": ("install.commands:uninstall_native_host", "Undo install-native-host."),
 }
-"""Commands of other folders: where, and the line that `mcpb --help` shows without importing them."""
+"""Commands of other files: where, and the line that `mcpb --help` shows without importing them."""
 
-_NOT_FOR_TERMINALS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters other than tab and newline, what turns the direction of text, halves of characters."""
+_RECENT_CALLS = 5
+"""In `mcpb status`."""
+_WATCH_S = 0.5
+_CLIENTS_S = 1.0
 
 
 class _Commands(click.Group):
@@ -81,24 +86,147 @@ def bridge() -> None:
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
-def status(*, as_json: bool) -> None:
-    """Show what is connected, and what is missing."""
+@click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one line for each change.")
+@click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
+def status(*, as_json: bool, is_watching: bool) -> None:
+    """Show what is connected, what is called, and what is missing."""
+    import trio
+
     from bridge.app import new_session, run_with_hub
-    from bridge.status import as_text
     from bridge.status import status as read_status
 
-    async def read(hub: Hub, _session: Session) -> dict[str, Any]:
-        return read_status(hub.router, hub.links)
+    async def watch(hub: Hub, _session: Session) -> None:
+        last: Any = None
+        await _hear_of_clients(hub)
+        while True:
+            found = read_status(hub.router, hub.links, _recent_calls())
+            if (now := (found, get_terminal_size())) != last:
+                _show_status(found, as_json=as_json, is_watching=is_watching)
+                last = now
+            if not is_watching:
+                return
+            await trio.sleep(_WATCH_S)
+
+    run_with_hub(new_session(), watch)
+
+
+def _recent_calls() -> list[dict[str, Any]]:
+    from bridge.audit_reading import Filter, recent
+    from native_host.endpoint import home
+
+    with suppress(OSError):  # `mcpb audit` says what is wrong with it
+        return recent(home() / "state", _RECENT_CALLS, Filter())
+    return []
+
+
+def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:
+    from bridge.status import as_text
+
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False) if is_watching else shown(_pretty(found)))
+        return
+    if not sys.stdout.isatty():
+        click.echo("\n".join([*as_text(found), ""] if is_watching else as_text(found)))
+        return
+    size = get_terminal_size()
+    lines = [shown(line) for line in as_text(found, size.columns)]
+    if is_watching:
+        click.clear()
+        lines = _first_lines(lines, size.lines - 1)
+    click.echo("\n".join(lines))
+
+
+def _first_lines(lines: list[str], count: int) -> list[str]:
+    if len(lines) <= count:
+        return lines
+    return [*lines[: count - 1], f"… {len(lines) - count + 1} more lines: mcpb status"]
+
+
+@main.command()
+@click.argument("target", required=False)
+@click.option("--resume", is_flag=True, help="Let it go on.")
+def pause(target: str | None, *, resume: bool) -> None:
+    """Pause a site (https://bank.example) or an MCP client in all browsers; without TARGET list them.
+
+    A client is named as `mcpb status` shows it: by its title or the beginning of its session's id.
+    """
+    if target is None:
+        if resume:
+            raise click.UsageError("Say what to resume; `mcpb pause` lists what is paused.")
+        _list_paused()
+        return
+    from bridge.app import new_session, run_with_hub
+    from bridge.pausing import Answer, Target, TargetError, find_target, live_browsers
+    from bridge.pausing import pause as pause_in
+
+    async def run(hub: Hub, _session: Session) -> tuple[Target, list[Answer]] | str:
+        await _hear_of_clients(hub)
+        browsers = live_browsers(hub.router.registry)
+        if not browsers:
+            return _no_browser(hub)
+        try:
+            found = find_target(target, browsers)
+        except TargetError as error:
+            return str(error)
+        return found, await pause_in(hub.links, browsers, found, paused=not resume)
+
+    done = run_with_hub(new_session(), run)
+    if isinstance(done, str):
+        raise click.ClickException(shown(done, on=sys.stderr))
+    what, answers = done
+    for answer in answers:
+        if answer.error:
+            click.echo(f"{answer.browser}: {what} is not {_goes(resume)}: {answer.error}", err=True)
+        else:
+            click.echo(f"{answer.browser}: {what} is {_goes(resume)}.")
+    sys.exit(any(answer.error for answer in answers))
+
+
+def _goes(resume: bool) -> str:
+    return "resumed" if resume else "paused"
+
+
+def _list_paused() -> None:
+    from bridge.app import new_session, run_with_hub
+    from bridge.pausing import called, live_browsers, paused_in
+
+    async def read(hub: Hub, _session: Session) -> list[str] | str:
+        await _hear_of_clients(hub)
+        browsers = live_browsers(hub.router.registry)
+        if not browsers:
+            return _no_browser(hub)
+        return [f"{called(browser)}: {target}" for browser in browsers for target in paused_in(browser)]
 
     found = run_with_hub(new_session(), read)
-    click.echo(_shown(_pretty(found) if as_json else "\n".join(as_text(found))))
+    if isinstance(found, str):
+        raise click.ClickException(shown(found, on=sys.stderr))
+    click.echo("\n".join(found) or "Nothing is paused.")
+
+
+async def _hear_of_clients(hub: Hub) -> None:
+    """Until each host has said who is connected to it, which it does after its replay: we are among them."""
+    import trio
+
+    from bridge.pausing import live_browsers
+
+    await hub.router.wait_until(
+        lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
+        until=trio.current_time() + _CLIENTS_S,
+    )
+
+
+def _no_browser(hub: Hub) -> str:
+    return hub.router.whats_missing() or "No browser is connected just now. Try again in a moment."
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="The tools as MCP clients see them.")
-def tools(*, as_json: bool) -> None:
+@click.option("--forget", metavar="ORIGIN", help="Instead forget the tools that were kept of a site.")
+def tools(*, as_json: bool, forget: str | None) -> None:
     """List the tools that MCP clients see."""
+    if forget is not None:
+        _forget(forget)
+        return
     from bridge.app import new_session, run_with_hub
 
     async def read(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
@@ -106,13 +234,26 @@ def tools(*, as_json: bool) -> None:
 
     found, missing = run_with_hub(new_session(), read)
     if as_json:
-        click.echo(_shown(_pretty({"tools": found})))
+        click.echo(shown(_pretty({"tools": found})))
         return
     for tool in found:
-        click.echo(f"{click.style(tool['name'], bold=True)}{_shown(_parameters(tool))}")
-        click.echo(f"    {_shown(_first_line(tool['description']))}")
+        click.echo(f"{click.style(tool['name'], bold=True)}{shown(_parameters(tool))}")
+        click.echo(f"    {shown(_first_line(tool['description']))}")
     if missing:
-        click.echo(f"\n{_shown(missing, on=sys.stderr)}", err=True)
+        click.echo(f"\n{shown(missing, on=sys.stderr)}", err=True)
+
+
+def _forget(origin: str) -> None:
+    from bridge.store import SqliteToolStore, StoreError
+    from native_host.endpoint import home
+
+    with closing(SqliteToolStore(home() / "state")) as store:
+        try:
+            count = store.forget(origin)
+        except StoreError as error:
+            raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+    tools = f"{count} tool{'' if count == 1 else 's'}"
+    click.echo(shown(f"Forgot {tools} of {origin}." if count else f"Nothing was kept of {origin}."))
 
 
 @main.command()
@@ -139,9 +280,9 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
 
     answer = run_with_hub(new_session("call"), run)
     if isinstance(answer, str):
-        raise click.ClickException(_shown(answer, on=sys.stderr))
+        raise click.ClickException(shown(answer, on=sys.stderr))
     result = json.loads(answer)
-    click.echo(_shown(_pretty(result) if as_json else _as_text(result)))
+    click.echo(shown(_pretty(result) if as_json else _as_text(result)))
     if isinstance(result, dict) and result.get("isError") is True:
         sys.exit(1)
 
@@ -235,12 +376,6 @@ def _block_text(block: Any) -> str:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0]
-
-
-def _shown(text: str, on: TextIO | None = None) -> str:
-    """What came from a page, for stdout (or `on`): a terminal is not to obey it. Scripts get it as it is."""
-    stream = on or sys.stdout
-    return _NOT_FOR_TERMINALS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text
 
 
 def _pretty(value: Any) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from bridge import __version__
+from bridge import __version__, audit_text
+from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
+from bridge.hub.entry import LiveEntry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
-from native_host import wire
+from bridge.pausing import short_id, title_of
 
 INSTALL = "mcpb install-native-host"
 EXTENSION = "mcpb extension"
@@ -35,13 +37,14 @@ class Problems(Protocol):
         ...
 
 
-def status(router: Router, links: Problems) -> dict[str, Any]:
-    """Everything, for `--json`."""
+def status(router: Router, links: Problems, calls: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Everything, for `--json`. `calls` are the latest lines of the audit log."""
     registry = router.registry
     return {
         "version": __version__,
         "browsers": [_browser(browser, registry, router.catalog) for browser in registry.browsers()],
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
+        "calls": list(calls),
         "problems": [problem.text for problem in links.problems.values()],
         "missing": router.whats_missing(),
     }
@@ -77,22 +80,16 @@ def whats_missing(registry: Registry, links: Problems, registration: str = "") -
     )
 
 
-def as_text(found: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people, line by line."""
+def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
+    """The same for people, line by line; `width` is the terminal's, 0 where there is none."""
     yield f"mcpb {found['version']}"
     for browser in found["browsers"]:
         yield ""
-        label = f" “{browser['label']}”" if browser["label"] else ""
-        gone = "" if browser["live"] else " (went away just now)"
-        yield f"{browser['brand']} {browser['version']}{label}{gone}"
-        yield f"  profile {browser['profile']}, extension {browser['extension']}, host {browser['host']}"
-        for tab in browser["tabs"]:
-            active = " • Active" if tab["active"] else ""
-            yield f"  {tab['origin']} · tab {tab['tab']} “{tab['title']}”{active}"
-            yield from (f"    {name}" for name in tab["tools"])
-            yield from (f"    note: {notice}" for notice in tab["notices"])
-        clients = ", ".join(browser["clients"])
-        yield f"  clients: {clients or 'none'}"
+        yield from _browser_lines(browser, width)
+    if found["calls"]:
+        yield ""
+        yield "Recent calls (more: mcpb audit)"
+        yield from Columns(audit_text.LIMITS, width, "  ").lines(map(audit_text.row, found["calls"]))
     for problem in found["problems"]:
         yield f"problem: {problem}"
     if found["missing"]:
@@ -100,45 +97,101 @@ def as_text(found: Mapping[str, Any]) -> Iterator[str]:
         yield found["missing"]
 
 
+def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
+    label = f" “{browser['label']}”" if browser["label"] else ""
+    gone = "" if browser["live"] else " (went away just now)"
+    yield f"{browser['brand']} {browser['version']}{label}{gone}"
+    yield f"  profile {browser['profile']}, extension {browser['extension']}, host {browser['host']}"
+    tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
+    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN], width, "  ").lines(tabs), strict=True):
+        yield line
+        yield from (f"    {name}" for name in tab["tools"])
+        yield from (f"    note: {notice}" for notice in tab["notices"])
+    yield "  clients:" if browser["sessions"] else "  clients: none"
+    clients = [
+        (
+            f"{session['title']} {session['version']}".rstrip(),
+            f"pid {session['pid']}",
+            f"session {short_id(session['id'])}",
+            "paused" if session["paused"] else "",
+        )
+        for session in browser["sessions"]
+    ]
+    yield from Columns([60, 12, 16], width, "    ").lines(clients)
+    if browser["pausedSites"]:
+        yield f"  paused: {', '.join(browser['pausedSites'])}"
+
+
+def _tab_words(tab: Mapping[str, Any]) -> str:
+    """Its title, and what stands out about it."""
+    owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
+    marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
+    return " • ".join([f"“{tab['title']}”", *(mark for mark, is_so in marks.items() if is_so)])
+
+
 def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:
     hello = browser.hello
     assert hello is not None, "only browsers that have introduced themselves are listed"
+    sessions = list(_sessions(browser))
     return {
-        "brand": hello.browser.brand,
-        "version": hello.browser.version,
+        "brand": cleaned(hello.browser.brand, MAX_TITLE),
+        "version": cleaned(hello.browser.version, MAX_TITLE),
         "platform": hello.browser.platform,
         "profile": hello.profile.id,
-        "label": hello.profile.label,
+        "label": cleaned(hello.profile.label, MAX_TITLE),
         "extension": hello.extension.version,
         "host": browser.host,
         "pid": browser.pid,
         "live": browser.is_live,
-        "clients": [_client_title(session) for client in browser.clients for session in client.sessions],
+        "clients": [session["title"] for session in sessions],
+        "sessions": sessions,
+        "pausedSites": [cleaned(site, MAX_ORIGIN) for site in browser.paused.sites],
         "tabs": list(_tabs(browser, registry, catalog)),
     }
 
 
-def _client_title(session: wire.Session) -> str:
-    return cleaned(session.title or session.client.name or session.id, 80)
+def _sessions(browser: Browser) -> Iterator[dict[str, Any]]:
+    """The MCP clients. A command that only looks, as this one, names no session and is not one of them."""
+    for client in browser.clients:
+        for session in client.sessions:
+            yield {
+                "id": session.id,
+                "title": title_of(session),
+                "version": cleaned(session.client.version, 20),
+                "pid": client.pid,
+                "paused": session.id in browser.paused.sessions,
+            }
 
 
 def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[dict[str, Any]]:
-    """The tabs whose pages offer something, or say what was left out."""
+    """The tabs that offer something, say what was left out, or are a session's or handed over."""
     tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
-    for entry in catalog.live():
-        if entry.offer.browser is browser:
+    for entry in catalog.entries():
+        if isinstance(entry, LiveEntry) and entry.offer.browser is browser:
             tools[entry.offer.tab_id].append(entry.name)
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser and frame.announced.notice:
             notices[tab.tab_id].append(cleaned(frame.announced.notice, MAX_NOTICE))
+    titles = {session.id: title_of(session) for client in browser.clients for session in client.sessions}
     for tab in sorted(browser.tabs.values(), key=lambda tab: (tab.origin, tab.ordinal)):
-        if tab.tab_id in tools or tab.tab_id in notices:
+        is_somebodys = not tab.incognito and (tab.owner is not None or tab.handed_over)
+        if is_somebodys or tab.tab_id in tools or tab.tab_id in notices:
             yield {
                 "origin": cleaned(tab.origin, MAX_ORIGIN),
                 "tab": tab.ordinal,
+                "tabId": tab.tab_id,
                 "title": cleaned(tab.title, MAX_TITLE),
                 "active": tab.active and tab.focused,
+                "owner": _owner(tab.owner, titles),
+                "handedOver": tab.handed_over,
+                "paused": tab.origin in browser.paused.sites,
                 "tools": tools[tab.tab_id],
                 "notices": notices[tab.tab_id],
             }
+
+
+def _owner(session_id: str | None, titles: Mapping[str, str]) -> dict[str, str] | None:
+    if session_id is None:
+        return None
+    return {"session": session_id, "title": titles.get(session_id) or f"session {short_id(session_id)}"}

@@ -2,19 +2,31 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from click.testing import CliRunner, Result
+from msgspec import Raw
 
 from bridge.app import open_hub
+from bridge.audit import NAME, AuditLog
 from bridge.cli import main
+from bridge.config import Config
+from bridge.hub.page_tool import read_tools
+from bridge.hub.records import Called, Registered, Site
+from bridge.hub.sessions import Session
+from bridge.store import SqliteToolStore
 from demo.simulated_browser import SimulatedBrowser
+from native_host.wire import ClientInfo, FrameTools
 from peers import HOST_COMMAND
 
 SHOP = "http://localhost:8123/"
@@ -34,7 +46,8 @@ async def shop(mcpb_home: Path) -> AsyncIterator[SimulatedBrowser]:
         schema = {"type": "object", "properties": {"note": {"type": "string"}}}
         tab = browser.add_tab(SHOP, "Shop")
         tab.offer("getCart", get_cart, description="What is in the cart\nof the shop", input_schema=schema)
-        async with open_hub() as hub:  # commands do not wait for a page: let the host have heard of it
+        # Commands do not wait for a page: let the host have heard of it.
+        async with open_hub(Config()) as hub:
             router = hub.router
             assert await router.wait_until(
                 lambda: any(router.registry.offers()), until=trio.current_time() + 5
@@ -60,8 +73,8 @@ def test_help_names_every_command_and_imports_none() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
-    commands = ("bridge", "call", "demo", "extension", "install-native-host", "status", "tools")
-    assert all(f"\n  {command} " in done.stdout for command in commands)
+    commands = ("audit", "bridge", "call", "demo", "extension", "install-native-host", "pause", "status")
+    assert all(f"\n  {command} " in done.stdout for command in (*commands, "tools"))
 
 
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
@@ -70,6 +83,27 @@ async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     assert done.exit_code == 0
     listed = json.loads((await run("tools", "--json")).output)["tools"]
     assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", GET_CART]
+
+
+def test_tools_forget_removes_what_was_kept_of_a_site(mcpb_home: Path) -> None:
+    definitions = [Raw(json.dumps({"name": name, "annotations": {"cache": True}}).encode()) for name in "ab"]
+    page: dict[str, Any] = {"tab_id": 1, "frame_id": 0, "document_id": "d1", "tools": definitions}
+    with closing(SqliteToolStore(mcpb_home / "state")) as store:
+        for origin in ("https://shop.example", "https://other.example"):
+            store.offered("p1", 1, origin, f"{origin}/", read_tools(FrameTools(origin=origin, **page)))
+        done = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
+        assert (done.exit_code, done.output) == (0, "Forgot 2 tools of https://shop.example.\n")
+        assert store.refresh()
+        assert {kept.origin for kept in store.tools()} == {"https://other.example"}
+    again = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
+    assert again.output == "Nothing was kept of https://shop.example.\n"
+
+
+@pytest.mark.usefixtures("mcpb_home")
+def test_tools_forget_says_how_a_site_is_written() -> None:
+    done = CliRunner().invoke(main, ["tools", "--forget", "shop"])
+    assert done.exit_code == 1
+    assert "'shop' is no origin of web pages; write it like https://shop.example" in done.output
 
 
 async def test_call_reads_values_as_json_where_the_tool_does_not_want_text(shop: SimulatedBrowser) -> None:
@@ -138,7 +172,7 @@ async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrows
     lines = done.output.splitlines()
     assert lines[2] == "Simulated browser 0.1.0 “Work”"
     assert lines[4:] == [
-        "  http://localhost:8123 · tab 1 “Shop” • Active",
+        "  http://localhost:8123 · tab 1  “Shop” • Active",
         f"    {GET_CART}",
         "  clients: none",
     ]
@@ -163,6 +197,198 @@ async def test_status_says_that_no_page_offers_a_tool(mcpb_home: Path) -> None:
     async with SimulatedBrowser(HOST_COMMAND) as browser:
         browser.add_tab(SHOP, "Shop")
         assert "1 browser connected, but no open page offers a tool" in (await run("status")).output
+
+
+async def test_status_watches_and_says_each_change_once(shop: SimulatedBrowser) -> None:
+    """To a pipe: one line of JSON for each."""
+    command = [sys.executable, "-m", "bridge", "status", "--watch", "--json"]
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
+            )
+            said = lines_of(watching.stdout)
+            first = await anext(said)
+            shop.add_tab(SHOP, "Shop, again").offer("getCart", get_cart)
+            while len((found := await anext(said))["browsers"][0]["tabs"]) < 2:
+                assert found != first
+            watching.send_signal(signal.SIGINT)
+            await watching.wait()
+            await said.aclose()
+    assert [tab["title"] for tab in found["browsers"][0]["tabs"]] == ["Shop", "Shop, again"]
+    assert watching.returncode == 130
+
+
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[dict[str, Any], None]:
+    begun = b""
+    while data := await stream.receive_some():
+        *lines, begun = (begun + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+async def test_status_on_a_terminal_redraws_and_ends_with_ctrl_c_without_a_word(
+    shop: SimulatedBrowser,
+) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "bridge", "status", "--watch"]
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(trio.run_process, command, stdout=theirs, stderr=theirs, check=False)
+            )
+            os.close(theirs)
+            seen = ""
+            while "clients: none" not in seen:
+                seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
+            shop.remove_tab(next(iter(shop.tabs.values())))
+            while "no open page offers a tool" not in seen:
+                seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
+            watching.send_signal(signal.SIGINT)
+    os.close(ours)
+    assert seen.count("\x1b[2J") == 2
+    assert "Traceback" not in seen
+    assert watching.returncode == 130
+
+
+# ── The audit log ───────────────────────────────────────────────────────────────────────────────────────────
+
+CLAUDE = ClientInfo(name="Claude Code", version="2.1")
+
+
+def log_calls(home: Path, *outcomes: str, ago_s: float = 0, **fields: Any) -> None:
+    log = AuditLog(home / "state", with_arguments=False, clock=lambda: time.time() - ago_s)
+    site = Site(origin="https://shop.example", tab_id=12, ordinal=1)
+    for outcome in outcomes:
+        session = Session("5e55", client=CLAUDE)
+        log.keep(Called(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
+    log.keep(Registered(site, ("getCart", "pay")))
+    log.close()
+
+
+def words(parameter: Any) -> str:
+    return " ".join(parameter) if isinstance(parameter, list) else ""
+
+
+def audit(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["audit", *arguments])
+
+
+def test_audit_shows_who_called_what_where_and_what_came_of_it(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    log_calls(mcpb_home, "rate_limited", detail="calls_per_minute allows 3", handed=False)
+    done = audit()
+    first, second = done.output.splitlines()
+    assert first[14:] == "  Claude Code  getCart  https://shop.example tab 1  ok            12 ms"
+    assert second.endswith("  rate_limited  12 ms  calls_per_minute allows 3")
+    assert done.exit_code == 0
+
+
+def test_audit_shows_the_last_lines_and_as_many_as_asked_for(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, *["ok"] * 29, "cancelled")
+    assert len(audit().output.splitlines()) == 20
+    (last,) = audit("-n", "1").output.splitlines()
+    assert "cancelled" in last
+
+
+def test_audit_shows_registrations_when_asked_for(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    assert audit("--all").output.splitlines()[-1].endswith("registered         2 tools: getCart, pay")
+    assert len(audit("--calls").output.splitlines()) == 1
+
+
+def test_audit_gives_scripts_the_lines_as_they_are_kept(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok", "timed_out")
+    said = [json.loads(line) for line in audit("--json", "--all").output.splitlines()]
+    kept = (mcpb_home / "state" / NAME).read_text().splitlines()
+    assert said == [json.loads(line) for line in kept]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["--outcome", "!ok"], 1),
+        (["--outcome", "timed*"], 1),
+        (["--outcome", "OK"], 2),
+        (["--origin", "*.example", "--client", "claude*", "--tool", "get*"], 3),
+        (["--since", "1h"], 1),
+        (["--since", "2h"], 3),
+        (["--since", "2001-01-01"], 3),
+        (["--since", "2001-01-01T10:00:00+02:00"], 3),
+        (["--since", "999999999w"], 3),
+    ],
+    ids=words,
+)
+def test_audit_filters(mcpb_home: Path, arguments: list[str], count: int) -> None:
+    log_calls(mcpb_home, "ok", "timed_out", ago_s=3700)
+    log_calls(mcpb_home, "ok")
+    assert len(audit(*arguments).output.splitlines()) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--since", "yesterday"],
+            "'yesterday' is no time. Write how long ago (30s, 15m, 1h, 2d, 1w) or when",
+        ),
+        (["--outcome", "okay"], "no call ends with 'okay'. Outcomes are ok, tool-error, cancelled"),
+        (["--origin", ""], "there is nothing to look for"),
+        (["--tool", "!"], "there is nothing to look for"),
+        (["-n", "0"], "0 is not in the range"),
+    ],
+    ids=words,
+)
+def test_audit_refuses_filters_that_cannot_be_meant(arguments: list[str], says: str) -> None:
+    done = audit(*arguments)
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+
+
+def test_audit_without_a_log_says_that_nothing_was_called_and_where_it_would_be(mcpb_home: Path) -> None:
+    done = audit()
+    assert done.exit_code == 0
+    assert done.output == f"Nothing has been called yet. The log will be {mcpb_home}/state/audit.jsonl\n"
+    assert audit("--json").stdout == ""
+
+
+def test_audit_says_when_no_line_passes(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    assert audit("--tool", "other").output == "The log has no such line.\n"
+
+
+def test_audit_says_why_a_log_cannot_be_read(mcpb_home: Path) -> None:
+    (mcpb_home / "state" / NAME).mkdir(parents=True)
+    done = audit()
+    assert done.exit_code == 1
+    assert f"{NAME} cannot be read: Is a directory" in done.output
+
+
+async def test_audit_follows_until_ctrl_c(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    command = [sys.executable, "-m", "bridge", "audit", "-f", "--json"]
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            following = await nursery.start(
+                partial(
+                    trio.run_process, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+                )
+            )
+            said = lines_of(following.stdout)
+            assert (await anext(said))["outcome"] == "ok"
+            log_calls(mcpb_home, "cancelled")
+            assert (await anext(said))["outcome"] == "cancelled"
+            following.send_signal(signal.SIGINT)
+            assert await following.wait() == 130
+            assert await following.stderr.receive_some() == b""
+            await said.aclose()
+
+
+async def test_status_shows_the_last_calls(shop: SimulatedBrowser, mcpb_home: Path) -> None:
+    log_calls(mcpb_home, *["ok"] * 4, "timed_out", "cancelled")
+    found = json.loads((await run("status", "--json")).output)
+    assert [call["outcome"] for call in found["calls"]] == ["ok", "ok", "ok", "timed_out", "cancelled"]
+    assert "Recent calls (more: mcpb audit)" in (await run("status")).output
 
 
 def test_extension_copies_the_extension_and_says_how_to_load_it(mcpb_home: Path) -> None:

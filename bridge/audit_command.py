@@ -1,0 +1,109 @@
+"""`mcpb audit`: the audit log, filtered, as a table or as it is kept."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from shutil import get_terminal_size
+from typing import Any
+
+import click
+
+from bridge import audit_text
+from bridge.audit import NAME
+from bridge.audit_reading import Filter, follow, outcomes, recent
+from bridge.columns import Columns
+from bridge.terminal import shown
+from native_host.endpoint import home
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_FOLLOW_S = 0.25
+
+
+def _read_since(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float:
+    """Seconds since the epoch."""
+    if text is None:
+        return 0.0
+    if ago := re.fullmatch(r"(\d{1,9})([smhdw])", text):
+        return max(0.0, time.time() - int(ago[1]) * _UNITS_S[ago[2]])
+    try:
+        return max(0.0, datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no time. Write how long ago (30s, 15m, 1h, 2d, 1w) or when (2026-11-21, "
+            "2026-11-21T14:30)."
+        ) from None
+
+
+def _read_glob(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str:
+    if text is not None and not text.removeprefix("!"):
+        raise click.BadParameter("there is nothing to look for; write a glob, for instance '*.example'.")
+    return text or ""
+
+
+def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None) -> str:
+    """A glob; a word that no call can end with is a mistake."""
+    glob, known = _read_glob(ctx, option, text), outcomes()
+    word = glob.removeprefix("!").casefold()
+    if glob and word not in known and not set("*?[") & set(word):
+        raise click.BadParameter(f"no call ends with {text!r}. Outcomes are {', '.join(known)}.")
+    return glob
+
+
+@click.command()
+@click.option(
+    "-n", "count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many lines."
+)
+@click.option("--follow", "-f", "is_following", is_flag=True, help="Then each as it comes, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="The lines as they are kept.")
+@click.option(
+    "--origin", metavar="GLOB", callback=_read_glob, help="Of these sites; the scheme may be left out."
+)
+@click.option("--client", metavar="GLOB", callback=_read_glob, help="Of these MCP clients.")
+@click.option("--tool", metavar="GLOB", callback=_read_glob, help="Of these tools.")
+@click.option(
+    "--outcome", metavar="GLOB", callback=_read_outcome, help="That ended so: ok, '!ok', timed_out …"
+)
+@click.option("--since", metavar="WHEN", callback=_read_since, help="From then on: 1h, 2d, 2026-11-21.")
+@click.option("--all/--calls", "is_with_registrations", help="Also what tools pages offered, or only calls.")
+def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> None:
+    """Show which tools were called, by whom, where, and what came of it.
+
+    A ! before a GLOB means all others.
+    """
+    state, wanted = home() / "state", Filter(**where)
+    show = _audit_printer(as_json=as_json)
+    if not (state / NAME).exists():
+        click.echo(f"Nothing has been called yet. The log will be {state / NAME}", err=True)
+    try:
+        if is_following:
+            for line in follow(state, count, wanted, lambda: time.sleep(_FOLLOW_S)):
+                show([line])
+        elif found := recent(state, count, wanted):
+            show(found)
+        elif (state / NAME).exists():
+            click.echo("The log has no such line.", err=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        raise click.ClickException(f"{state / NAME} cannot be read: {error.strerror}") from None
+
+
+def _audit_printer(*, as_json: bool) -> Callable[[list[dict[str, Any]]], None]:
+    columns = Columns(audit_text.LIMITS, get_terminal_size().columns if sys.stdout.isatty() else 0)
+
+    def show(lines: list[dict[str, Any]]) -> None:
+        if as_json:
+            texts = [shown(json.dumps(line, ensure_ascii=False)) for line in lines]
+        else:
+            texts = columns.lines(map(audit_text.row, lines))
+        click.echo("\n".join(texts))
+
+    return show

@@ -1,0 +1,251 @@
+"""Pausing from the command line: who or what is meant, and what each browser says to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from bridge.cli import main
+from bridge.hub.registry import Browser
+from bridge.pausing import Target, TargetError, find_target
+from native_host import envelope, wire
+from native_host.wire import Code, Wire
+from played_host import PlayedHost
+
+BANK = "https://bank.example"
+
+
+def session(id_: str, title: str, name: str = "") -> wire.Session:
+    return wire.Session(id=id_, title=title, client=wire.ClientInfo(name=name))
+
+
+CLAUDE = session("5e551011", "Claude Code", "claude-code")
+CURSOR = session("c0c0c0c0", "Cursor")
+CURSOR_TOO = session("c0c0dddd", "Cursor")
+
+
+def clients(*sessions: wire.Session) -> wire.HostClients:
+    client = wire.Client(connection="c-1", pid=4711, version="0.1.0", sessions=list(sessions))
+    return wire.HostClients(clients=[client])
+
+
+def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> Browser:
+    return Browser("h1", 1.0, clients=clients(*sessions).clients, paused=paused or wire.Paused())
+
+
+# ── Who is meant ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "site"),
+    [
+        ("https://bank.example", BANK),
+        (" https://bank.example/ ", BANK),
+        ("https://Bank.Example:443/login?next=/#top", BANK),
+        ("bank.example", BANK),
+        ("bank.example/login", BANK),
+        ("bank.example:8443", "https://bank.example:8443"),
+        ("http://bank.example", "http://bank.example"),
+        ("http://bank.example:80", "http://bank.example"),
+        ("https://intranet", "https://intranet"),
+        ("localhost:3000", "http://localhost:3000"),
+        ("app.localhost:3000", "http://app.localhost:3000"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("192.168.0.7", "https://192.168.0.7"),
+        ("https://münchen.example", "https://xn--mnchen-3ya.example"),
+        ("https://bank.example@evil.example", "https://evil.example"),
+    ],
+)
+def test_a_site_is_its_origin_as_browsers_write_it(text: str, site: str) -> None:
+    assert find_target(text, [browser_with(CLAUDE)]) == Target(site=site)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "bank", "ftp://bank.example", "https://", "https://[", "bank.example:x", "https://a..b", "5e5"],
+)
+def test_what_is_neither_site_nor_client_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(TargetError, match=r"Write a site as https://bank\.example, and a client as `mcpb"):
+        find_target(text, [browser_with(CLAUDE)])
+
+
+@pytest.mark.parametrize("text", ["Claude Code", "claude code", "claude-code", "5e551011", "5e55"])
+def test_a_client_is_named_by_title_name_or_the_beginning_of_its_session(text: str) -> None:
+    found = find_target(text, [browser_with(CLAUDE, CURSOR)])
+    assert found == Target(session=CLAUDE.id)
+    assert str(found) == "Claude Code (session 5e551011)"
+
+
+def test_a_client_of_several_browsers_is_one() -> None:
+    assert find_target("Cursor", [browser_with(CURSOR), browser_with(CURSOR)]).session == CURSOR.id
+
+
+@pytest.mark.parametrize("text", ["Cursor", "c0c0"])
+def test_an_ambiguous_name_lists_the_choices(text: str) -> None:
+    with pytest.raises(TargetError) as refusal:
+        find_target(text, [browser_with(CLAUDE, CURSOR, CURSOR_TOO)])
+    assert "Cursor (session c0c0c0c0) is c0c0c0c0, Cursor (session c0c0dddd) is c0c0dddd" in str(
+        refusal.value
+    )
+    assert "Claude" not in str(refusal.value)
+
+
+def test_a_client_that_calls_itself_like_a_site_does_not_shadow_it() -> None:
+    browsers = [browser_with(session("bad0bad0", "bank.example"))]
+    with pytest.raises(TargetError, match=r"https://bank\.example is https://bank\.example"):
+        find_target("bank.example", browsers)
+    assert find_target(BANK, browsers) == Target(site=BANK)
+
+
+def test_a_paused_client_that_has_gone_can_be_named_by_its_session() -> None:
+    gone = browser_with(paused=wire.Paused(sessions=["0123456789"]))
+    assert find_target("01234567", [gone]) == Target(session="0123456789")
+
+
+# ── What browsers say ───────────────────────────────────────────────────────────────────────────────────────
+
+Answer = Callable[[dict[str, Any]], bytes]
+
+
+def yes(request: dict[str, Any]) -> bytes:
+    return envelope.result(msgspec.json.encode(request["id"]), b"{}")
+
+
+def no(code: Code, text: str) -> Answer:
+    return lambda request: envelope.failure(msgspec.json.encode(request["id"]), code, text, handed=False)
+
+
+@asynccontextmanager
+async def browser(
+    home: Path, profile: str, answer: Answer = yes, *announcements: Wire, browser_pid: int = 100
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """A host whose browser answers so; the params of what it was asked."""
+    asked: list[dict[str, Any]] = []
+    async with PlayedHost.in_directory(home / "run", browser_pid) as host, trio.open_nursery() as nursery:
+
+        async def play() -> None:
+            await host.welcome(profile=profile)
+            await host.announce(*(announcements or [clients()]))
+            while True:
+                try:
+                    request = await host.heard("browser/pause")
+                except (EOFError, trio.BrokenResourceError):
+                    return
+                asked.append(request["params"])
+                await host.say_raw(answer(request))
+
+        nursery.start_soon(play)
+        yield asked
+        nursery.cancel_scope.cancel()
+
+
+async def mcpb_pause(*arguments: str) -> Result:
+    """The command in a thread: it runs an event loop of its own."""
+    with trio.fail_after(20):
+        return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, ["pause", *arguments]))
+
+
+async def test_a_site_is_paused_in_every_browser(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1") as one, browser(mcpb_home, "p2", browser_pid=200) as two:
+        done = await mcpb_pause("bank.example")
+    assert done.output == f"Chromium 156: {BANK} is paused.\n" * 2
+    assert done.exit_code == 0
+    assert one == two == [{"site": BANK, "paused": True}]
+
+
+async def test_clients_that_a_host_names_after_its_replay_are_waited_for(mcpb_home: Path) -> None:
+    """As a host does: it says who is connected once it knows us too."""
+    async with PlayedHost.in_directory(mcpb_home / "run") as host, trio.open_nursery() as nursery:
+        nursery.start_soon(mcpb_pause, "Claude Code")
+        with trio.fail_after(10):
+            await host.welcome()
+            await host.heard("bridge/sessions")
+            await host.announce(clients(CLAUDE))
+            request = await host.heard("browser/pause")
+            await host.say_raw(yes(request))
+    assert request["params"] == {"session": CLAUDE.id, "paused": True}
+
+
+async def test_a_client_is_resumed_by_its_title(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1", yes, clients(CLAUDE, CURSOR)) as asked:
+        done = await mcpb_pause("Claude Code", "--resume")
+    assert done.output == "Chromium 156: Claude Code (session 5e551011) is resumed.\n"
+    assert asked == [{"session": CLAUDE.id, "paused": False}]
+
+
+async def test_a_browser_that_refuses_is_named_and_the_others_are_paused(mcpb_home: Path) -> None:
+    refuses = no(Code.INVALID_PARAMS, "that is no site")
+    async with browser(mcpb_home, "p1"), browser(mcpb_home, "p2", refuses, browser_pid=200):
+        done = await mcpb_pause(BANK)
+    assert done.exit_code == 1
+    assert sorted(done.output.splitlines()) == [
+        f"Chromium 156: {BANK} is not paused: that is no site",
+        f"Chromium 156: {BANK} is paused.",
+    ]
+
+
+async def test_an_old_extension_is_told_apart_and_what_to_run_is_said(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1", no(Code.METHOD_NOT_FOUND, "unknown")):
+        done = await mcpb_pause(BANK)
+    assert done.exit_code == 1
+    assert "is not paused: its extension is too old for that. Run: mcpb extension" in done.output
+
+
+async def test_a_browser_that_goes_away_instead_of_answering_is_named(mcpb_home: Path) -> None:
+    async with PlayedHost.in_directory(mcpb_home / "run") as host, trio.open_nursery() as nursery:
+
+        async def play() -> None:
+            await host.welcome(clients())
+            await host.heard("browser/pause")
+            await host.stream.aclose()
+
+        nursery.start_soon(play)
+        done = await mcpb_pause(BANK)
+    assert done.exit_code == 1
+    assert done.output == f"Chromium 156: {BANK} is not paused: it went away\n"
+
+
+@pytest.mark.usefixtures("mcpb_home")
+@pytest.mark.parametrize("arguments", [[BANK], []])
+async def test_without_a_browser_nothing_is_paused_and_what_is_missing_is_said(arguments: list[str]) -> None:
+    done = await mcpb_pause(*arguments)
+    assert done.exit_code == 1
+    assert "No browser" in done.output
+
+
+async def test_a_name_that_nobody_has_is_refused_before_anything_is_sent(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1", yes, clients(CLAUDE)) as asked:
+        done = await mcpb_pause("Cursor")
+    assert done.exit_code == 1
+    assert "No client is called 'Cursor'" in done.output
+    assert asked == []
+
+
+async def test_without_a_target_it_lists_what_is_paused(mcpb_home: Path) -> None:
+    paused = wire.Paused(sites=[BANK], sessions=[CLAUDE.id, "0123456789"])
+    async with browser(mcpb_home, "p1", yes, paused, clients(CLAUDE)):
+        done = await mcpb_pause()
+    assert done.output.splitlines() == [
+        f"Chromium 156: {BANK}",
+        "Chromium 156: Claude Code (session 5e551011)",
+        "Chromium 156: a client (session 01234567)",
+    ]
+
+
+async def test_nothing_paused_is_said(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1"):
+        assert (await mcpb_pause()).output == "Nothing is paused.\n"
+
+
+def test_resuming_nothing_in_particular_is_wrong_usage() -> None:
+    done = CliRunner().invoke(main, ["pause", "--resume"])
+    assert done.exit_code == 2
+    assert "Say what to resume; `mcpb pause` lists what is paused." in done.output
