@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,17 @@ MCPB = [sys.executable, "-m", "bridge"]
 WEBMCP = "--enable-features=WebMCPTesting"
 
 
+COUNTED: list[str] = []
+"""The ids that pages have told their server, each time they did."""
+
+
 class _PageRequests(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if not self.path.startswith("/count?id="):
+            return super().do_GET()
+        COUNTED.append(self.path.partition("=")[2])
+        return self.send_error(HTTPStatus.NO_CONTENT)
+
     def translate_path(self, path: str) -> str:
         if path == "/mcp-b-global.js":
             return str(GLOBAL_BUNDLE)
@@ -56,11 +67,14 @@ class Chain:
 
     home: Path
     pages: str
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of bridges and commands, in the environment."""
 
     @property
     def env(self) -> dict[str, str]:
         """What every process is started with."""
-        return {"MCPB_HOME": str(self.home), "PATH": os.environ["PATH"], "HOME": str(self.home)}
+        own = {"MCPB_HOME": str(self.home), "PATH": os.environ["PATH"], "HOME": str(self.home)}
+        return {**own, **self.settings}
 
     @property
     def command(self) -> StdioServerParameters:
@@ -117,9 +131,10 @@ class Chain:
         run = await trio.run_process(command, env=self.env, capture_stdout=True, capture_stderr=True)
         return json.loads(run.stdout)
 
-    def name(self, tool: str, tab: int = 1) -> str:
-        """The public name of a tool of a test page."""
-        return f"website_tool_localhost_{self.pages.rpartition(':')[2]}_tab{tab}_{tool}"
+    def name(self, tool: str, tab: int | None = 1) -> str:
+        """The public name of a tool of a test page; without a tab the one that means the best."""
+        in_tab = "" if tab is None else f"_tab{tab}"
+        return f"website_tool_localhost_{self.pages.rpartition(':')[2]}{in_tab}_{tool}"
 
 
 class RawClient:
