@@ -1,16 +1,180 @@
-"""Arguments against a tool's `inputSchema`, before anything is sent: browsers do not check them."""
+"""Arguments against a tool's `inputSchema`, before anything is sent: browsers do not check them.
+
+Nothing is ever fetched, and what could take long goes unchecked: then it is the page that says what is wrong.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import reduce
+from itertools import islice
+from operator import getitem
+from typing import TYPE_CHECKING, Any
 
+from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
+from bridge.hub.schema_cost import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+MAX_SCHEMA = 256 * 1024
+"""Bytes of a tool's definition."""
+MAX_KEPT = 128
+"""Compiled schemas: those that were needed last."""
+MAX_STEPS = 200_000
+"""Of a check: usually 0.02 s, 0.2 s at worst."""
+MAX_DETAIL = 1_000_000
+"""Steps of the check times size of the arguments: each error that is told copies what it is about."""
+MAX_ERRORS = 3
+MAX_ERROR = 200
+"""Characters of each."""
+
+_REGEX_BYTES = 256 * 1024
+_REGEX_CACHE_BYTES = 64 * 1024
+_SHOWN_CHARS = 60
+_VALUE = "\x00"
+"""Stands for the value in the library's messages: they would have all of it."""
+_UNKNOWN = "is not known to this tool"
+
+_log = logging.getLogger(__name__)
 
 
 class ArgumentCheck:
     """Compiles each schema when it is first needed, and keeps it."""
 
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, _Compiled | None] = OrderedDict()
+
     def refusal(self, tool: PageTool, arguments: dict[str, Any]) -> str:
-        """What is wrong with the arguments, naming the field; empty when they fit or nobody can tell."""
-        del tool, arguments
-        return ""
+        """What is wrong with the arguments, naming the field; empty when they fit or nobody can tell.
+
+        One line, at most MAX_ERRORS complaints, for instance `count: "two" is not of type "integer"`.
+        """
+        if tool.digest in self._kept:
+            self._kept.move_to_end(tool.digest)
+        else:
+            self._keep(tool)
+        compiled = self._kept[tool.digest]
+        return compiled.refusal(arguments) if compiled else ""
+
+    def _keep(self, tool: PageTool) -> None:
+        try:
+            self._kept[tool.digest] = _Compiled(tool)
+        except ValueError as error:
+            self._kept[tool.digest] = None
+            _warn(tool.name, str(error))
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+
+class _Compiled:
+    """The schema of one tool.
+
+    Raises:
+        ValueError: it is no schema, or over a bound.
+    """
+
+    def __init__(self, tool: PageTool) -> None:
+        if len(tool.raw) > MAX_SCHEMA:
+            raise TooCostlyError(f"its definition is longer than {MAX_SCHEMA} bytes")
+        schema = tool.definition["inputSchema"]
+        self._name = tool.name
+        self._cost = SchemaCost(schema)
+        self._validator = _validator(schema)
+        self._has_warned = False
+
+    def refusal(self, arguments: dict[str, Any]) -> str:
+        extent = measured(arguments, MAX_VALUE_DEPTH)
+        if extent.depth > MAX_VALUE_DEPTH:
+            return f"arguments: are nested more than {MAX_VALUE_DEPTH} deep"
+        size = self._cost.size(extent)
+        steps = self._cost.expanded * size
+        if steps > MAX_STEPS and (steps := self._cost.steps(arguments, MAX_STEPS)) > MAX_STEPS:
+            self._warn_once()
+            return ""
+        try:
+            if self._validator.is_valid(arguments):
+                return ""
+            if min(self._cost.expanded, steps) * size > MAX_DETAIL:
+                return "arguments: do not fit the tool's inputSchema (they are too large to say where)"
+            errors = self._validator.iter_errors(arguments)
+            return "; ".join(
+                islice((told for error in errors for told in _told(error, arguments)), MAX_ERRORS)
+            )
+        except ValueError:
+            return ""  # half a character in a key, or what is no JSON: it will not get into a message either
+
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            _warn(self._name, "they, or the schema, are too large")
+        self._has_warned = True
+
+
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    # Here, not on top: it takes 40 ms, and many bridges never call a page's tool.
+    import jsonschema_rs  # noqa: PLC0415
+
+    validator_of_draft = jsonschema_rs.validator_cls_for(schema)
+    try:
+        return validator_of_draft(
+            schema,
+            offline=True,
+            validate_formats=False,
+            mask=_VALUE,
+            pattern_options=jsonschema_rs.RegexOptions(_REGEX_BYTES, _REGEX_CACHE_BYTES),
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(_complaint(["inputSchema", *error.instance_path], _message(error))) from None
+
+
+def _warn(name: str, reason: str) -> None:
+    _log.warning("arguments of %s go unchecked: %s", cleaned(name, _SHOWN_CHARS), cleaned(reason, MAX_ERROR))
+
+
+# ── What is told ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _told(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> Iterator[str]:
+    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415
+
+    path = error.instance_path
+    match error.kind:
+        case Kind.Required(property=name):
+            yield _complaint([*path, name], "is required")
+        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+            yield from (_complaint([*path, name], _UNKNOWN) for name in names)
+        case Kind.FalseSchema() if error.schema_path[-1:] == ["additionalProperties"]:
+            # So the library says that a tool takes nothing, about the first member only and not by its name.
+            yield from (_complaint([*path, name], _UNKNOWN) for name in _at(arguments, path))
+        case Kind.FalseSchema():
+            yield _complaint(path, "is not allowed")
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
+            reasons = " or ".join(_message(errors[0]) for errors in context[:MAX_ERRORS] if errors)
+            yield _complaint(path, f"fits no alternative: {reasons}")
+        case _:
+            yield _complaint(path, _message(error))
+
+
+def _at(value: Any, path: list[str | int]) -> Any:
+    return reduce(getitem, path, value)
+
+
+def _complaint(path: list[str | int], what: str) -> str:
+    return f"{_field(path)}: {cleaned(what, MAX_ERROR - _SHOWN_CHARS - 2)}"
+
+
+def _field(path: list[str | int]) -> str:
+    """For instance `lines[2].price`; of a long one the end."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    shown = cleaned(text, len(text)) or "arguments"
+    return shown if len(shown) <= _SHOWN_CHARS else f"…{shown[1 - _SHOWN_CHARS :]}"
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    """The library's words, which are about `_VALUE`, with the value itself as far as it can be shown."""
+    value = json.dumps(error.instance, ensure_ascii=False, default=str)
+    return error.message.replace(_VALUE, cleaned(value, _SHOWN_CHARS), 1)

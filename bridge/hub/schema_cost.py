@@ -1,0 +1,363 @@
+"""How much work a JSON Schema can make its validator do, counted before anything is compiled or run.
+
+Pages write schemas, and a few lines can ask for hours: references that double, expressions over long texts,
+`unevaluated…` in each other. A step is what a validator spends on one keyword and one value, about 0.1 µs.
+No count is smaller than what the validator does: where a reference may mean several places, it means all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+
+MAX_DEPTH = 64
+"""Of a schema as JSON."""
+MAX_VALUE_DEPTH = 200
+"""Of a value; no message on the wire is deeper either."""
+MAX_HEIGHT = 256
+"""Schemas within schemas, references followed."""
+MAX_EXPANDED = 1_000_000
+"""Keywords, references followed, of a schema that does not contain itself."""
+MAX_PATTERNS = 100
+"""Each may take 0.5 ms to compile."""
+MAX_MEANINGS = 100
+"""Of one reference."""
+_MAX_DESCENT = 4000
+"""Schemas within schemas while one value is checked; the usual stack of 8 MiB holds 12 000 (measured)."""
+
+_PATTERN_CHAR_STEPS = 10
+"""Linear time, but a large expression takes 1 to 7 µs for each character (measured)."""
+_FREE_CHARS = 64
+"""So many characters that no expression looks at cost a step."""
+_UNEVALUATED_FACTOR = 3.0
+"""`unevaluated…` runs again what is beside it: 2.6 times in each other (measured)."""
+
+_HERE = ("not", "if", "then", "else")
+_LISTS_HERE = ("allOf", "anyOf", "oneOf")
+_MAPS_HERE = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_EACH_VALUE = ("additionalProperties", "unevaluatedProperties")
+_EACH_ITEM = ("items", "additionalItems", "unevaluatedItems", "contains")
+_ITEMS_IN_ORDER = ("prefixItems", "items")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_DEFINITIONS = ("$defs", "definitions")
+
+_WITH_SCHEMAS = frozenset(
+    {
+        *(*_HERE, *_LISTS_HERE, *_MAPS_HERE, *_EACH_VALUE, *_EACH_ITEM, *_ITEMS_IN_ORDER),
+        *("properties", "patternProperties", "propertyNames"),
+    }
+)
+_TOO_HIGH = f"its schema has more than {MAX_HEIGHT} schemas within each other"
+
+
+class TooCostlyError(ValueError):
+    """The schema is over a bound, or refers to something outside itself; the text says what."""
+
+
+class Extent(NamedTuple):
+    """How large a JSON value is."""
+
+    values: int
+    chars: int
+    """Of all its texts and keys."""
+    depth: int
+    """1 for a value that contains no other."""
+
+
+def measured(value: Any, max_depth: int) -> Extent:
+    """The extent of a value, down to `max_depth` and one more: deeper ones are not looked at."""
+    values = chars = depth = 0
+    level = [value]
+    while level and depth <= max_depth:
+        depth += 1
+        values += len(level)
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, str):
+                chars += len(one)
+            elif isinstance(one, dict):
+                chars += sum(map(len, one))
+                below += one.values()
+            elif isinstance(one, list):
+                below += one
+        level = below
+    return Extent(values, chars, depth)
+
+
+class SchemaCost:
+    """What checking a value against a schema can cost."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Count what can be known without a value.
+
+        Raises:
+            TooCostlyError: the schema is over a bound, or refers to something outside itself.
+        """
+        if measured(schema, MAX_DEPTH).depth > MAX_DEPTH:
+            raise TooCostlyError(f"its schema is nested more than {MAX_DEPTH} deep")
+        places = _Places(schema)
+        if places.patterns > MAX_PATTERNS:
+            raise TooCostlyError(f"its schema has more than {MAX_PATTERNS} patterns")
+        self._root = _graph(schema, places)
+        self._char_steps = _PATTERN_CHAR_STEPS if places.patterns else 1 / _FREE_CHARS
+        self.expanded = _count(self._root, set(), 0)
+        """Steps for each unit of a value's size; infinite when the schema contains itself."""
+        if self.expanded == math.inf and places.has_unevaluated:
+            raise TooCostlyError(
+                "its schema contains itself and has unevaluatedProperties or unevaluatedItems"
+            )
+        if MAX_EXPANDED < self.expanded < math.inf:
+            raise TooCostlyError("its schema multiplies itself through references")
+
+    def size(self, extent: Extent) -> float:
+        """How many units of work there are in a value: `expanded` times this is never too little."""
+        return extent.values + extent.chars * self._char_steps
+
+    def steps(self, value: Any, limit: int) -> float:
+        """Steps to check this value, by walking through both; infinite when there are more than `limit`."""
+        steps = 0.0
+        waiting: list[tuple[_Node, Any, float, int]] = [(self._root, value, 1.0, 0)]
+        while waiting:
+            node, one, times, depth = waiting.pop()
+            steps += times * (node.own + node.reading(one))
+            if steps > limit or depth > _MAX_DESCENT:
+                return math.inf
+            times *= node.factor
+            waiting += [(inner, part, times, depth + 1) for inner, part in node.applied(one)]
+        return steps
+
+
+# ── The schemas, and which of them applies which ────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    own: int
+    """Steps of the keywords that stand in the schema itself."""
+    factor: float
+    """How often all that is in it is run."""
+    has_pattern: bool
+    name_patterns: int
+    wants_unique: bool
+    here: list[_Node] = field(default_factory=list)
+    """Applied to the same value."""
+    by_name: dict[str, _Node] = field(default_factory=dict)
+    by_index: list[tuple[int, _Node]] = field(default_factory=list)
+    each_value: list[_Node] = field(default_factory=list)
+    each_name: list[_Node] = field(default_factory=list)
+    each_item: list[_Node] = field(default_factory=list)
+    expanded: float = math.inf
+    height: int = 0
+
+    def inner(self) -> Iterator[_Node]:
+        """All schemas that may be applied because this one is."""
+        yield from (*self.here, *self.by_name.values(), *self.each_value, *self.each_name, *self.each_item)
+        yield from (node for _, node in self.by_index)
+
+    def applied(self, value: Any) -> Iterator[tuple[_Node, Any]]:
+        """The schemas that are applied to this value or its parts, each with what it is applied to."""
+        yield from ((node, value) for node in self.here)
+        if isinstance(value, dict):
+            yield from ((node, value[name]) for name, node in self.by_name.items() if name in value)
+            yield from ((node, part) for node in self.each_value for part in value.values())
+            yield from ((node, name) for node in self.each_name for name in value)
+        elif isinstance(value, list):
+            yield from ((node, value[index]) for index, node in self.by_index if index < len(value))
+            yield from ((node, item) for node in self.each_item for item in value)
+
+    def reading(self, value: Any) -> int:
+        """Steps that depend on the length of the value itself."""
+        if isinstance(value, str):
+            return len(value) * _PATTERN_CHAR_STEPS if self.has_pattern else len(value) // _FREE_CHARS
+        if self.name_patterns and isinstance(value, dict):
+            return self.name_patterns * _PATTERN_CHAR_STEPS * sum(map(len, value))
+        if self.wants_unique and isinstance(value, list):
+            extent = measured(value, MAX_VALUE_DEPTH)
+            return extent.values + extent.chars // _FREE_CHARS
+        return 0
+
+
+def _graph(schema: Schema, places: _Places) -> _Node:
+    """The node of `schema`, from which all others can be reached."""
+    nodes: dict[int, _Node] = {}
+    waiting: list[Schema] = []
+
+    def node_of(inner: Schema) -> _Node:
+        if id(inner) not in nodes:
+            nodes[id(inner)] = _alone(inner)
+            waiting.append(inner)
+        return nodes[id(inner)]
+
+    root = node_of(schema)
+    while waiting:
+        one = waiting.pop()
+        _connect(nodes[id(one)], one, places, node_of)
+    return root
+
+
+def _alone(schema: Schema) -> _Node:
+    return _Node(
+        own=_own(schema),
+        factor=_UNEVALUATED_FACTOR if any(keyword in schema for keyword in _UNEVALUATED) else 1.0,
+        has_pattern="pattern" in schema,
+        name_patterns=len(_map(schema, "patternProperties")),
+        wants_unique=bool(schema.get("uniqueItems")),
+    )
+
+
+def _own(schema: Schema) -> int:
+    """Lists and maps of schemas count by their length, everything else with all that is in it."""
+    steps = 1
+    for keyword, content in schema.items():
+        if keyword in _WITH_SCHEMAS:
+            steps += len(content) if isinstance(content, dict | list) else 1
+        elif keyword not in _DEFINITIONS:
+            steps += measured(content, MAX_DEPTH).values
+    return steps
+
+
+def _connect(node: _Node, schema: Schema, places: _Places, node_of: Callable[[Schema], _Node]) -> None:
+    def nodes(*schemas: Iterable[Schema]) -> list[_Node]:
+        return [node_of(one) for found in schemas for one in found]
+
+    in_lists = (_only(_list(schema, keyword)) for keyword in _LISTS_HERE)
+    in_maps = (_only(_map(schema, keyword).values()) for keyword in _MAPS_HERE)
+    node.here = nodes(_referred(schema, places), _singles(schema, _HERE), *in_lists, *in_maps)
+    properties = _map(schema, "properties").items()
+    node.by_name = {name: node_of(inner) for name, inner in properties if isinstance(inner, dict)}
+    node.each_value = nodes(_singles(schema, _EACH_VALUE), _only(_map(schema, "patternProperties").values()))
+    node.each_name = nodes(_singles(schema, ("propertyNames",)))
+    node.each_item = nodes(_singles(schema, _EACH_ITEM))
+    in_order = (pair for keyword in _ITEMS_IN_ORDER for pair in enumerate(_list(schema, keyword)))
+    node.by_index = [(index, node_of(inner)) for index, inner in in_order if isinstance(inner, dict)]
+
+
+def _referred(schema: Schema, places: _Places) -> Iterator[Schema]:
+    for keyword in _REFERENCES:
+        if isinstance(reference := schema.get(keyword), str):
+            yield from places.meant_by(reference)
+
+
+def _singles(schema: Schema, keywords: Iterable[str]) -> Iterator[Schema]:
+    return _only(schema.get(keyword) for keyword in keywords)
+
+
+def _only(found: Iterable[Any]) -> Iterator[Schema]:
+    """What is a schema with keywords: true and false cost nothing."""
+    return (one for one in found if isinstance(one, dict))
+
+
+def _map(schema: Schema, keyword: str) -> dict[str, Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(schema: Schema, keyword: str) -> list[Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def _count(node: _Node, begun: set[_Node], above: int) -> float:
+    """Fill in `expanded` and `height`: what is met again while it is counted contains itself."""
+    if node in begun:
+        return node.expanded
+    begun.add(node)
+    if above > MAX_HEIGHT:
+        raise TooCostlyError(_TOO_HIGH)
+    expanded = float(node.own)
+    for inner in node.inner():
+        expanded += _count(inner, begun, above + 1)
+        node.height = max(node.height, inner.height + 1)
+    if node.height > MAX_HEIGHT:
+        raise TooCostlyError(_TOO_HIGH)
+    node.expanded = expanded * node.factor
+    return node.expanded
+
+
+# ── References ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Places:
+    """Where a reference can lead within its schema.
+
+    What it is relative to is not worked out: every place that could be meant counts, and a reference
+    without one is refused. A validator that reads it in some other way still does no more than was counted.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.patterns = 0
+        self.has_unevaluated = False
+        self._resources: list[Schema] = [schema]
+        self._named: defaultdict[str, list[Schema]] = defaultdict(list)
+        self._anchored: defaultdict[str, list[Schema]] = defaultdict(list)
+        self._meant: dict[str, Sequence[Schema]] = {}
+        waiting: list[Any] = [schema]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, dict):
+                self._learn(one)
+                waiting += one.values()
+            elif isinstance(one, list):
+                waiting += one
+
+    def meant_by(self, reference: str) -> Sequence[Schema]:
+        """The schemas that it may mean.
+
+        Raises:
+            TooCostlyError: there is none here, or there are too many.
+        """
+        if (known := self._meant.get(reference)) is not None:
+            return known
+        resource, _, fragment = reference.partition("#")
+        found = self._in(self._named[_last(resource)] if resource else self._resources, unquote(fragment))
+        if not found:
+            raise TooCostlyError("its schema refers to something outside itself, which is never fetched")
+        if len(found) > MAX_MEANINGS:
+            raise TooCostlyError("its schema has a reference that may mean too many things")
+        self._meant[reference] = found
+        return found
+
+    def _in(self, resources: list[Schema], fragment: str) -> list[Schema]:
+        if not fragment:
+            return resources
+        if not fragment.startswith("/"):
+            return self._anchored[fragment]
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in fragment[1:].split("/")]
+        found = (_at(resource, steps) for resource in resources[: MAX_MEANINGS + 1])
+        return [one if isinstance(one, dict) else {} for one in found if isinstance(one, dict | bool)]
+
+    def _learn(self, schema: Schema) -> None:
+        self.patterns += isinstance(schema.get("pattern"), str) + len(_map(schema, "patternProperties"))
+        self.has_unevaluated |= any(keyword in schema for keyword in _UNEVALUATED)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(anchor := schema.get(keyword), str):
+                self._anchored[anchor].append(schema)
+        for keyword in ("$id", "id"):
+            if isinstance(name := schema.get(keyword), str):
+                resource, _, anchor = name.partition("#")
+                self._resources.append(schema)
+                self._named[_last(resource)].append(schema)
+                self._anchored[anchor].append(schema)
+
+
+def _last(resource: str) -> str:
+    """What stays the same whatever a URI is relative to."""
+    return resource.rpartition("/")[2]
+
+
+def _at(place: Any, steps: Sequence[str]) -> Any:
+    for step in steps:
+        if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
+            place = place[int(step)]
+        elif isinstance(place, dict) and step in place:
+            place = place[step]
+        else:
+            return None
+    return place
