@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -10,13 +11,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import audit
+from bridge import audit, audit_reading
 from bridge.audit import AuditLog
 from bridge.audit_reading import Filter, follow, recent
 from bridge.hub.records import Called, Registered, Site
@@ -275,6 +276,38 @@ def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
     assert [line["detail"] for line in lines(state)] == ["after", "after"]
 
 
+def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = AuditLog(state, with_arguments=False)
+    for kept in (log, other):
+        kept.keep(called(detail="before"))
+    monkeypatch.setattr(audit, "MAX_BYTES", 500)
+    lock = fcntl.flock
+
+    def be_overtaken(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        other.keep(called(detail="other"))
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", be_overtaken)
+    log.keep(called(detail="after"))
+    other.close()
+    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state)] == ["other", "after"]
+
+
+def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.keep(called(detail="before"))
+    monkeypatch.setattr(audit, "MAX_BYTES", 100)
+    with (state / audit.NAME).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        log.keep(called(detail="after"))
+    assert [line["detail"] for line in lines(state)] == ["before", "after"]
+
+
 def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path) -> None:
     log.keep(called(detail="before"))
     (state / audit.NAME).unlink()
@@ -285,7 +318,7 @@ def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path) -> No
 WRITER = """
 import sys
 from pathlib import Path
-from bridge import audit
+from bridge import audit, audit_reading
 from bridge.hub.records import Called, Site
 from bridge.hub.sessions import Session
 
@@ -477,6 +510,43 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
     assert details([next(followed) for _ in range(300)]) == [str(number) for number in range(300)]
     followed.close()
     assert (state / audit.PREDECESSOR).exists()
+
+
+def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.keep(called(detail="first"))
+    open_to_read = audit_reading._open_to_read
+
+    def be_overtaken(path: Path) -> BinaryIO:
+        """The reader has come to the end, and is about to look whether there is a new file."""
+        monkeypatch.setattr(audit_reading, "_open_to_read", open_to_read)
+        log.keep(called(detail="late"))
+        path.rename(state / audit.PREDECESSOR)
+        log.keep(called(detail="new"))
+        return open_to_read(path)
+
+    followed = follow(state, 20, Filter(), lambda: None)
+    first = next(followed)
+    monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
+    assert details([first, next(followed), next(followed)]) == ["first", "late", "new"]
+    followed.close()
+
+
+def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.keep(called(detail="only"))
+    open_to_read = audit_reading._open_to_read
+
+    def be_overtaken(path: Path) -> BinaryIO:
+        file = open_to_read(path)
+        if path.name == audit.NAME:
+            path.rename(state / audit.PREDECESSOR)
+        return file
+
+    monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
+    assert details(recent(state, 20, Filter())) == ["only"]
 
 
 def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> None:
