@@ -182,7 +182,7 @@ async def until_listed(client: Client, wanted: Callable[[set[str]], bool]) -> se
     return names
 
 
-async def call(client: Client, name: str, **arguments: Any) -> tuple[bool, str]:
+async def call(client: Client, name: str, /, **arguments: Any) -> tuple[bool, str]:
     """Call a tool: whether it is an error, and its text."""
     result = await client.call_tool(name, arguments)
     return bool(result.is_error), "".join(getattr(block, "text", "") for block in result.content)
