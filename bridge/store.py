@@ -25,7 +25,7 @@ from native_host import endpoint, wire
 FILE = "tools.sqlite"
 SCHEMA = 1
 """`PRAGMA user_version`. A file with a higher one is left alone."""
-BUSY_S = 0.1
+BUSY_S = 0.25
 """So long another bridge's writing is waited for; the hub stands still meanwhile."""
 REST_S = 5.0
 """So long the file is left alone after it failed."""
@@ -44,11 +44,6 @@ CREATE TABLE IF NOT EXISTS tabs (
     profile TEXT, tab_id INTEGER, origin TEXT, url TEXT, seen_at REAL,
     PRIMARY KEY (profile, tab_id))
 """
-_SETTINGS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = NORMAL",  # may lose the last seconds with the power, and never the file
-    "PRAGMA secure_delete = ON",  # addresses of an hour ago are to be gone, not only out of sight
-)
 _COMPANIONS = ("-wal", "-shm", "-journal")
 """SQLite's own files beside it."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -129,11 +124,15 @@ class SqliteToolStore:
             self._make(going)
         except _FAILURES as error:
             self._file.close()
-            raise StoreError(f"Nothing was forgotten: {error}") from error
+            again = "" if isinstance(error, StoreError | endpoint.EndpointError) else ". Try again."
+            raise StoreError(f"Nothing was forgotten: {error}{again}") from error
         return len(going.gone_tools)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Write what is still to be written, and let go of the file."""
+        if self._unwritten:
+            self._failed_at = None
+            self.refresh()
         self._file.close()
 
     def _bring_up_to_date(self) -> None:
@@ -220,16 +219,12 @@ class _File:
     def move_aside(self) -> None:
         """Keep the file as `….broken`, unless another bridge has done so."""
         self.close()
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX)
+        with self._alone():
             if self._identity != _identity(self.path):
                 return
             for suffix in _COMPANIONS:
                 self._beside(suffix).unlink(missing_ok=True)
             self.path.replace(self._beside(".broken"))
-        finally:
-            os.close(directory)
 
     def close(self) -> None:
         """Let go of the file; the last one tidies up."""
@@ -275,16 +270,34 @@ class _File:
                 f"{self.path} was made by a newer mcpb (schema {schema}; this one knows {SCHEMA}). "
                 "Update mcpb and restart the MCP client."
             )
-        for setting in _SETTINGS:
-            connection.execute(setting)
         if schema < SCHEMA:
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:
-                for statement in (_TOOLS, _TABS, f"PRAGMA user_version = {SCHEMA}"):
-                    connection.execute(statement)
+            with self._alone():
+                _begin(connection)
+        # The power may take the last seconds, not the file. Addresses of an hour ago are to be gone altogether.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time: for what SQLite's own locks do not cover."""
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(directory)
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """An empty file becomes ours. Does nothing where another process was quicker."""
+    connection.execute("PRAGMA journal_mode = WAL")  # two that do this at once would not wait for each other
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        for statement in (_TOOLS, _TABS, f"PRAGMA user_version = {SCHEMA}"):
+            connection.execute(statement)
 
 
 def _tools(connection: sqlite3.Connection, shelf: Shelf) -> Iterator[KeptTool]:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.hub.caching import TAB_S, TOUCH_S
+from bridge.hub.caching import TAB_S, TOUCH_S, Shelf
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError
+from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host import wire
 
 SHOP = "https://shop.example"
@@ -124,6 +124,19 @@ def test_what_one_bridge_keeps_another_sees_when_it_looks(open_store: Open) -> N
     assert ours.refresh()
     assert names(ours) == ["a"]
     assert not ours.refresh()
+    offer(theirs, tools("a", description="changed"))
+    assert ours.refresh()
+    assert [cached.tool.description for cached in ours.tools()] == ["changed"]
+
+
+def test_to_look_costs_nothing_while_nobody_has_written(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
+    offer(theirs, tools("a"))
+    ours.refresh()
+    asked: list[str] = []
+    ours._file._opened().set_trace_callback(asked.append)
+    ours.refresh()
+    assert asked == ["BEGIN", "PRAGMA data_version", "COMMIT"]
 
 
 def test_what_all_bridges_hear_is_written_once(open_store: Open, state: Path) -> None:
@@ -357,6 +370,18 @@ def test_a_file_that_is_damaged_under_two_bridges_costs_neither_what_it_knows(
     assert [file.name for file in state.glob("*.broken*")] == [f"{FILE}.broken"]
 
 
+def test_two_bridges_that_find_the_same_damage_move_it_aside_once(open_store: Open, state: Path) -> None:
+    state.mkdir(mode=0o700)
+    (state / FILE).write_bytes(b"not a database" * 100)
+    late = _File(state)
+    with pytest.raises(sqlite3.DatabaseError):
+        late.news(Shelf())
+    offer(open_store(), tools("a"))
+    late.move_aside()
+    assert names(open_store()) == ["a"]
+    assert (state / f"{FILE}.broken").read_bytes().startswith(b"not a database")
+
+
 def test_a_file_that_is_removed_is_forgotten_and_begun_again(open_store: Open, state: Path) -> None:
     store = open_store()
     offer(store, tools("a"))
@@ -414,6 +439,15 @@ def test_a_locked_file_does_not_make_every_announcement_wait(
     clock.now += REST_S
     store.refresh()
     assert names(store) == ["a", "b"]
+
+
+def test_what_is_still_to_be_written_is_written_at_the_end(open_store: Open, state: Path) -> None:
+    store = open_store()
+    with closing(sqlite3.connect(state / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        offer(store, tools("a"))
+    store.close()
+    assert names(open_store()) == ["a"]
 
 
 def test_a_full_disk_costs_only_what_did_not_fit(
