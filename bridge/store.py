@@ -273,7 +273,7 @@ class _File:
         if schema < SCHEMA:
             with self._alone():
                 _begin(connection)
-        # The power may take the last seconds, not the file. Addresses of an hour ago are to be gone altogether.
+        # The power may take the last seconds, not the file. Addresses of an hour ago are to be gone for good.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
 
