@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import trio
 
 from bridge import log
@@ -126,9 +127,12 @@ async def _end_on_signal(everything: trio.CancelScope) -> None:
 
 
 def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) -> T:
-    """Run `job` once all live hosts have said what they know, as the session of a command."""
+    """Run `job` once all live hosts have said what they know, as the session of a command.
+
+    A person at a terminal can take any number of tools.
+    """
     log.configure()
-    config = configuration()
+    config = msgspec.structs.replace(configuration(), max_listed_tools=0)
     audit = _audit(config)
 
     def keep_calls(record: Record) -> None:

@@ -156,3 +156,9 @@ def test_a_glob_does_not_explode_on_a_name_that_nearly_fits() -> None:
     began = time.process_time()
     assert ours.refusal(SHOP, tool("a" * 5_000)) == ""
     assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize("origin", ["https://bank.example.", "https://bank.example.:8443"])
+def test_a_dot_behind_the_host_does_not_lead_around_a_rule(origin: str) -> None:
+    rules = PolicyRules(deny=("https://bank.example", "https://bank.example:8443"))
+    assert Policy(rules).origin_refusal(origin) == f'policy.deny has "{origin.replace(".:", ":").rstrip(".")}"'

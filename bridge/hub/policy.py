@@ -21,6 +21,7 @@ MAX_TEXT = 100
 _PATTERN = re.compile(
     r"[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 )
+_FINAL_DOT = re.compile(r"\.(?=(:[0-9]{1,5})?\Z)")
 _WITHOUT_HOST = {"*", "null", "file://"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -153,6 +154,8 @@ def _as_in_browsers(scheme: str, host: str) -> str:
 
 
 def _matches(pattern: str, origin: str) -> bool:
+    # To browsers `bank.example.` is another origin; it is the same site to everybody else.
+    origin = _FINAL_DOT.sub("", origin)
     if pattern in ("*", origin):
         return True
     scheme, is_wide, domain = pattern.partition("://*.")
