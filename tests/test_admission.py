@@ -83,6 +83,7 @@ async def test_a_tool_that_the_policy_forbids_is_not_listed_and_its_call_names_t
 ) -> None:
     router = hub(under(**rules))
     assert await listed(router) == []
+    assert names in router.whats_missing()
     assert names in await refusal(router)
     assert transport.asked == []
     (called,) = [record for record in records if isinstance(record, Called)]

@@ -101,6 +101,10 @@ class Router:
 
     def whats_missing(self) -> str:
         """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
+        if self.catalog.entries():
+            return ""
+        if refusal := next((entry.refusal for entry in self.catalog.live()), ""):
+            return f"Pages offer tools, but config.toml does not allow them: {refusal}."
         return self._whats_missing(self.registry)
 
     async def run(self) -> None:
