@@ -526,7 +526,7 @@ def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
         log.keep(called(detail="new"))
         return open_to_read(path)
 
-    followed = follow(state, 20, Filter(), lambda: None)
+    followed = follow(state, 20, Filter(), lambda: pytest.fail("a line is missing"))
     first = next(followed)
     monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
     assert details([first, next(followed), next(followed)]) == ["first", "late", "new"]
