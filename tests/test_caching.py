@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridge.hub.caching import (
     MAX_BYTES,
@@ -301,3 +303,36 @@ def test_a_shelf_is_made_equal_to_what_others_wrote() -> None:
     assert ours.apply(ours.difference(everything.tools, everything.tabs))
     assert ours.tools() == theirs.tools()
     assert not ours.difference(everything.tools, everything.tabs)
+
+
+_OFFERS = st.tuples(
+    st.sampled_from(["p1", "p2"]),
+    st.integers(1, 3),
+    st.sampled_from([SHOP, "http://localhost:3000", "null"]),
+    st.dictionaries(st.sampled_from("abc"), st.tuples(st.booleans(), st.sampled_from(["", "x"]))),
+)
+
+
+@given(st.lists(_OFFERS, max_size=20))
+def test_whatever_pages_offer_just_what_they_last_allowed_is_kept_and_every_bridge_ends_with_the_same(
+    offers: list[tuple[str, int, str, dict[str, tuple[bool, str]]]],
+) -> None:
+    shelf, other = Shelf(), Shelf()
+    model: dict[tuple[str, str, str], bytes] = {}
+    for now, (profile, tab_id, origin, offered) in enumerate(offers):
+        page = [tool(name, cache=cache, description=text) for name, (cache, text) in offered.items()]
+        before = shelf.tools()
+        change = shelf.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        assert shelf.apply(change) == (shelf.tools() != before)
+        other.apply(change)
+        again = shelf.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        assert not again
+        for each in page if origin != "null" else ():
+            model.pop((profile, origin, each.name), None)
+            if is_cacheable(each):
+                model[profile, origin, each.name] = each.raw
+    kept = {(cached.profile, cached.origin, cached.tool.name): cached.tool.raw for cached in shelf.tools()}
+    assert kept == model
+    late, everything = Shelf(), shelf.everything()
+    late.apply(late.difference(everything.tools, everything.tabs))
+    assert late.tools() == other.tools() == shelf.tools()
