@@ -10,7 +10,7 @@ from bridge import __version__, audit_text
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
-from bridge.hub.entry import LiveEntry
+from bridge.hub.entry import CachedEntry, LiveEntry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
 from bridge.pausing import short_id, title_of
@@ -43,6 +43,7 @@ def status(router: Router, links: Problems, calls: Sequence[Mapping[str, Any]] =
     return {
         "version": __version__,
         "browsers": [_browser(browser, registry, router.catalog) for browser in registry.browsers()],
+        "kept": list(_kept(router.catalog)),
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
         "problems": [problem.text for problem in links.problems.values()],
@@ -86,6 +87,10 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     for browser in found["browsers"]:
         yield ""
         yield from _browser_lines(browser, width)
+    if found["kept"]:
+        yield ""
+        yield "Tools without a tab (a call opens one)"
+        yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
     if found["calls"]:
         yield ""
         yield "Recent calls (more: mcpb audit)"
@@ -189,6 +194,13 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
                 "tools": tools[tab.tab_id],
                 "notices": notices[tab.tab_id],
             }
+
+
+def _kept(catalog: Catalog) -> Iterator[dict[str, str]]:
+    for entry in catalog.entries():
+        if isinstance(entry, CachedEntry):
+            origin = cleaned(entry.origin, MAX_ORIGIN)
+            yield {"name": entry.name, "origin": origin, "profile": entry.profile}
 
 
 def _owner(session_id: str | None, titles: Mapping[str, str]) -> dict[str, str] | None:

@@ -85,12 +85,16 @@ async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", GET_CART]
 
 
-def test_tools_forget_removes_what_was_kept_of_a_site(mcpb_home: Path) -> None:
+def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_home: Path) -> None:
     definitions = [Raw(json.dumps({"name": name, "annotations": {"cache": True}}).encode()) for name in "ab"]
     page: dict[str, Any] = {"tab_id": 1, "frame_id": 0, "document_id": "d1", "tools": definitions}
     with closing(SqliteToolStore(mcpb_home / "state")) as store:
         for origin in ("https://shop.example", "https://other.example"):
             store.offered("p1", 1, origin, f"{origin}/", read_tools(FrameTools(origin=origin, **page)))
+        assert (
+            "  website_tool_shop_example_a · https://shop.example\n"
+            in CliRunner().invoke(main, ["status"]).output
+        )
         done = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
         assert (done.exit_code, done.output) == (0, "Forgot 2 tools of https://shop.example.\n")
         assert store.refresh()
