@@ -95,19 +95,23 @@ def status(*, as_json: bool, is_watching: bool) -> None:
     from bridge.app import new_session, run_with_hub
     from bridge.status import status as read_status
 
-    async def watch(hub: Hub, _session: Session) -> None:
+    async def watch(hub: Hub, _session: Session) -> BrokenPipeError | None:
         last: Any = None
         await _hear_of_clients(hub)
         while True:
             found = read_status(hub.router, hub.links, _recent_calls())
             if (now := (found, get_terminal_size())) != last:
-                _show_status(found, as_json=as_json, is_watching=is_watching)
+                try:
+                    _show_status(found, as_json=as_json, is_watching=is_watching)
+                except BrokenPipeError as error:
+                    return error
                 last = now
             if not is_watching:
-                return
+                return None
             await trio.sleep(_WATCH_S)
 
-    run_with_hub(new_session(), watch)
+    if error := run_with_hub(new_session(), watch):
+        raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
 
 
 def _recent_calls() -> list[dict[str, Any]]:
@@ -123,7 +127,7 @@ def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> 
     from bridge.status import as_text
 
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False) if is_watching else shown(_pretty(found)))
+        click.echo(shown(json.dumps(found, ensure_ascii=False) if is_watching else _pretty(found)))
         return
     if not sys.stdout.isatty():
         click.echo("\n".join([*as_text(found), ""] if is_watching else as_text(found)))

@@ -223,6 +223,24 @@ async def test_status_watches_and_says_each_change_once(shop: SimulatedBrowser) 
     assert watching.returncode == 130
 
 
+async def test_status_ends_quietly_when_nobody_reads_it_any_more(shop: SimulatedBrowser) -> None:
+    command = [sys.executable, "-m", "bridge", "status", "--watch", "--json"]
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(
+                    trio.run_process, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+                )
+            )
+            said = lines_of(watching.stdout)
+            await anext(said)
+            await said.aclose()
+            await watching.stdout.aclose()
+            shop.add_tab(SHOP, "Shop, again").offer("getCart", get_cart)
+            assert await watching.stderr.receive_some() == b""
+    assert watching.returncode == 1
+
+
 async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[dict[str, Any], None]:
     begun = b""
     while data := await stream.receive_some():
