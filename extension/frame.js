@@ -17,15 +17,24 @@
  * @typedef {{ type: "frame-visible" }} VisibleMessage
  * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
  *   } QuestionMessage the page asks the person behind the call that runs in it
+ * @typedef {{ type: "find-parent" }} FindParentMessage the parent's script asks who we are: iframes.js
+ * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a window of ours has said this
+ * @typedef {{ type: "to-server", payload: any }} ToServerMessage
+ * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
  * @typedef {ToolsMessage | ResultMessage | FailureMessage | ProgressMessage | PageNotificationMessage | VisibleMessage
- *   | QuestionMessage } FrameMessage
+ *   | QuestionMessage | FindParentMessage | ChildMessage | ToServerMessage | FromChildMessage } FrameMessage
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
  * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
  * @typedef {{ type: "host-status", missing: boolean }} StatusMessage
  * @typedef {{ type: "question-answer", questionId: string, result?: ElicitResult,
  *   error?: { code: number, message: string } }} AnswerMessage one of the two
- * @typedef {ExecuteMessage | CancelMessage | StatusMessage | AnswerMessage} WorkerMessage
+ * @typedef {{ type: "frame-nonce", nonce: string }} NonceMessage to be said to the parent window
+ * @typedef {{ type: "frame-hosted", hosted: boolean }} HostedMessage the parent's script speaks to our server for us
+ * @typedef {{ type: "to-child", nonce: string, origin: string, payload: any }} ToChildMessage
+ * @typedef {{ type: "from-server", payload: any }} FromServerMessage
+ * @typedef {ExecuteMessage | CancelMessage | StatusMessage | AnswerMessage | NonceMessage | HostedMessage
+ *   | ToChildMessage | FromServerMessage} WorkerMessage
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 

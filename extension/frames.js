@@ -6,6 +6,7 @@
 
 import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announced_room.js";
 import { Frame, refusal } from "./frame.js";
+import { Iframes } from "./iframes.js";
 import { Code, notification, WireError } from "./wire.js";
 
 /**
@@ -29,6 +30,7 @@ export class Frames {
   /** @type {Map<string, Frame>} by tab and frame */
   #frames = new Map();
   #room = new AnnouncedRoom();
+  #iframes = new Iframes((tabId, documentId) => this.#ofDocument(tabId, documentId));
   /** @type {Link | null} the link that has heard of all frames */
   #link = null;
 
@@ -126,6 +128,14 @@ export class Frames {
     return frame;
   }
 
+  /**
+   * @param {number} tabId
+   * @param {string} documentId
+   */
+  #ofDocument(tabId, documentId) {
+    return [...this.#frames.values()].find((frame) => frame.tabId === tabId && frame.documentId === documentId);
+  }
+
   /** @param {Frame} frame */
   #replace(frame) {
     const before = this.#frames.get(frame.key);
@@ -133,12 +143,14 @@ export class Frames {
     if (!before) return;
     if (before.documentId === frame.documentId) frame.announced = before.announced;
     before.abandonCalls();
+    this.#iframes.left(before);
     before.port.disconnect();
   }
 
   /** @param {Frame} frame */
   #left(frame) {
     frame.abandonCalls();
+    this.#iframes.left(frame);
     if (this.#frames.get(frame.key) !== frame) return;
     this.#frames.delete(frame.key);
     this.#withdraw(frame);
@@ -163,6 +175,14 @@ export class Frames {
         return this.#notify(frame, message);
       case "page-question":
         return void frame.question(message);
+      case "find-parent":
+        return void this.#iframes.introduce(frame);
+      case "child-frame":
+        return this.#iframes.match(frame, message.nonce);
+      case "to-server":
+        return this.#iframes.toServer(frame, message.payload);
+      case "from-child":
+        return this.#iframes.fromServer(frame, message.nonce, message.payload);
       case "frame-visible":
         return this.host.wanted();
     }

@@ -54,6 +54,7 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
         ("chunks.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
         ("content/proxy.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
         ("content/proxy.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
+        ("content/proxy.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),
         ("content/proxy.js", "GONE", wire.Code.GONE),
         ("content/proxy.js", "TOO_LARGE", wire.Code.TOO_LARGE),
         ("content/proxy.js", "NAVIGATED", wire.Code.NAVIGATED),
@@ -205,6 +206,35 @@ class TestModules:
         })""")
         assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
         assert again == [wire.MIB, True, True, False, 0]
+
+    async def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
+        self, modules: Page
+    ) -> None:
+        heard = await modules.evaluate("""load("iframes.js").then(async ({ Iframes }) => {
+            const frame = (documentId) =>
+                ({ tabId: 1, frameId: 1, documentId, origin: "o", said: [], post(m) { this.said.push(m); } });
+            const [child, parent, stranger] = ["child", "parent", "stranger"].map(frame);
+            const details = { documentId: "child", parentDocumentId: "parent" };
+            Object.defineProperty(chrome.webNavigation, "getFrame", { value: async () => details });
+            const all = [child, parent, stranger];
+            const iframes = new Iframes((_, documentId) => all.find((f) => f.documentId === documentId));
+            await iframes.introduce(child);
+            const { nonce } = child.said[0];
+            const tries = () => {
+                iframes.match(stranger, nonce);
+                iframes.toServer(child, "request");
+                iframes.fromServer(stranger, nonce, "forged");
+                iframes.fromServer(parent, "another", "forged");
+                iframes.fromServer(parent, nonce, "answer");
+            };
+            tries();
+            iframes.match(parent, nonce);
+            tries();
+            iframes.left(parent);
+            tries();
+            return all.map(({ said }) => said.map((m) => m.hosted ?? m.payload ?? m.type));
+        })""")
+        assert heard == [["frame-nonce", True, "answer", False], ["request"], []]
 
     async def test_a_host_that_says_nothing_is_hung_up_on_and_tried_again_until_it_counts_as_missing(
         self, modules: Page

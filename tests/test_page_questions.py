@@ -1,4 +1,4 @@
-"""A page asks the person behind the call that runs in it: through the extension and the real host, to one client."""
+"""A page asks the person behind the call that runs in it, through the extension and the real host."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ async def test_a_client_that_answers_with_an_error_is_quoted_to_the_page(
 
 async def test_an_answer_that_makes_no_sense_is_an_error_to_the_page(shop: Page, client: Onlooker) -> None:
     await begin_slow(client, shop)
-    for result in ({"action": "maybe"}, [], "accept", None):
+    senseless: list[Any] = [{"action": "maybe"}, [], "accept", None]
+    for result in senseless:
         await ask(shop, message="How many?")
         await client.say(id=(await question(client))["id"], result=result)
         assert (await answer(shop))["code"] == Code.INTERNAL_ERROR, result
@@ -264,7 +265,8 @@ async def test_nobody_is_waited_for_longer_than_two_minutes(browser: Chromium) -
             globalThis.setTimeout = (act, ms) => { waited = ms / 1000; return setTimeout(act, 1); };
             const questions = new m.Questions();
             const link = { post: (message) => { globalThis.said = message; } };
-            const asked = questions.ask(link, "7f-1:1", { method: "m", params: {} }, new AbortController().signal);
+            const { signal } = new AbortController();
+            const asked = questions.ask(link, "7f-1:1", { method: "m", params: {} }, signal);
             const error = await asked.catch(({ code }) => code);
             return [[error, questions.answered(link, { id: said.id, result: {} })], waited];
         })""")

@@ -21,6 +21,7 @@ const MESSAGE_BYTES = 64 * 1024 * 1024;
 /** Of one page: it may ask one at a time, and those that are refused are answered at once. */
 const OPEN_QUESTIONS = 8;
 const INVALID_REQUEST = -32600;
+const INTERNAL_ERROR = -32603;
 const GONE = -32010;
 const TOO_LARGE = -32012;
 const NAVIGATED = -32013;
@@ -30,11 +31,28 @@ const NOBODY_TO_ASK = { error: { code: GONE, message: "Whoever called the page's
 const TOO_MANY_QUESTIONS = { error: { code: INVALID_REQUEST, message: "Too many questions are open." } };
 
 class PageProxy {
-  #sources = new ToolSources({
-    onOffer: (offer) => this.#offered(offer),
-    onNotification: (method, params) => this.#notified({ method, params }),
-    onQuestion: (question) => this.#asked(question),
+  #closed = new AbortController();
+  #iframe = new IframeCarrier({
+    onAsked: oneAtATime(async () => this.#foundByParent()),
+    onPost: (payload) => this.#post({ type: "to-server", payload }),
   });
+  #iframes = new IframeHost(
+    {
+      onServer: () => this.#worthwhile(),
+      onNamed: (nonce) => this.#post({ type: "child-frame", nonce }),
+      onSaid: (nonce, payload) => this.#passOn(nonce, payload),
+    },
+    this.#closed.signal,
+  );
+  #sources = new ToolSources(
+    {
+      onOffer: (offer) => this.#offered(offer),
+      onNotification: (method, params) => this.#notified({ method, params }),
+      onQuestion: (question) => this.#asked(question),
+    },
+    this.#iframe,
+    this.#closed.signal,
+  );
   /** @type {chrome.runtime.Port | null} */
   #port = null;
   /** @type {Offer | null} */
@@ -50,6 +68,12 @@ class PageProxy {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #redial;
   #failures = 0;
+  /** The worker has answered on this port. */
+  #isKnown = false;
+  /** There is reason to dial, whatever this frame offers: a server here, or in a frame of ours, speaks by our help. */
+  #isWanted = false;
+  /** The parent's script has asked who we are. */
+  #hasHost = false;
   /** The worker is better left asleep, unless we have news. */
   #hostMissing = false;
 
@@ -64,6 +88,7 @@ class PageProxy {
       if (message?.type === "dial" && !this.#port) this.#dialIfWorthwhile();
     });
     if (isTopFrame()) this.#sources.check();
+    this.#iframes.check();
     this.#sources.start();
   }
 
@@ -104,15 +129,43 @@ class PageProxy {
     resolve?.(error ? { error } : { result: result ?? {} });
   }
 
-  /** The top frame always dials; other frames once they have a tool or a page server. */
+  /** The top frame always dials; other frames once they have a tool or a page server, or are needed to reach one. */
   #dialIfWorthwhile() {
     if (!this.#offer) return;
-    if (isTopFrame() || this.#offer.tools.length > 0 || this.#offer.serverInfo) this.#dial();
+    if (isTopFrame() || this.#isWanted || this.#offer.tools.length > 0 || this.#offer.serverInfo) this.#dial();
+  }
+
+  #worthwhile() {
+    this.#isWanted = true;
+    if (!this.#port) this.#dialIfWorthwhile();
+  }
+
+  /** The parent's script has heard a server here. */
+  #foundByParent() {
+    this.#hasHost = true;
+    if (this.#iframe.isOpen) return this.#iframe.open();
+    if (this.#port) return this.#post({ type: "find-parent" });
+    this.#worthwhile();
+  }
+
+  /**
+   * What the server in an iframe says, for that frame's script. A request has its answer in any case.
+   *
+   * @param {string} nonce
+   * @param {McpMessage} payload
+   */
+  #passOn(nonce, payload) {
+    try {
+      this.#port?.postMessage({ type: "from-child", nonce, payload });
+    } catch (error) {
+      const { id } = payload;
+      if (id !== undefined) this.#passOn(nonce, { jsonrpc: "2.0", id, error: unwritable(error, payload) });
+    }
   }
 
   #dial() {
     clearTimeout(this.#redial);
-    if (isOrphaned()) return this.#sources.close();
+    if (isOrphaned()) return this.#closed.abort();
     if (!this.#offer) return;
     const port = chrome.runtime.connect({ name: PORT_NAME });
     this.#port = port;
@@ -129,6 +182,7 @@ class PageProxy {
       this.#lost(port);
     });
     this.#post({ type: "register-tools", ...this.#offer });
+    if (this.#hasHost) this.#post({ type: "find-parent" });
   }
 
   /** The worker was stopped, or does not want us. @param {chrome.runtime.Port} port */
@@ -144,6 +198,9 @@ class PageProxy {
   /** Nobody can hear the answers of running calls any more, nor answer questions. */
   #hangUp() {
     this.#port = null;
+    this.#isKnown = false;
+    this.#iframes.pause();
+    this.#iframe.close();
     for (const call of this.#calls.values()) call.abort();
     this.#calls.clear();
     for (const resolve of this.#questions.values()) resolve(NOBODY_TO_ASK);
@@ -172,9 +229,19 @@ class PageProxy {
         return this.#cancel(message.requestId);
       case "question-answer":
         return this.#replied(message);
+      case "frame-nonce":
+        return this.#iframe.name(message.nonce);
+      case "frame-hosted":
+        return message.hosted ? this.#iframe.open() : this.#iframe.close();
+      case "to-child":
+        return this.#iframes.deliver(message);
+      case "from-server":
+        return this.#iframe.heard(message.payload);
       case "host-status":
         this.#hostMissing = message.missing;
         this.#failures = 0;
+        if (!this.#isKnown) this.#iframes.ask();
+        this.#isKnown = true;
     }
   }
 
@@ -249,12 +316,23 @@ function failureOf(error) {
  * @param {object} outcome
  */
 function unsendable(error, outcome) {
+  const { code, message } = unwritable(error, outcome);
+  return code === TOO_LARGE ? { error: { code, message, handed: true } } : { data: { success: false, payload: message } };
+}
+
+/**
+ * Why a port refused an answer of the page.
+ *
+ * @param {unknown} error the port's
+ * @param {object} answer
+ */
+function unwritable(error, answer) {
   if (!isTooLarge(error)) {
-    return { data: { success: false, payload: "The tool ran, but its result cannot be written as JSON." } };
+    return { code: INTERNAL_ERROR, message: "The tool ran, but its result cannot be written as JSON." };
   }
-  const bytes = new Blob([JSON.stringify(outcome)]).size;
+  const bytes = new Blob([JSON.stringify(answer)]).size;
   const message = `The result has ${bytes} bytes; at most ${MESSAGE_BYTES} can be passed on. Ask the tool for less.`;
-  return { error: { code: TOO_LARGE, message, handed: true } };
+  return { code: TOO_LARGE, message };
 }
 
 /** @param {unknown} error */

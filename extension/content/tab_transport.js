@@ -1,11 +1,14 @@
 /**
- * The client end of MCP-B's tab transport: a page server spoken to by `window.postMessage`. Whatever passes here
- * can be read and forged by the page, so nothing but the page's own business may pass.
+ * The client end of MCP-B's transports: a page server, spoken to over a carrier. Whatever passes here can be read and
+ * forged by the page, so nothing but the page's own business may pass.
  *
  * A page may hold several servers on one channel (two bundles with one each): all of them answer every request.
  *
  * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
  *   error?: { code: number, message: string } }} McpMessage
+ * @typedef {{ isOpen: boolean, post: (payload: McpMessage | string) => void,
+ *   listen: (ear: { heard: (payload: any) => void, lost: () => void }, closed: AbortSignal) => void }} Carrier how
+ *   servers are reached; `lost`: what was asked over it will not be answered
  * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
  * @typedef {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void,
  *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onChange`: worth listing anew;
@@ -30,6 +33,35 @@ const INVALID_PARAMS = -32602;
 /** A page server's JSON-RPC error, in its own words. */
 class PageServerError extends Error {}
 
+/** To servers in this very window, by `postMessage`. */
+class WindowCarrier {
+  isOpen = true;
+
+  /** @param {string} channel */
+  constructor(channel) {
+    this.channel = channel;
+  }
+
+  /** @param {McpMessage | string} payload */
+  post(payload) {
+    const target = window.origin === "null" ? "*" : window.origin;
+    window.postMessage({ channel: this.channel, type: "mcp", direction: "client-to-server", payload }, target);
+  }
+
+  /**
+   * @param {{ heard: (payload: any) => void }} ear
+   * @param {AbortSignal} closed
+   */
+  listen({ heard }, closed) {
+    const received = (/** @type {MessageEvent} */ { source, origin, data }) => {
+      if (source !== window || origin !== window.origin) return;
+      if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
+      heard(data.payload);
+    };
+    window.addEventListener("message", received, { signal: closed });
+  }
+}
+
 class TabTransport {
   /** @type {Map<string, PendingRequest>} */
   #pending = new Map();
@@ -52,25 +84,25 @@ class TabTransport {
   capabilities;
 
   /**
-   * @param {string} channel
+   * @param {Carrier} carrier
    * @param {TransportEvents} events
    * @param {AbortSignal} closed
    */
-  constructor(channel, events, closed) {
-    this.channel = channel;
+  constructor(carrier, events, closed) {
+    this.carrier = carrier;
     this.events = events;
-    window.addEventListener("message", (event) => this.#received(event), { signal: closed });
+    carrier.listen({ heard: (payload) => this.#received(payload), lost: () => this.#lost() }, closed);
     closed.addEventListener("abort", () => clearTimeout(this.#poll));
   }
 
   /** Ask for a server that announced itself before we listened. */
   check() {
-    this.#post("mcp-check-ready");
+    this.carrier.post("mcp-check-ready");
   }
 
   /** Ask the server for its tools; `tools` has them then. */
   async list() {
-    if (!this.connected) return;
+    if (!this.connected || !this.carrier.isOpen) return;
     try {
       await this.#initialize();
       await this.#readList();
@@ -93,9 +125,10 @@ class TabTransport {
    * @param {unknown} args
    * @param {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} asked
    * @returns {Promise<unknown>} what the server answered
-   * @throws {PageServerError | NavigatedError} the latter: it stopped meanwhile
+   * @throws {PageServerError | NavigatedError | NotOfferedError} it stopped meanwhile; it cannot be reached now
    */
   call(name, args, { signal, onProgress }) {
+    if (!this.carrier.isOpen) throw new NotOfferedError("The page's MCP server is out of reach just now. Try again.");
     const id = crypto.randomUUID();
     const meta = onProgress && { _meta: { progressToken: id } };
     const answer = this.#request("tools/call", { name, arguments: args, ...meta }, { id, toolName: name, onProgress });
@@ -154,7 +187,7 @@ class TabTransport {
         ...(toolName && { toolName }),
         ...(onProgress && { onProgress }),
       });
-      this.#post({ jsonrpc: "2.0", id, method, params });
+      this.carrier.post({ jsonrpc: "2.0", id, method, params });
       if (timeoutMs === undefined) return;
       setTimeout(() => {
         if (this.#pending.delete(id)) reject(new PageServerError(`no answer to ${method} within ${timeoutMs} ms`));
@@ -167,7 +200,7 @@ class TabTransport {
    * @param {object} [params]
    */
   #notify(method, params) {
-    this.#post({ jsonrpc: "2.0", method, ...(params && { params }) });
+    this.carrier.post({ jsonrpc: "2.0", method, ...(params && { params }) });
   }
 
   /** Nobody waits for this call any more. @param {string} requestId */
@@ -175,17 +208,8 @@ class TabTransport {
     this.#notify("notifications/cancelled", { requestId, reason: "cancelled" });
   }
 
-  /** @param {McpMessage | string} payload */
-  #post(payload) {
-    const target = window.origin === "null" ? "*" : window.origin;
-    window.postMessage({ channel: this.channel, type: "mcp", direction: "client-to-server", payload }, target);
-  }
-
-  /** @param {MessageEvent} event */
-  #received({ source, origin, data }) {
-    if (source !== window || origin !== window.origin) return;
-    if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
-    const { payload } = data;
+  /** @param {any} payload */
+  #received(payload) {
     if (payload === "mcp-server-ready") return this.#ready();
     if (payload === "mcp-server-stopped") return this.#stopped();
     if (typeof payload !== "object" || payload === null) return;
@@ -197,6 +221,11 @@ class TabTransport {
   #ready() {
     this.connected = true;
     this.events.onChange();
+  }
+
+  /** The way to the server has gone, not the server: what it offered stays so until it is asked again. */
+  #lost() {
+    for (const id of [...this.#pending.keys()]) this.#abandon(id);
   }
 
   #stopped() {
@@ -243,7 +272,7 @@ class TabTransport {
    * @param {any} params
    */
   async #answer(id, method, params) {
-    this.#post({ jsonrpc: "2.0", id, ...(await this.#answerTo(method, params)) });
+    this.carrier.post({ jsonrpc: "2.0", id, ...(await this.#answerTo(method, params)) });
   }
 
   /**

@@ -17,17 +17,19 @@ const READING_PAUSE_MS = 100;
 class ToolSources {
   /** @type {Tool[]} */
   #listedNatively = [];
-  #closed = new AbortController();
 
   /**
    * @param {{ onOffer: (offer: Offer) => void } & Pick<TransportEvents, "onNotification" | "onQuestion">} events
+   * @param {IframeCarrier} iframe to a server that answers the parent window alone
+   * @param {AbortSignal} closed hear nothing more
    */
-  constructor({ onOffer, ...said }) {
+  constructor({ onOffer, ...said }, iframe, closed) {
     this.onOffer = onOffer;
+    this.closed = closed;
     this.onNative = oneAtATime(() => this.#readAndOffer());
-    this.native = new NativeTools(this.onNative, this.#closed.signal);
-    this.server = this.#transport(TAB_CHANNEL, said);
-    this.polyfill = this.native.context ? null : this.#transport(POLYFILL_CHANNEL, said);
+    this.native = new NativeTools(this.onNative, closed);
+    this.servers = [new WindowCarrier(TAB_CHANNEL), iframe].map((carrier) => this.#transport(carrier, said));
+    this.polyfill = this.native.context ? null : this.#transport(new WindowCarrier(POLYFILL_CHANNEL), said);
   }
 
   /** Read what is there; what comes later ends in `onOffer` as well. */
@@ -37,13 +39,8 @@ class ToolSources {
 
   /** Look for servers that were there before us. */
   check() {
-    this.server.check();
+    for (const server of this.servers) server.check();
     this.polyfill?.check();
-  }
-
-  /** Hear nothing more. */
-  close() {
-    this.#closed.abort();
   }
 
   /**
@@ -57,26 +54,25 @@ class ToolSources {
    */
   async call(name, args, { signal, onProgress }) {
     if (has(this.#listedNatively, name)) return this.native.call(name, args, signal);
-    if (has(this.server.tools, name)) {
-      return resultOfMcp(await this.server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
-    }
+    const server = this.servers.find(({ tools }) => has(tools, name));
+    if (server) return resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
     if (this.polyfill && has(this.polyfill.tools, name))
       return answered(await this.polyfill.call(name, args, { signal }));
     throw new NotOfferedError(`The page does not offer ${name} any more.`);
   }
 
   /**
-   * @param {string} channel
+   * @param {Carrier} carrier
    * @param {Pick<TransportEvents, "onNotification" | "onQuestion">} said by a server of its own accord
    * @returns {TabTransport}
    */
-  #transport(channel, said) {
+  #transport(carrier, said) {
     const onLate = () => void this.#readAndOffer();
     const onChange = oneAtATime(async () => {
       await transport.list();
       await this.#readAndOffer();
     });
-    const transport = new TabTransport(channel, { onChange, onLate, ...said }, this.#closed.signal);
+    const transport = new TabTransport(carrier, { onChange, onLate, ...said }, this.closed);
     return transport;
   }
 
@@ -87,14 +83,14 @@ class ToolSources {
   }
 
   #offer() {
-    const server = this.server;
-    const polyfilled = server.connected ? [] : (this.polyfill?.tools ?? []);
+    const server = this.servers.find(({ connected }) => connected);
+    const polyfilled = server ? [] : (this.polyfill?.tools ?? []);
     /** @type {Map<string, Tool>} */
     const tools = new Map();
     /** @type {Map<string, import("../wire.js").Via>} */
     const via = new Map();
     for (const [source, found] of /** @type {const} */ ([
-      ["mcp-b", server.tools],
+      ["mcp-b", this.servers.flatMap(({ tools }) => tools)],
       ["webmcp", this.#listedNatively],
       ["polyfill", polyfilled],
     ])) {
@@ -105,13 +101,13 @@ class ToolSources {
     }
     const fitting = PageBounds.fitting([...tools.values()]);
     const names = new Set(fitting.map(({ name }) => name));
-    const [serverInfo, capabilities] = [PageBounds.label(server.serverInfo), PageBounds.label(server.capabilities)];
-    const about = server.connected ? { ...(serverInfo && { serverInfo }), ...(capabilities && { capabilities }) } : {};
+    const [serverInfo, capabilities] = [PageBounds.label(server?.serverInfo), PageBounds.label(server?.capabilities)];
     this.onOffer({
       tools: fitting,
       via: Object.fromEntries([...via].filter(([name]) => names.has(name))),
       leftOut: tools.size - fitting.length,
-      ...about,
+      ...(serverInfo && { serverInfo }),
+      ...(capabilities && { capabilities }),
     });
   }
 }

@@ -1,11 +1,14 @@
-// The page end of MCP-B's tab transport, by hand. Offers the tools in `offered` and no others.
-function startServer(offered, { name = "by hand", listChanged = true, about = {} } = {}) {
+// The page end of MCP-B's tab transport, by hand, or with `parent` that of its iframe transport, which answers the
+// parent window alone. Offers the tools in `offered` and no others.
+function startServer(offered, { name = "by hand", listChanged = true, about = {}, parent = false } = {}) {
+  const [channel, client] = parent ? ["mcp-iframe", window.parent] : ["mcp-default", window];
   const running = new Map();
   const asked = new Map();
   const send = (payload) =>
-    window.postMessage({ channel: "mcp-default", type: "mcp", direction: "server-to-client", payload }, "*");
+    client.postMessage({ channel, type: "mcp", direction: "server-to-client", payload }, "*");
 
   async function call(id, { name: toolName, arguments: args, _meta }) {
+    window.lastCall = { id, name: toolName };
     const tool = offered.get(toolName);
     if (!tool) return { error: { code: -32602, message: `Tool ${toolName} not found` } };
     const controller = new AbortController();
@@ -33,7 +36,7 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
   };
 
   async function received({ source, data }) {
-    if (source !== window || data?.channel !== "mcp-default" || data.direction !== "client-to-server") return;
+    if (source !== client || data?.channel !== channel || data.direction !== "client-to-server") return;
     const { payload } = data;
     if (payload === "mcp-check-ready") return send("mcp-server-ready");
     const { id, method, params } = payload;

@@ -1,0 +1,219 @@
+/**
+ * MCP-B servers inside iframes answer their parent window alone. So this frame's script speaks to such a server
+ * through the worker and the script of the parent frame:
+ *
+ *   this frame ⇄ worker ⇄ parent frame ⇄ postMessage ⇄ the server in this frame
+ *
+ * They find each other once the server has said to its parent that it is there. The parent's script asks who is in
+ * that window; this frame's script dials; the worker gives it a nonce, which it posts to its parent; the parent's
+ * script tells the worker from which window that came. The nonce is minted only while the parent's script listens, so
+ * that the script hears it before any page could say it again. The parent's page sees the server's answers, and could
+ * ask the server itself: that is MCP-B's own design.
+ *
+ * @typedef {import("../frame.js").ToChildMessage} ToChildMessage
+ * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
+ *   changed: () => void }} Child `nonce`: how the worker calls the document in it; empty: nobody has said yet.
+ *   `unanswered`: ids of requests
+ */
+
+const IFRAME_CHANNEL = "mcp-iframe";
+/** Between scripts of ours. Pages see it as well. */
+const FRAME_CHANNEL = "dev.mcpb.frame";
+const LONGEST_NONCE = 64;
+/** Of one server; what is older than that has been given up without a word. */
+const LONGEST_UNANSWERED = 1024;
+const LIST_CHANGED = "notifications/tools/list_changed";
+
+/** The way from this frame to the server in it, while somebody hosts that. */
+class IframeCarrier {
+  #nonce = "";
+  /** @type {Parameters<Carrier["listen"]>[0] | undefined} */
+  #ear;
+  isOpen = false;
+
+  /**
+   * @param {{ onAsked: () => void, onPost: (payload: McpMessage | string) => void }} events `onAsked`: the parent has
+   *   heard our server, and asks who we are; `onPost`: something for the server
+   */
+  constructor({ onAsked, onPost }) {
+    this.onAsked = onAsked;
+    this.onPost = onPost;
+  }
+
+  /**
+   * @param {Parameters<Carrier["listen"]>[0]} ear
+   * @param {AbortSignal} closed
+   */
+  listen(ear, closed) {
+    this.#ear = ear;
+    if (window.parent === window) return;
+    window.addEventListener("message", (event) => this.#received(event), { signal: closed, capture: true });
+  }
+
+  /** @param {McpMessage | string} payload */
+  post(payload) {
+    if (this.isOpen) this.onPost(payload);
+  }
+
+  /** Tell the parent's script who we are. @param {string} nonce */
+  name(nonce) {
+    this.#nonce = nonce;
+    window.parent.postMessage({ channel: FRAME_CHANNEL, nonce }, "*");
+  }
+
+  /** The way is free, and there is a server at its end. */
+  open() {
+    this.isOpen = true;
+    this.heard("mcp-server-ready");
+  }
+
+  /** The server has said something. @param {any} payload */
+  heard(payload) {
+    this.#ear?.heard(payload);
+  }
+
+  close() {
+    this.isOpen = false;
+    this.#ear?.lost();
+  }
+
+  /** @param {MessageEvent} event */
+  #received(event) {
+    const { isTrusted, source, data } = event;
+    if (data?.channel === FRAME_CHANNEL && data.ask === true && isTrusted && source === window.parent) this.onAsked();
+    // A request was meant for the document that was here when it was sent. We hear it before the page does.
+    if (data?.channel === IFRAME_CHANNEL && "nonce" in data && data.nonce !== this.#nonce)
+      event.stopImmediatePropagation();
+  }
+}
+
+/** The servers in the iframes of this frame, spoken to for their own frames' scripts. */
+class IframeHost {
+  /** @type {Map<Window, Child>} windows whose servers have said that they are there */
+  #children = new Map();
+  /** Nobody would know what to do with an answer before. */
+  #isAsking = false;
+
+  /**
+   * @param {{ onServer: () => void, onNamed: (nonce: string) => void, onSaid: (nonce: string, payload: any) => void
+   *   }} events `onServer`: one is there; `onNamed`: a child has said its nonce; `onSaid`: what a server says
+   * @param {AbortSignal} closed
+   */
+  constructor(events, closed) {
+    this.events = events;
+    window.addEventListener("message", (event) => this.#received(event), { signal: closed });
+  }
+
+  /** Look for servers that were there before us. */
+  check() {
+    for (let index = 0; index < window.length; index += 1) {
+      const child = /** @type {Window} */ (window[index]);
+      child.postMessage(envelope("mcp-check-ready"), "*");
+    }
+  }
+
+  /** The worker knows this frame: it is worth asking who is in those windows. */
+  ask() {
+    this.#isAsking = true;
+    for (const child of this.#children.keys()) this.#ask(child);
+  }
+
+  /** The worker is gone, and with it all that it knew. */
+  pause() {
+    this.#isAsking = false;
+  }
+
+  /** Say something to a server. @param {ToChildMessage} message */
+  deliver({ nonce, origin, payload }) {
+    for (const [window, child] of this.#children) {
+      if (child.nonce !== nonce) continue;
+      expectAnswer(child.unanswered, payload);
+      window.postMessage({ ...envelope(payload), nonce }, origin === "null" ? "*" : origin);
+    }
+  }
+
+  /** @param {MessageEvent} event one that the page made up itself is not trusted: it could name any source */
+  #received({ isTrusted, source, data }) {
+    if (!isTrusted || !isChild(source)) return;
+    if (data?.channel === FRAME_CHANNEL) return this.#named(source, data.nonce);
+    if (data?.channel !== IFRAME_CHANNEL || data.type !== "mcp" || data.direction !== "server-to-client") return;
+    if (data.payload === "mcp-server-ready") return this.#found(source);
+    const child = this.#children.get(source);
+    if (child?.nonce) this.#said(child, data.payload);
+  }
+
+  /** @param {Window} window */
+  #found(window) {
+    if (!this.#children.has(window)) this.#adopt(window);
+    this.events.onServer();
+    if (this.#isAsking) this.#ask(window);
+  }
+
+  /** @param {Window} window */
+  #adopt(window) {
+    for (const known of this.#children.keys()) if (!isChild(known)) this.#children.delete(known);
+    /** @type {Child} */
+    const child = {
+      nonce: "",
+      unanswered: new Set(),
+      pace: new PageBounds.Pace(),
+      changed: oneAtATime(async () => this.events.onSaid(child.nonce, { jsonrpc: "2.0", method: LIST_CHANGED })),
+    };
+    this.#children.set(window, child);
+  }
+
+  /** @param {Window} window */
+  #ask(window) {
+    window.postMessage({ channel: FRAME_CHANNEL, ask: true }, "*");
+  }
+
+  /**
+   * @param {Window} window
+   * @param {unknown} nonce
+   */
+  #named(window, nonce) {
+    const child = this.#children.get(window);
+    if (!child || child.nonce === nonce || typeof nonce !== "string" || nonce.length > LONGEST_NONCE) return;
+    if (!child.pace.allows({ nonce })) return;
+    child.nonce = nonce;
+    child.unanswered.clear();
+    this.events.onNamed(nonce);
+  }
+
+  /**
+   * Pass on what was asked for, and of the rest no more than a frame may say by itself.
+   *
+   * @param {Child} child
+   * @param {any} payload
+   */
+  #said(child, payload) {
+    if (payload?.method === LIST_CHANGED) return child.changed();
+    const isAnswer = typeof payload === "object" && payload !== null && payload.method === undefined;
+    if (isAnswer ? child.unanswered.delete(payload.id) : child.pace.allows(plain(payload))) {
+      this.events.onSaid(child.nonce, payload);
+    }
+  }
+}
+
+/**
+ * @param {Set<unknown>} unanswered
+ * @param {any} payload for a server
+ */
+function expectAnswer(unanswered, payload) {
+  if (payload?.method === "notifications/cancelled") unanswered.delete(payload.params?.requestId);
+  if (payload?.method === undefined || payload.id === undefined) return;
+  unanswered.add(payload.id);
+  const [oldest] = unanswered;
+  if (unanswered.size > LONGEST_UNANSWERED) unanswered.delete(oldest);
+}
+
+/** @param {McpMessage | string} payload */
+function envelope(payload) {
+  return { channel: IFRAME_CHANNEL, type: "mcp", direction: "client-to-server", payload };
+}
+
+/** Whether it is the window of an iframe of this very document. @param {unknown} source @returns {source is Window} */
+function isChild(source) {
+  const other = /** @type {Window | null} */ (source);
+  return other !== null && other !== window && other.parent === window;
+}
