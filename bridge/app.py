@@ -101,11 +101,12 @@ async def _serve_stdio(config: Config) -> None:
     # Here, not on top: the package takes half a second, and the other commands do not need it.
     from bridge.frontends import stdio  # noqa: PLC0415
 
-    async with trio.open_nursery() as top:
-        top.start_soon(_end_on_signal, top.cancel_scope)
-        async with open_hub(config, _audit(config).keep) as hub:
-            await speak_mcp(hub, stdio.serve)
-        top.cancel_scope.cancel()
+    with closing(_audit(config)) as audit:
+        async with trio.open_nursery() as top:
+            top.start_soon(_end_on_signal, top.cancel_scope)
+            async with open_hub(config, audit.keep) as hub:
+                await speak_mcp(hub, stdio.serve)
+            top.cancel_scope.cancel()
 
 
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
@@ -145,7 +146,9 @@ def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) 
             if session.client.name:
                 hub.links.set_sessions([session.on_wire()])
             await hub.router.settle()
-            return await job(hub, session)
+            done = await job(hub, session)
+            await hub.router.release(session)
+            return done
 
     try:
         return trio.run(run)

@@ -193,6 +193,19 @@ async def test_calls_at_once_share_the_tab_that_the_first_one_opens(
     assert len(transport.executed()) == 3
 
 
+async def test_the_tabs_of_a_session_that_is_over_are_anybody_s(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery
+) -> None:
+    Browser(transport, nursery)
+    session = Session("ours")
+    await router.release(session)
+    await router.call(session, ANY, {})
+    transport.on_request = lambda _: {}
+    await router.release(session)
+    assert transport.asked[-1][:3] == (TabAddress("h1"), "closeSession", wire.CloseSession(session="ours"))
+    assert [asked.method for asked in transport.asked].count("closeSession") == 1
+
+
 async def test_it_is_opened_in_its_own_profile_and_in_no_other(
     router: Router, transport: PlayedTransport, store: Kept
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -296,6 +297,14 @@ class Router:
             return _lost_at(self._find(call)) is None
         except (CallError, UnknownToolError):
             return False  # a restarted browser may be back before its page is
+
+    async def release(self, session: Session) -> None:
+        """A session is over: the tabs that were opened for it are anybody's."""
+        for profile in {profile for profile, _ in session.opened}:
+            if browser := self.registry.live_browser(profile):
+                at, closing = TabAddress(browser.host), wire.CloseSession(session=session.id)
+                with suppress(CallError):  # then they are after a minute
+                    await self._transport.request(at, "closeSession", closing, SETTLE_S)
 
     # ── A tab for a tool that has none ──────────────────────────────────────────────────────────────────────
 
