@@ -67,6 +67,8 @@ class SimulatedBrowser:
         self.tabs: dict[int, SimulatedTab] = {}
         self.sites: dict[str, Callable[[SimulatedTab], None]] = {}
         """By origin: what a page there does when it has been loaded (offer its tools)."""
+        self.paused = wire.Paused()
+        """What the person paused; the same for every port."""
         self.received: list[Envelope] = []
         """Every message of every host; one that came in pieces follows its last piece."""
         self.dropped = 0
@@ -241,6 +243,15 @@ class SimulatedBrowser:
             return tab
         raise RefusedError(Code.NO_SUCH_TAB, f"there is no tab {tab_id}")
 
+    def pause(self, *, site: str = "", session: str = "", paused: bool = True) -> None:
+        """Pause (or resume) a site or a session, as the person does in the popup or a request does."""
+        before = self.paused
+        self.paused = wire.Paused(
+            sites=_with(before.sites, site, paused), sessions=_with(before.sessions, session, paused)
+        )
+        if self._worker and self.paused != before:
+            self._worker.notify("browser/paused", self.paused)
+
     def group_of(self, session: str) -> int:
         """The tab group of a session, made when it is first asked for."""
         return self._groups.setdefault(session, len(self._groups) + 1)
@@ -274,3 +285,9 @@ class SimulatedBrowser:
         """Let the page there begin."""
         if load := self.sites.get(tab.state.origin):
             load(tab)
+
+
+def _with(names: list[str], name: str, is_in: bool) -> list[str]:
+    """The list with the name in it, or without."""
+    others = [other for other in names if other != name]
+    return [*others, name] if name and is_in else others

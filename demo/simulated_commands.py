@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from demo.simulated_tabs import SimulatedTab
+from demo.simulated_tabs import SimulatedTab, origin_of
 from native_host import wire
 from native_host.wire import Code
 
@@ -28,6 +28,7 @@ def get_tabs(browser: SimulatedBrowser, _params: wire.Asked) -> wire.Tabs:
 
 def create_tab(browser: SimulatedBrowser, params: wire.CreateTab) -> wire.CreatedTab:
     """Open a tab; with a session, in its group and owned by it."""
+    check_site(browser, origin_of(params.url))
     tab = browser.add_tab(params.url or "about:blank", active=params.active)
     if params.session:
         tab.change(owner=params.session, group_id=browser.group_of(params.session))
@@ -70,6 +71,7 @@ def close_session(browser: SimulatedBrowser, params: wire.CloseSession) -> wire.
 def navigate(browser: SimulatedBrowser, params: wire.Navigate) -> wire.Navigated:
     """Load a URL; here that takes no time."""
     tab = _allowed(browser, params)
+    check_site(browser, origin_of(params.url))
     tab.navigate(params.url)
     return _where(tab)
 
@@ -84,6 +86,36 @@ def go_forward(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Navigated:
     return _travel(_allowed(browser, params), 1)
 
 
+def pause(browser: SimulatedBrowser, params: wire.Pause) -> wire.Nothing:
+    """Pause or resume a site or a session."""
+    if bool(params.site) == bool(params.session):
+        raise RefusedError(Code.INVALID_PARAMS, "name either a site or a session")
+    if params.site and origin_of(params.site) != params.site:
+        raise RefusedError(Code.INVALID_PARAMS, f"{params.site} is no origin")
+    browser.pause(site=params.site, session=params.session, paused=params.paused)
+    return wire.Nothing()
+
+
+def check_site(browser: SimulatedBrowser, origin: str) -> None:
+    """Refuse what is asked of a paused site.
+
+    Raises:
+        RefusedError: it is paused.
+    """
+    if origin in browser.paused.sites:
+        raise _paused(origin, origin)
+
+
+def check_session(browser: SimulatedBrowser, session: str) -> None:
+    """Refuse what a paused session asks.
+
+    Raises:
+        RefusedError: it is paused.
+    """
+    if session in browser.paused.sessions:
+        raise _paused(f"session {session}", session)
+
+
 COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
     "getTabs": get_tabs,
     "createTab": create_tab,
@@ -94,6 +126,7 @@ COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
     "browser_navigate": navigate,
     "goBack": go_back,
     "goForward": go_forward,
+    "browser/pause": pause,
 }
 """By method; each takes the params that `wire.METHODS` names for it. May raise RefusedError."""
 
@@ -103,9 +136,15 @@ def _allowed(
 ) -> SimulatedTab:
     """The tab, if the asker's session may use it; who names no session may use all."""
     tab = browser.tab(params.tab_id)
-    if not params.session or tab.state.handed_over or tab.state.owner == params.session:
+    is_free = tab.state.owner is None and tab.state.handed_over
+    if not params.session or is_free or tab.state.owner == params.session:
         return tab
     raise RefusedError(Code.NOT_YOURS, f"tab {params.tab_id} is not this session's, and was not handed over")
+
+
+def _paused(who: str, name: str) -> RefusedError:
+    text = f"{who} is paused by the person; resume it with `mcpb pause {name} --resume`"
+    return RefusedError(Code.PAUSED, text)
 
 
 def _travel(tab: SimulatedTab, steps: int) -> wire.Navigated:

@@ -171,6 +171,10 @@ class SimulatedTab:
         self.state = msgspec.structs.replace(self.state, **fields)
         self._listener.tab_changed(self)
 
+    def hand_over(self, handed_over: bool = True) -> None:
+        """Give the tab to the clients, or take it back, as the person does in the popup."""
+        self.change(handed_over=handed_over)
+
     def offer(self, name: str, handler: Handler, **fields: Any) -> None:
         """Register a tool of the page: `SimulatedFrame.offer`."""
         self.top.offer(name, handler, **fields)

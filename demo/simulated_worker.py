@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from demo.simulated_commands import COMMANDS, RefusedError
-from demo.simulated_tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult
+from demo.simulated_commands import COMMANDS, RefusedError, check_session, check_site
+from demo.simulated_tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult, origin_of
 from native_host import envelope, wire
 from native_host.chunks import Joiner
 from native_host.envelope import Envelope
@@ -67,6 +67,7 @@ class Worker:
         """Say hello and everything that is known."""
         self.notify("browser/hello", self._browser.hello)
         self.notify("browser/tabs", self._browser.all_tabs())
+        self.notify("browser/paused", self._browser.paused)
         for tab in self._browser.tabs.values():
             for frame in tab.frames.values():
                 self.announce(frame)
@@ -133,14 +134,18 @@ class Worker:
         if command is None:
             raise RefusedError(Code.METHOD_NOT_FOUND, f"this browser does not know {request.method}")
         params = msgspec.json.decode(bytes(request.params) or b"{}", type=wire.METHODS[request.method].params)
+        if isinstance(params, wire.Asked):
+            check_session(self._browser, params.session)
         return msgspec.json.encode(command(self._browser, params))
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_call(self, raw_id: bytes, params: wire.ExecuteTool) -> None:
+        check_session(self._browser, params.session)
         frame = self._browser.tab(params.tab_id).frames.get(params.frame_id)
         if frame is None or frame.document_id != params.document_id:
             raise RefusedError(Code.NAVIGATED, "another document is in this frame now")
+        check_site(self._browser, origin_of(frame.url))
         tool = frame.tools.get(params.tool_name)
         if tool is None:
             raise RefusedError(Code.NO_LONGER_OFFERED, f"the page does not offer {params.tool_name} any more")

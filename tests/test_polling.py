@@ -1,5 +1,6 @@
-"""A page server that does not say when its tools change is asked once a minute. The minutes pass at once here:
-the content script's timers of that length are kept, to be let off by hand.
+"""A page server that does not say when its tools change is asked once a minute.
+
+The minutes pass at once here: the content script's timers of that length are kept, to be let off by hand.
 """
 
 from __future__ import annotations

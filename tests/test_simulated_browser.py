@@ -121,6 +121,7 @@ async def test_hello_and_the_tabs_are_said_first(tmp_path: Path) -> None:
         assert first["params"]["extension"]["id"] == wire.EXTENSION_ID
         assert first["params"]["profile"]["label"] == "p"
         assert await host.heard() == {"method": "browser/tabs", "params": {"tabs": []}}
+        assert await host.heard() == {"method": "browser/paused", "params": {}}
 
 
 async def test_a_page_s_tools_are_announced_as_whole_lists(tmp_path: Path) -> None:
@@ -243,6 +244,8 @@ async def test_a_navigation_ends_a_running_call(tmp_path: Path) -> None:
         ("closeTab", {"tabId": 99}, wire.Code.NO_SUCH_TAB),
         ("closeTab", {"tabId": 1, "session": "s"}, wire.Code.NOT_YOURS),
         ("goBack", {"tabId": 1}, wire.Code.INVALID_PARAMS),
+        ("browser/pause", {"paused": True}, wire.Code.INVALID_PARAMS),
+        ("browser/pause", {"site": "localhost", "paused": True}, wire.Code.INVALID_PARAMS),
         (
             "browser/executeTool",
             {"tabId": 9, "frameId": 0, "documentId": "D", "toolName": "t", "args": {}},
@@ -273,6 +276,59 @@ async def test_a_session_s_tabs_are_its_own_until_it_is_closed(tmp_path: Path) -
         await host.ask("closeSession", session="s1")
         await host.answer()
         assert tab.state.owner is None
+
+
+async def test_a_paused_site_runs_nothing_and_is_not_gone_to_until_it_is_resumed(tmp_path: Path) -> None:
+    async with played(tmp_path) as (browser, host):
+        browser.add_tab("http://localhost/").offer("echo", echo)
+        page = await host.heard_next("browser/updateTools")
+        call = {**address_of(page), "toolName": "echo", "args": {"text": "hi"}}
+        await host.ask("browser/pause", site="http://localhost", paused=True)
+        paused = await host.heard_next("browser/paused")
+        assert paused["params"] == {"sites": ["http://localhost"]}
+        assert (await host.answer())["result"] == {}
+        for method, params in (
+            ("browser/executeTool", call),
+            ("createTab", {"url": "http://localhost/two"}),
+            ("browser_navigate", {"tabId": 1, "url": "http://localhost/two"}),
+        ):
+            await host.ask(method, **params)
+            error = (await host.answer())["error"]
+            assert (error["code"], error["data"]) == (wire.Code.PAUSED, {"handed": False}), method
+            assert "http://localhost is paused by the person" in error["message"]
+        await host.ask("browser/pause", site="http://localhost", paused=False)
+        await host.answer()
+        await host.ask("browser/executeTool", **call)
+        assert (await host.answer())["result"]["success"]
+
+
+async def test_a_paused_session_is_refused_and_another_is_not(tmp_path: Path) -> None:
+    async with played(tmp_path) as (browser, host):
+        browser.pause(session="s1")
+        assert (await host.heard_next("browser/paused"))["params"] == {}
+        assert (await host.heard_next("browser/paused"))["params"] == {"sessions": ["s1"]}
+        browser.pause(session="s1")  # is nothing new
+        await host.ask("getTabs", session="s1")
+        assert (await host.heard())["error"]["code"] == wire.Code.PAUSED
+        await host.ask("getTabs", session="s2")
+        assert "result" in await host.answer()
+
+
+async def test_a_tab_that_is_handed_over_may_be_commanded_unless_it_is_another_session_s(
+    tmp_path: Path,
+) -> None:
+    async with played(tmp_path) as (browser, host):
+        tab = browser.add_tab("http://localhost/")
+        tab.hand_over()
+        await host.ask("activateTab", session="s1", tabId=tab.tab_id)
+        assert (await host.answer())["result"]["tab"]["handedOver"] is True
+        tab.change(owner="s2")
+        await host.ask("activateTab", session="s1", tabId=tab.tab_id)
+        assert (await host.answer())["error"]["code"] == wire.Code.NOT_YOURS
+        tab.change(owner=None)
+        tab.hand_over(False)
+        await host.ask("activateTab", session="s1", tabId=tab.tab_id)
+        assert (await host.answer())["error"]["code"] == wire.Code.NOT_YOURS
 
 
 async def test_ordinals_count_within_a_domain_and_are_not_used_again(tmp_path: Path) -> None:
