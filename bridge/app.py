@@ -147,7 +147,7 @@ def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) 
                 hub.links.set_sessions([session.on_wire()])
             await hub.router.settle()
             done = await job(hub, session)
-            await hub.router.release(session)
+            await hub.router.tabs.release(session)
             return done
 
     try:

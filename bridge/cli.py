@@ -213,7 +213,7 @@ async def _hear_of_clients(hub: Hub) -> None:
 
     from bridge.pausing import live_browsers
 
-    await hub.router.wait_until(
+    await hub.router.news.wait_until(
         lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
         until=trio.current_time() + _CLIENTS_S,
     )

@@ -198,10 +198,10 @@ async def test_the_tabs_of_a_session_that_is_over_are_anybody_s(
 ) -> None:
     Browser(transport, nursery)
     session = Session("ours")
-    await router.release(session)
+    await router.tabs.release(session)
     await router.call(session, ANY, {})
     transport.on_request = lambda _: {}
-    await router.release(session)
+    await router.tabs.release(session)
     assert transport.asked[-1][:3] == (TabAddress("h1"), "closeSession", wire.CloseSession(session="ours"))
     assert [asked.method for asked in transport.asked].count("closeSession") == 1
 

@@ -1,11 +1,10 @@
-"""The hub's one waiting part: a public name and arguments in, the page's answer out."""
+"""From a public name and arguments to the page's answer; and the lists of what may be called."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +19,13 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.describing import cleaned
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
 from bridge.hub.naming import MAX_NAME
-from bridge.hub.opening import WAITS_S, opening
+from bridge.hub.news import News
+from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
-from bridge.hub.registry import GRACE_S, Browser, Registry
+from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Identity, Session
 from bridge.hub.transport import NOBODY, Caller, Event, OnQuestion, TabAddress, TabTransport
 from native_host import wire
@@ -95,9 +95,8 @@ class Router:
         self._whats_missing = whats_missing
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
         self._keep = keep
-        self._news = trio.Event()
-        self._opening: dict[tuple[str, str, str], trio.Lock] = {}
-        """By session, profile and origin: calls at once share the tab that the first of them opens."""
+        self.news = News()
+        self.tabs = TabOpener(self.registry, self.catalog, transport, self.news)
         transport.listen(self._hear)
 
     def whats_missing(self) -> str:
@@ -113,21 +112,21 @@ class Router:
         look_at = trio.current_time()
         while True:
             with trio.move_on_at(min(look_at, self.registry.next_expiry())):
-                await self._news.wait()
+                await self.news.wait()
                 continue
             if trio.current_time() >= look_at:
                 self._look_into_store()
                 look_at = trio.current_time() + STORE_LOOK_S
             if trio.current_time() >= self.registry.next_expiry():
                 self.registry.expire(trio.current_time())
-                self._wake()
+                self.news.tell()
 
     async def tell_changes(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Call `tell` whenever the list of tools has changed. Runs until cancelled."""
         told, version = self._listed(), self.catalog.version
         while True:
             while self.catalog.version == version:
-                await self._news.wait()
+                await self.news.wait()
             listed, version = self._listed(), self.catalog.version
             if listed != told:
                 told = listed
@@ -138,14 +137,7 @@ class Router:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
         self._transport.look()
         self._look_into_store()
-        await self.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
-
-    async def wait_until(self, is_so: Callable[[], bool], *, until: float) -> bool:
-        """Wait for news that make it so; whether they came before `until` (trio's clock)."""
-        with trio.move_on_at(until):
-            while not is_so():
-                await self._news.wait()
-        return is_so()
+        await self.news.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -249,7 +241,7 @@ class Router:
         call.meets(entry)
         self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
         if isinstance(entry, CachedEntry):
-            entry = await self._open(call.session, entry)
+            entry = await self.tabs.open(call.session, entry)
             call.meets(entry)
             self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
         assert isinstance(entry, LiveEntry), "a tool is in a tab or without one"
@@ -282,7 +274,7 @@ class Router:
         lost_at = _lost_at(entry)
         if lost_at is None:
             return entry
-        is_back = await self.wait_until(lambda: self._is_live(call), until=lost_at + GRACE_S)
+        is_back = await self.news.wait_until(lambda: self._is_live(call), until=lost_at + GRACE_S)
         if is_back:
             return self._find(call)
         if self.registry.live_browser(entry.site.profile):
@@ -298,82 +290,17 @@ class Router:
         except (CallError, UnknownToolError):
             return False  # a restarted browser may be back before its page is
 
-    async def release(self, session: Session) -> None:
-        """A session is over: the tabs that were opened for it are anybody's."""
-        for profile in {profile for profile, _ in session.opened}:
-            if browser := self.registry.live_browser(profile):
-                at, closing = TabAddress(browser.host), wire.CloseSession(session=session.id)
-                with suppress(CallError):  # then they are after a minute
-                    await self._transport.request(at, "closeSession", closing, SETTLE_S)
-
-    # ── A tab for a tool that has none ──────────────────────────────────────────────────────────────────────
-
-    async def _open(self, session: Session, entry: CachedEntry) -> LiveEntry:
-        """Open the tool's page in a tab of the session's own, and wait for the tool."""
-        at = entry.profile, entry.origin
-        lock = self._opening.setdefault((session.id, *at), trio.Lock())
-        async with lock:
-            try:
-                return self._opened_before(session, entry) or await self._opened(session, entry)
-            finally:
-                if not lock.statistics().tasks_waiting:
-                    del self._opening[session.id, *at]
-
-    def _opened_before(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
-        tab_id = session.opened.get((entry.profile, entry.origin))
-        return None if tab_id is None else self.catalog.in_tab(session, entry, tab_id)
-
-    async def _opened(self, session: Session, entry: CachedEntry) -> LiveEntry:
-        browser = self.registry.live_browser(entry.profile)
-        if browser is None:
-            detail = f"the browser profile that has {entry.origin} is not running; start that browser"
-            raise CallError(Code.GONE, detail, handed=False)
-        tab_id = await self._open_tab(session, entry, browser)
-        session.opened[entry.profile, entry.origin] = tab_id
-        return await self._appeared(session, entry, tab_id)
-
-    async def _open_tab(self, session: Session, entry: CachedEntry, browser: Browser) -> int:
-        what = opening(session, entry, browser)
-        at = TabAddress(browser.host, what.tab_id)
-        try:
-            answer = await self._transport.request(at, what.method, what.params, self._terms.call_s)
-        except CallError as error:
-            # No tool has been run by opening a page.
-            raise CallError(error.code, f"opening {entry.origin}: {error.detail}", handed=False) from None
-        if what.tab_id is not None:
-            return what.tab_id
-        return msgspec.json.decode(answer, type=wire.CreatedTab).tab_id
-
-    async def _appeared(self, session: Session, entry: CachedEntry, tab_id: int) -> LiveEntry:
-        for wait_s in WAITS_S:
-            await self.wait_until(
-                lambda: self.catalog.in_tab(session, entry, tab_id) is not None,
-                until=trio.current_time() + wait_s,
-            )
-            if there := self.catalog.in_tab(session, entry, tab_id):
-                return there
-            _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
-        detail = (
-            f"{entry.origin} was opened in a tab of its own and offers no {entry.own_name} there; "
-            "it may want a person to sign in"
-        )
-        raise CallError(Code.NO_LONGER_OFFERED, detail, handed=False)
-
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, event: Event) -> None:
         if self._registrations.hear(event, trio.current_time()):
             self.catalog.store_changed()
-        self._wake()
+        self.news.tell()
 
     def _look_into_store(self) -> None:
         if self._store.refresh():
             self.catalog.store_changed()
-            self._wake()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+            self.news.tell()
 
 
 def _lost_at(entry: Entry) -> float | None:
