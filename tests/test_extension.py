@@ -207,6 +207,28 @@ class TestModules:
         assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
         assert again == [wire.MIB, True, True, False, 0]
 
+    async def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Page) -> None:
+        asked, said = await modules.evaluate("""load("frame.js").then(async ({ Frame }) => {
+            const [asked, said] = [[], []];
+            const frame = new Frame({ postMessage: (message) => said.push(message) }, 1, {});
+            const onQuestion = async (question) => { asked.push(question); return { action: "cancel" }; };
+            const { signal } = new AbortController();
+            void frame.execute({ toolName: "t", args: {} }, { id: "7f-1:1", signal, onQuestion });
+            const nested = JSON.parse('{"in":'.repeat(300) + "{}" + "}".repeat(300));
+            for (const made of [
+                { questionId: 7, message: "x" },
+                { questionId: "x".repeat(65), message: "x" },
+                { questionId: "a", message: { toString: null } },
+                { questionId: "b", message: "x", requestedSchema: nested },
+                { questionId: "c", message: "x", requestedSchema: { title: "x".repeat(65536) } },
+                { questionId: "d", message: "a\\ud800", requestedSchema: {}, more: 1 },
+            ]) await frame.question(made);
+            return [asked, said.slice(1).map(({ questionId, error }) => [questionId, error?.code ?? 0])];
+        })""")
+        assert asked == [{"message": "a\ufffd", "requestedSchema": {}}]
+        invalid = wire.Code.INVALID_PARAMS
+        assert said == [["a", invalid], ["b", invalid], ["c", invalid], ["d", 0]]
+
     async def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
         self, modules: Page
     ) -> None:

@@ -50,6 +50,12 @@ class IframeCarrier {
     window.addEventListener("message", (event) => this.#received(event), { signal: closed, capture: true });
   }
 
+  /** Say to the parent's script that we listen now, if it may have asked before we did. */
+  check() {
+    if (window.parent === window || document.readyState === "loading") return;
+    window.parent.postMessage({ channel: FRAME_CHANNEL, listens: true }, "*");
+  }
+
   /** @param {McpMessage | string} payload */
   post(payload) {
     if (this.isOpen) this.onPost(payload);
@@ -135,7 +141,7 @@ class IframeHost {
   /** @param {MessageEvent} event one that the page made up itself is not trusted: it could name any source */
   #received({ isTrusted, source, data }) {
     if (!isTrusted || !isChild(source)) return;
-    if (data?.channel === FRAME_CHANNEL) return this.#named(source, data.nonce);
+    if (data?.channel === FRAME_CHANNEL) return data.listens ? this.#listens(source) : this.#named(source, data.nonce);
     if (data?.channel !== IFRAME_CHANNEL || data.type !== "mcp" || data.direction !== "server-to-client") return;
     if (data.payload === "mcp-server-ready") return this.#found(source);
     const child = this.#children.get(source);
@@ -147,6 +153,11 @@ class IframeHost {
     if (!this.#children.has(window)) this.#adopt(window);
     this.events.onServer();
     if (this.#isAsking) this.#ask(window);
+  }
+
+  /** @param {Window} window */
+  #listens(window) {
+    if (this.#isAsking && this.#children.has(window)) this.#ask(window);
   }
 
   /** @param {Window} window */

@@ -89,6 +89,7 @@ class PageProxy {
     });
     if (isTopFrame()) this.#sources.check();
     this.#iframes.check();
+    this.#iframe.check();
     this.#sources.start();
   }
 
