@@ -1,11 +1,16 @@
-"""docs/PROTOCOL.md and docs/wire.schema.json say what the code does: every example is decoded by its type."""
+"""docs/PROTOCOL.md and docs/wire.schema.json say what the code does.
+
+Every example is decoded by its type; every rule of the specification names places and tests that are there.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -59,3 +64,90 @@ def test_the_table_of_errors_has_the_code_s_numbers_and_names() -> None:
 def test_the_json_schema_is_the_one_that_the_types_make() -> None:
     """If this fails: python -m native_host.schema > docs/wire.schema.json"""
     assert (DOCS / "wire.schema.json").read_text() == schema.text()
+
+
+# ── The rules of the specification ──────────────────────────────────────────────────────────────────────────
+
+ROOT = DOCS.parent
+RULES = PROTOCOL.partition("\n## Rules of the specification\n")[2]
+PARTS = dict(re.findall(r"^### (\d)\. [^\n]+\n(.*?)(?=^###|\Z)", RULES, re.MULTILINE | re.DOTALL))
+
+
+class Rule(NamedTuple):
+    """A row of the table."""
+
+    text: str
+    where: list[str]
+    """`file`, or `file::name` of something in it."""
+    tests: list[str]
+    """`file::test`, or `make target`."""
+
+    @property
+    def decision(self) -> str:
+        """Its number, where the specification had to be decided about."""
+        return "".join(re.findall(r"^\*\*(D\d+)\.\*\* ", self.text))
+
+
+def rules_of(part: str) -> list[Rule]:
+    rows = [line.strip("|").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    return [Rule(text.strip(), quoted(where), quoted(tests)) for text, where, tests in rows[1:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+RULE_TABLE = [rule for part in PARTS.values() for rule in rules_of(part)]
+NOT_OURS = {"D16"}
+"""What is about another product is nowhere here, and has no test."""
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """What can be named in a file: everything in Python's outermost scopes, every word elsewhere."""
+    if path.suffix != ".py":
+        return frozenset(re.findall(r"\w+", path.read_text()))
+    body = ast.parse(path.read_text()).body
+    members = {
+        f"{outer.name}.{name}"
+        for outer in body
+        if isinstance(outer, ast.ClassDef)
+        for name in defined(outer.body)
+    }
+    return frozenset({*defined(body), *members})
+
+
+def defined(body: list[ast.stmt]) -> set[str]:
+    names: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return names
+
+
+def is_there(named: str) -> bool:
+    if named.startswith("make "):
+        makefile = (ROOT / "Makefile").read_text()
+        return f"\n{named.removeprefix('make ')}:" in makefile
+    file, _, name = named.partition("::")
+    return (ROOT / file).is_file() and (not name or name.replace("::", ".") in names_in(ROOT / file))
+
+
+def test_every_part_of_the_specification_has_its_rules() -> None:
+    assert list(PARTS) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert all(rules_of(part) for part in PARTS.values())
+
+
+def test_every_decision_about_the_specification_stands_once() -> None:
+    numbers = sorted(int(rule.decision[1:]) for rule in RULE_TABLE if rule.decision)
+    assert numbers == list(range(19))
+
+
+@pytest.mark.parametrize("rule", RULE_TABLE, ids=[rule.text[:50] for rule in RULE_TABLE])
+def test_a_rule_names_tests_and_places_that_are_there(rule: Rule) -> None:
+    assert [named for named in (*rule.where, *rule.tests) if not is_there(named)] == []
+    assert all(named.startswith(("tests/test_", "make ")) for named in rule.tests)
+    assert (bool(rule.where), bool(rule.tests)) == (rule.decision not in NOT_OURS,) * 2

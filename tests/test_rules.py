@@ -302,6 +302,21 @@ async def test_what_no_content_script_says_is_ignored_and_the_next_message_is_he
 
 
 @in_chromium
+async def test_a_frame_without_tools_is_announced_with_an_empty_list(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await chain.open(browser, "plain.html")
+
+    def lists() -> list[Any]:
+        return [frame["tools"] for frame in client.frames.values() if "plain.html" in frame["url"]]
+
+    await client.until(lists)
+    assert lists() == [[]]
+    await page.close()
+    await client.until(lambda: not lists())
+
+
+@in_chromium
 async def test_what_a_content_script_says_of_where_it_lives_is_not_believed(
     chain: Chain, browser: Chromium, client: Onlooker, shop: Page
 ) -> None:
