@@ -25,7 +25,8 @@ const LONGEST_TITLE = 60;
  * @returns {Record<string, Command>} by method
  */
 export function commands(browser) {
-  return { ...unlessPaused(browser.pauses, working(browser)), "browser/pause": (params) => pause(browser.pauses, params) };
+  const { pauses } = browser;
+  return { ...unlessPaused(pauses, working(browser)), "browser/pause": (params) => pause(pauses, params) };
 }
 
 /**
@@ -150,12 +151,21 @@ async function createTab(browser, params) {
 
 /** @param {{ url: string | undefined, active: boolean, windowId: number | undefined }} where */
 async function openTab({ url, active, windowId }) {
-  const windows = await chrome.windows.getAll({ windowTypes: ["normal"] });
-  if (windows.length > 0) return chrome.tabs.create({ url, active, windowId });
-  const window = await chrome.windows.create({ url, focused: active });
+  const here = windowId ?? (await ordinaryWindow());
+  if (here !== undefined) return chrome.tabs.create({ url, active, windowId: here });
+  const window = await chrome.windows.create({ url, focused: active, incognito: false });
   const tab = window?.tabs?.[0];
   if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
   return tab;
+}
+
+/** The window that last had the focus, if it is not incognito: nothing is offered of what is open there. */
+async function ordinaryWindow() {
+  const all = await chrome.windows.getAll({ windowTypes: ["normal"] });
+  const windows = all.filter(({ incognito }) => !incognito);
+  if (windows.length === 0) return undefined;
+  const last = await chrome.windows.getLastFocused();
+  return (windows.find(({ id }) => id === last.id) ?? windows[0])?.id;
 }
 
 /**
