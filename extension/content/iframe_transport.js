@@ -62,7 +62,7 @@ class IframeCarrier {
   }
 
   /** Tell the parent's script who we are. @param {string} nonce */
-  name(nonce) {
+  introduce(nonce) {
     this.#nonce = nonce;
     window.parent.postMessage({ channel: FRAME_CHANNEL, nonce }, "*");
   }

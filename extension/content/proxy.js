@@ -231,7 +231,7 @@ class PageProxy {
       case "question-answer":
         return this.#replied(message);
       case "frame-nonce":
-        return this.#iframe.name(message.nonce);
+        return this.#iframe.introduce(message.nonce);
       case "frame-hosted":
         return message.hosted ? this.#iframe.open() : this.#iframe.close();
       case "to-child":
@@ -318,7 +318,8 @@ function failureOf(error) {
  */
 function unsendable(error, outcome) {
   const { code, message } = unwritable(error, outcome);
-  return code === TOO_LARGE ? { error: { code, message, handed: true } } : { data: { success: false, payload: message } };
+  if (code === TOO_LARGE) return { error: { code, message, handed: true } };
+  return { data: { success: false, payload: message } };
 }
 
 /**
