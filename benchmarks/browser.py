@@ -25,7 +25,7 @@ CALLS = 300
 ROUNDS = 9
 REGISTRATION_MS = 100
 ROUND_TRIP_MS = 500
-"""Both limits are those of specs/000, "Performance Benchmarks"."""
+"""Both limits are those of the MCP-B specification, §7."""
 _APART_S = 1.5
 """Between two registrations: a page's second change within half a second waits for its turn."""
 _PAGE = Path(__file__).with_name("page.html")

@@ -252,9 +252,10 @@ function elicited(result) {
   return { action, ...(isObject(content) && { content }) };
 }
 
-/** @param {FailureMessage["error"]} error */
-function failure({ code, message, handed }) {
-  const known = CONTENT_CODES.has(code) ? code : Code.INTERNAL_ERROR;
+/** @param {FailureMessage["error"]} error as a content script wrote it */
+function failure(error) {
+  const { code, message, handed } = isObject(error) ? error : { code: Code.INTERNAL_ERROR, message: "", handed: true };
+  const known = CONTENT_CODES.has(Number(code)) ? Number(code) : Code.INTERNAL_ERROR;
   return new WireError(known, String(message), { handed: handed !== false });
 }
 

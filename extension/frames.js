@@ -91,7 +91,9 @@ export class Frames {
         origin,
         notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
         allowed: this.origins.allow(origin),
-        tools: tools.map(({ name, description }) => ({ name, description: String(description ?? ""), via: via.get(name) })),
+        tools: tools.map(({ name, description }) => {
+          return { name, description: String(description ?? ""), via: via.get(name) };
+        }),
       }));
   }
 

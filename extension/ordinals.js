@@ -11,7 +11,7 @@ const COUNTED = new Set(["http:", "https:"]);
 /** @typedef {{ next: number, tabs: Map<number, number> }} Domain `tabs`: tab id → its number */
 
 export class Ordinals {
-  /** A Map, since pages choose these names: `constructor` and `__proto__` are hosts, too. @type {Map<string, Domain>} */
+  /** A Map: pages choose these names, and `constructor` is a host, too. @type {Map<string, Domain>} */
   #domains = new Map();
 
   async load() {

@@ -6,6 +6,7 @@ late answer finds nobody instead of the wrong asker. The caller's own id comes b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from native_host.wire import CLIENT_IN_FLIGHT
@@ -80,26 +81,40 @@ class Correlation:
         return list(gone.values())
 
 
+class _Asked(NamedTuple):
+    connection: str
+    call: str
+    """The shared id of the request in which it came up."""
+
+
 class Questions:
     """Requests of the extension to one asker: only the connection that was asked may answer."""
 
     def __init__(self) -> None:
-        self._asked: dict[bytes, str] = {}
+        self._asked: dict[bytes, _Asked] = {}
 
-    def ask(self, raw_id: bytes, connection: str) -> None:
-        """A question goes out to `connection`."""
-        self._asked[raw_id] = connection
+    def ask(self, raw_id: bytes, connection: str, call: str) -> None:
+        """A question of a call goes out to `connection`."""
+        self._asked[raw_id] = _Asked(connection, call)
 
     def answer(self, raw_id: bytes, connection: str) -> bool:
         """Whether this is the answer that is waited for; a second one is not."""
-        if self._asked.get(raw_id) != connection:
+        asked = self._asked.get(raw_id)
+        if asked is None or asked.connection != connection:
             return False
         del self._asked[raw_id]
         return True
 
+    def close(self, call: str) -> None:
+        """A call is over, and with it its questions: nobody waits for their answers."""
+        self._drop(lambda asked: asked.call == call)
+
     def abandon(self, connection: str) -> list[bytes]:
         """The connection has ended: the ids of the questions that it will not answer."""
-        gone = [raw_id for raw_id, asked in self._asked.items() if asked == connection]
+        return self._drop(lambda asked: asked.connection == connection)
+
+    def _drop(self, is_over: Callable[[_Asked], bool]) -> list[bytes]:
+        gone = [raw_id for raw_id, asked in self._asked.items() if is_over(asked)]
         for raw_id in gone:
             del self._asked[raw_id]
         return gone

@@ -189,6 +189,7 @@ class Switchboard:
     def _cancel(self, client: _Client, raw_id: bytes) -> None:
         shared = self._correlation.cancel(client.connection, raw_id)
         if shared is not None:
+            self._questions.close(shared)
             client.waiting_bytes -= self._withdraw(shared)
 
     def _withdraw(self, shared: str) -> int:
@@ -219,10 +220,12 @@ class Switchboard:
             return []
 
     def _answer(self, message: Envelope) -> list[Delivery]:
-        asker = self._correlation.complete(_shared(message.id))
+        shared = _shared(message.id)
+        asker = self._correlation.complete(shared)
         if asker is None:
             self.dropped["late answer"] += 1
             return []
+        self._questions.close(shared)
         return [Delivery(asker.connection, envelope.answer(asker.raw_id, message))]
 
     def _to_asker(self, message: Envelope) -> list[Delivery]:
@@ -234,7 +237,7 @@ class Switchboard:
                 self.outbox.put("", envelope.failure(raw_id, Code.GONE, "whoever asked is gone"))
             return []
         if raw_id:
-            self._questions.ask(raw_id, asker.connection)
+            self._questions.ask(raw_id, asker.connection, _shared(message.for_))
         return [Delivery(asker.connection, envelope.addressed(message, asker.raw_id))]
 
     def _announcement(self, message: Envelope) -> list[Delivery]:

@@ -80,7 +80,7 @@ def test_whatever_is_in_flight_every_answer_goes_to_the_one_who_asked(asked: lis
 
 def test_a_question_is_answered_once_and_only_by_the_connection_that_was_asked() -> None:
     questions = Questions()
-    questions.ask(b'"ext:1"', "ab-1")
+    questions.ask(b'"ext:1"', "ab-1", "ab-1:1")
     assert not questions.answer(b'"ext:1"', "ab-2")
     assert questions.answer(b'"ext:1"', "ab-1")
     assert not questions.answer(b'"ext:1"', "ab-1")
@@ -88,7 +88,16 @@ def test_a_question_is_answered_once_and_only_by_the_connection_that_was_asked()
 
 def test_a_connection_that_ends_leaves_its_questions_to_be_answered_for_it() -> None:
     questions = Questions()
-    questions.ask(b'"ext:1"', "ab-1")
-    questions.ask(b'"ext:2"', "ab-2")
+    questions.ask(b'"ext:1"', "ab-1", "ab-1:1")
+    questions.ask(b'"ext:2"', "ab-2", "ab-2:1")
     assert questions.abandon("ab-1") == [b'"ext:1"']
     assert questions.answer(b'"ext:2"', "ab-2")
+
+
+def test_a_call_that_is_over_takes_its_questions_along() -> None:
+    questions = Questions()
+    questions.ask(b'"ext:1"', "ab-1", "ab-1:1")
+    questions.ask(b'"ext:2"', "ab-1", "ab-1:2")
+    questions.close("ab-1:1")
+    assert not questions.answer(b'"ext:1"', "ab-1")
+    assert questions.answer(b'"ext:2"', "ab-1")

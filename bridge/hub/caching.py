@@ -21,7 +21,7 @@ MAX_TABS = 500
 MAX_URL = 2000
 """Characters; instead of a longer one the origin is opened."""
 TAB_S = 3600.0
-"""So long it is known where a tab was (specs/000 §4: "prune stale tabs (>1h old)")."""
+"""So long it is known where a tab was (MCP-B specification, §4)."""
 TOUCH_S = 300.0
 """So old may be what is written of when something was seen: pages announce the same again and again."""
 

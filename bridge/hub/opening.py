@@ -20,7 +20,7 @@ from native_host import wire
 from native_host.wire import Code
 
 WAITS_S = (2.0, 1.0, 1.0, 1.0)
-"""For the page server of a tab that was opened; then three tries, a second apart (specs/000 §3)."""
+"""For the page server of a tab that was opened; then three tries a second apart (MCP-B specification, §3)."""
 _REQUEST_S = 10.0
 
 _log = logging.getLogger(__name__)

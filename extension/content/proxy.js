@@ -12,7 +12,7 @@
 const PORT_NAME = "mcpb-frame";
 const FIRST_REDIAL_MS = 250;
 const LONGEST_REDIAL_MS = 25_000;
-/** The worker answers a new port at once. One that was opened just while a worker stopped can be lost without a word. */
+/** The worker answers a new port at once; one that is opened just while a worker stops can be lost without a word. */
 const SILENCE_MS = 3_000;
 /** Between two lists that the worker is told, when a page changes its tools in quick succession. */
 const LISTS_PAUSE_MS = 500;
