@@ -10,7 +10,7 @@ from bridge import __version__, audit_text
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
-from bridge.hub.entry import CachedEntry, LiveEntry
+from bridge.hub.entry import CachedEntry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
 from bridge.pausing import short_id, title_of
@@ -172,9 +172,14 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
     """The tabs that offer something, say what was left out, or are a session's or handed over."""
     tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
-    for entry in catalog.entries():
-        if isinstance(entry, LiveEntry) and entry.offer.browser is browser:
-            tools[entry.offer.tab_id].append(entry.name)
+    forbidden: dict[int, list[str]] = defaultdict(list)
+    for entry in catalog.live():
+        if entry.offer.browser is browser:
+            where = forbidden if entry.refusal else tools
+            where[entry.offer.tab_id].append(entry.refusal or entry.name)
+    for tab_id, refusals in forbidden.items():
+        count = f"{len(refusals)} tool{'s are' if len(refusals) > 1 else ' is'} not offered"
+        notices[tab_id].append(f"{count}, by config.toml: {refusals[0]}")
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser and frame.announced.notice:
             notices[tab.tab_id].append(cleaned(frame.announced.notice, MAX_NOTICE))

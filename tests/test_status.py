@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bridge.columns import Columns, cut, display_width
-from bridge.hub.routing import Router
+from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.hub.routing import Router, Terms
 from bridge.status import as_text, status
 from native_host import wire
 from played_transport import PlayedTransport
@@ -87,6 +88,17 @@ async def test_a_tab_has_its_number_its_tools_and_what_stands_out_about_it(
     assert text(router)[4:6] == [
         "  https://shop.example · tab 1  “Shop” • Active • of Claude Code • paused",
         f"    {GET_CART}",
+    ]
+
+
+async def test_what_the_policy_hides_is_counted_and_the_rule_named(transport: PlayedTransport) -> None:
+    rules = PolicyRules(tools=(ToolRule(name="p*", allow=False),))
+    router = Router(transport, terms=Terms(policy=Policy(rules)))
+    transport.connect("h1", *one_page("getCart", "pay", "pledge"))
+    ((shop,),) = (browser["tabs"] for browser in found(router)["browsers"])
+    assert shop["tools"] == [GET_CART]
+    assert shop["notices"] == [
+        '2 tools are not offered, by config.toml: policy.tools[0] (origin "*", name "p*") forbids pay'
     ]
 
 
