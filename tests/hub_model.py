@@ -1,0 +1,450 @@
+"""The hub's rules once more, as plainly as they can be said: what tests compare the hub with.
+
+Everything is worked out anew for each question from what hosts have said; nothing is kept up to date, and
+nothing is shared with the hub but the messages of the wire. Public names are the hub's own, taken as they
+are: the model says what they must mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from native_host import wire
+from native_host.wire import Code
+
+GRACE_S = 3.0
+MAX_NAME = 46
+FORBIDDEN = "forbidden"
+"""The policy refuses tools that are called so."""
+ELSEWHERE = (Code.NO_SUCH_TAB, Code.GONE, Code.NAVIGATED, Code.NO_LONGER_OFFERED)
+"""After these a call that names no tab, and did not run, may be made in another one."""
+
+
+class Tool(NamedTuple):
+    """A page's tool, as a page of these tests may define it."""
+
+    own_name: str
+    raw: bytes
+    is_cached: bool
+    is_repeatable: bool
+
+
+def tool(own_name: str, description: str = "", **hints: bool) -> Tool:
+    definition = {"name": own_name, "description": description, "annotations": hints}
+    is_repeatable = bool({"readOnlyHint", "idempotentHint"} & hints.keys())
+    return Tool(own_name, msgspec.json.encode(definition), "cache" in hints, is_repeatable)
+
+
+TOOLS = [
+    tool("buy"),
+    tool("buy", "with another meaning"),
+    tool("keep", cache=True),
+    tool("keep", "no longer to be kept"),
+    tool("read", cache=True, readOnlyHint=True),
+    tool("again", idempotentHint=True),
+    tool(FORBIDDEN),
+    tool("tab1_buy"),  # without a tab in its name it is called like the first one with a tab
+    tool("b.uy"),
+    tool("b_uy"),
+    tool("x" * 60),
+    tool("x" * 61),
+]
+NO_TOOLS = [
+    b"5",
+    b"{}",
+    b'{"name":""}',
+    b'{"name":"buy","inputSchema":[]}',
+    b'{"name":"keep","description":7}',
+]
+_BY_RAW = {each.raw: each for each in TOOLS}
+
+DOMAINS = {
+    "https://shop.example": "shop_example",
+    "http://shop.example": "shop_example",
+    "http://localhost:3000": "localhost_3000",
+    "https://rather-long-host.example": "rather-long-host_example",
+}
+
+
+class Spot(NamedTuple):
+    """Which tool of which frame of which browser, whatever document is there."""
+
+    profile: str
+    pid: int
+    tab_id: int
+    frame_id: int
+    origin: str
+    own_name: str
+
+
+class Kept(NamedTuple):
+    """A tool that outlives its page."""
+
+    profile: str
+    origin: str
+    own_name: str
+
+
+class Here(NamedTuple):
+    """A tool that is there now."""
+
+    spot: Spot
+    host: str
+    document_id: str
+    url: str
+    """Without its fragment."""
+    tool: Tool
+    ordinal: int
+    owner: str | None
+    is_missing: bool
+    """Its host, or its page, has yet to come back."""
+    nearness: tuple[bool, bool, float]
+
+    @property
+    def kept_as(self) -> Kept:
+        return Kept(self.spot.profile, self.spot.origin, self.spot.own_name)
+
+
+class Target(NamedTuple):
+    """What a call must come to, as things are now: one of these."""
+
+    run: Collection[Here] = ()
+    """In any of these, which are equally near."""
+    open: Collection[Kept] = ()
+    """A tab for any of these."""
+    refusals: Collection[Code] = ()
+    is_unknown: bool = False
+
+
+UNKNOWN = Target(is_unknown=True)
+
+
+@dataclass
+class Document:
+    said: wire.FrameTools
+    tools: list[Tool]
+    missing_since: float | None = None
+
+    def is_of(self, address: wire.FrameAddress) -> bool:
+        said = self.said
+        return (said.tab_id, said.frame_id, said.document_id) == msgspec.structs.astuple(address)
+
+
+@dataclass
+class Host:
+    """A native host, and what has been said over it."""
+
+    name: str
+    started_at: float
+    profile: str
+    pid: int
+    is_introduced: bool = False
+    is_replayed: bool = False
+    tabs: dict[int, wire.Tab] = field(default_factory=dict)
+    documents: dict[tuple[int, int], Document] = field(default_factory=dict)
+    paused: wire.Paused = field(default_factory=wire.Paused)
+    lost_at: float | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.is_introduced and self.is_replayed
+
+    @property
+    def age(self) -> tuple[float, bool]:
+        return self.started_at, self.lost_at is None
+
+    def keep_documents_of(self, tab_ids: Collection[int]) -> None:
+        self.documents = {at: document for at, document in self.documents.items() if at[0] in tab_ids}
+
+    def hides(self, other: Host) -> bool:
+        if not self.is_known or self.profile != other.profile or self.age <= other.age:
+            return False
+        return self.pid == other.pid or (self.lost_at is None and other.lost_at is not None)
+
+
+class Model:
+    """What every session must be shown, and what each of its calls must come to."""
+
+    def __init__(self) -> None:
+        self.hosts: list[Host] = []
+        self.kept: dict[Kept, str] = {}
+        """What is kept, and the address that is opened for it."""
+        self.shown: dict[str, dict[str, Here | Kept]] = {}
+        """By session and name."""
+        self.marked: dict[str, Kept] = {}
+        """Names with a hash that kept tools have had."""
+
+    # ── What happens ────────────────────────────────────────────────────────────────────────────────────────
+
+    def seen(self, name: str, started_at: float, profile: str, pid: int) -> None:
+        self.hosts.append(Host(name, started_at, profile, pid))
+
+    def lost(self, name: str, now: float) -> None:
+        host = self.linked(name)
+        host.lost_at = now
+        succeeded = (other for other in self.hosts if other.lost_at is None and other.pid == host.pid)
+        if not host.is_known or any(other.hides(host) for other in succeeded):
+            self.hosts.remove(host)
+
+    def time_is(self, now: float) -> None:
+        self.hosts = [host for host in self.hosts if not _is_over(host.lost_at, now)]
+        for host in self.hosts:
+            host.documents = {
+                at: document
+                for at, document in host.documents.items()
+                if not _is_over(document.missing_since, now)
+            }
+
+    def said(self, name: str, message: wire.Wire, now: float) -> None:
+        host = self.linked(name)
+        match message:
+            case wire.BrowserHello():
+                host.is_introduced = True
+                self._take_over(host, now)
+            case wire.HostReplayed():
+                host.is_replayed = True
+                self._take_over(host, now)
+            case wire.Tabs(tabs=tabs):
+                host.tabs = {tab.tab_id: tab for tab in tabs}
+                host.keep_documents_of(host.tabs)
+            case wire.TabChanged(tab=tab):
+                host.tabs[tab.tab_id] = tab
+            case wire.TabRemoved(tab_id=tab_id):
+                host.tabs.pop(tab_id, None)
+                host.keep_documents_of({at[0] for at in host.documents} - {tab_id})
+            case wire.FrameTools():
+                self._register(host, message)
+            case wire.FrameAddress():
+                host.documents = {at: d for at, d in host.documents.items() if not d.is_of(message)}
+            case wire.Paused():
+                host.paused = message
+
+    def forgotten(self, origin: str) -> None:
+        """By another command."""
+        self.kept = {kept: url for kept, url in self.kept.items() if kept.origin != origin}
+
+    def was_shown(self, session: str, listed: Mapping[str, Here | Kept]) -> None:
+        self.shown.setdefault(session, {}).update(listed)
+
+    def _register(self, host: Host, said: wire.FrameTools) -> None:
+        offered: dict[str, Tool] = {}
+        for raw in said.tools:
+            if (is_tool := _BY_RAW.get(bytes(raw))) is not None:
+                offered.setdefault(is_tool.own_name, is_tool)
+        host.documents[said.tab_id, said.frame_id] = Document(said, list(offered.values()))
+        tab = host.tabs.get(said.tab_id)
+        if tab is None or tab.incognito or said.frame_id != 0 or not host.is_introduced:
+            return
+        for each in offered.values():
+            kept = Kept(host.profile, said.origin, each.own_name)
+            if each.is_cached:
+                self.kept[kept] = said.url
+            else:
+                self.kept.pop(kept, None)
+
+    def _take_over(self, host: Host, now: float) -> None:
+        """A worker was restarted: what its browser's earlier host knew is waited for."""
+        if not host.is_known:
+            return
+        earlier = [other for other in self.hosts if other.pid == host.pid and host.hides(other)]
+        for other in sorted(earlier, key=lambda other: other.age, reverse=True):
+            host.tabs = host.tabs or dict(other.tabs)
+            for at, there in other.documents.items():
+                if at[0] in host.tabs and at not in host.documents:
+                    since = there.missing_since if there.missing_since is not None else other.lost_at
+                    host.documents[at] = Document(there.said, there.tools, now if since is None else since)
+            if other.lost_at is not None:
+                self.hosts.remove(other)
+
+    # ── What there is ───────────────────────────────────────────────────────────────────────────────────────
+
+    def linked(self, name: str) -> Host:
+        return next(host for host in self.hosts if host.name == name and host.lost_at is None)
+
+    def shown_hosts(self) -> list[Host]:
+        known = [host for host in self.hosts if host.is_known]
+        return [host for host in known if not any(other.hides(host) for other in known)]
+
+    def is_running(self, profile: str) -> bool:
+        return any(host.profile == profile and host.lost_at is None for host in self.shown_hosts())
+
+    def here(self) -> list[Here]:
+        """Every tool that pages offer now, those included that the policy refuses."""
+        return [
+            self._here(host, host.tabs[tab_id], there, each)
+            for host in self.shown_hosts()
+            for (tab_id, _), there in host.documents.items()
+            if tab_id in host.tabs and not host.tabs[tab_id].incognito
+            for each in there.tools
+        ]
+
+    def without_tab(self) -> set[Kept]:
+        """What is kept and offered by no page."""
+        return self.kept.keys() - {here.kept_as for here in self.here()}
+
+    @staticmethod
+    def _here(host: Host, tab: wire.Tab, there: Document, each: Tool) -> Here:
+        said = there.said
+        is_missing = host.lost_at is not None or there.missing_since is not None
+        return Here(
+            spot=Spot(host.profile, host.pid, tab.tab_id, said.frame_id, said.origin, each.own_name),
+            host=host.name,
+            document_id=said.document_id,
+            url=said.url.split("#")[0],
+            tool=each,
+            ordinal=tab.ordinal,
+            owner=tab.owner,
+            is_missing=is_missing,
+            nearness=(not is_missing, tab.active and tab.focused, tab.last_accessed),
+        )
+
+    # ── Names ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def plain_names(self) -> dict[Spot, str | None]:
+        """The name that each tool must have; None where it has to be marked or shortened."""
+        plain = {here.spot: plain_name(here.spot, here.ordinal) for here in self.here()}
+        times = Counter(plain.values())
+        return {
+            spot: name if times[name] == 1 and len(name) <= MAX_NAME else None for spot, name in plain.items()
+        }
+
+    def has_plain_name(self, kept: Kept, live_names: Collection[str]) -> bool:
+        """Whether a kept tool is called by its domain alone."""
+        form = form_of(kept.origin, kept.own_name)
+        if form in live_names or sum(form_of(k.origin, k.own_name) == form for k in self.kept) > 1:
+            return False
+        sharing = [here.spot for here in self.here() if form_of(here.spot.origin, here.spot.own_name) == form]
+        return all((spot.origin, spot.own_name) == (kept.origin, kept.own_name) for spot in sharing)
+
+    # ── What a call must come to ────────────────────────────────────────────────────────────────────────────
+
+    def target(
+        self, session: str, name: str, live: Mapping[str, Spot], missed: Collection[Spot] = ()
+    ) -> Target:
+        """`live`: what the hub's names mean now. `missed`: where the call has failed without running."""
+        target = self._meant(session, name, live, missed)
+        if any(here.is_missing for here in target.run):
+            return target
+        refusals = [*target.refusals]
+        refusals += [refusal for found in target.run if (refusal := self._refusal(session, found))]
+        refusals += [refusal for found in target.open if (refusal := self._refusal(session, found))]
+        run = [here for here in target.run if not self._refusal(session, here)]
+        to_open = [kept for kept in target.open if not self._refusal(session, kept)]
+        return Target(run, to_open, refusals, target.is_unknown)
+
+    def names_a_tab(self, session: str, name: str, live: Mapping[str, Spot]) -> bool:
+        shown = self.shown.get(session, {}).get(name)
+        return name in live if shown is None else isinstance(shown, Here)
+
+    def in_tab(self, session: str, kept: Kept, tab_id: int) -> list[Here]:
+        """The tool in a tab that was opened for it."""
+        there = [here for here in self.here() if (here.kept_as, here.spot.tab_id) == (kept, tab_id)]
+        return _nearest(_usable(session, there))
+
+    def _meant(self, session: str, name: str, live: Mapping[str, Spot], missed: Collection[Spot]) -> Target:
+        by_spot = {here.spot: here for here in self.here()}
+        match self.shown.get(session, {}).get(name):
+            case Here() as shown:
+                return self._meant_in_tab(shown, by_spot, live.get(name))
+            case Kept() as shown:
+                there = [
+                    here for here in by_spot.values() if here.kept_as == shown and here.spot not in missed
+                ]
+                if usable := _nearest(_usable(session, there)):
+                    return Target(run=usable)
+                return (
+                    Target(open=[shown]) if shown in self.kept else Target(refusals=[Code.NO_LONGER_OFFERED])
+                )
+        if name in live:
+            return Target(run=[by_spot[live[name]]])
+        return self._meant_by_domain(session, name, missed, live)
+
+    @staticmethod
+    def _meant_in_tab(shown: Here, by_spot: Mapping[Spot, Here], now_called_so: Spot | None) -> Target:
+        there = by_spot.get(shown.spot)
+        if there is None and now_called_so is not None:
+            is_same_tool = by_spot[now_called_so].kept_as == shown.kept_as
+            is_same_tab = now_called_so.tab_id == shown.spot.tab_id or now_called_so.pid != shown.spot.pid
+            there = by_spot[now_called_so] if is_same_tool and is_same_tab else None
+        if there is None:
+            return Target(refusals=[Code.NO_LONGER_OFFERED])
+        is_reload = (there.url, there.tool.raw) == (shown.url, shown.tool.raw)
+        if there.document_id != shown.document_id and not is_reload:
+            return Target(refusals=[Code.NAVIGATED])
+        return Target(run=[there])
+
+    def _meant_by_domain(
+        self, session: str, name: str, missed: Collection[Spot], live_names: Collection[str]
+    ) -> Target:
+        there = [here for here in self.here() if form_of(here.spot.origin, here.spot.own_name) == name]
+        kept = [each for each in self.kept if form_of(each.origin, each.own_name) == name]
+        kinds = {(here.spot.origin, here.spot.own_name) for here in there}
+        kinds |= {(each.origin, each.own_name) for each in kept}
+        if not kinds:
+            return self._meant_by_hash(session, name, missed, live_names)
+        if len(kinds) > 1:
+            return Target(refusals=[Code.INVALID_PARAMS])
+        usable = _usable(session, there)
+        if nearest := _nearest(here for here in usable if here.spot not in missed):
+            return Target(run=nearest)
+        if kept:
+            return Target(open=kept)
+        if nearest := _nearest(usable):
+            return Target(run=nearest)
+        return Target(open=[here.kept_as for here in there])
+
+    def _meant_by_hash(
+        self, session: str, name: str, missed: Collection[Spot], live_names: Collection[str]
+    ) -> Target:
+        kept = self.marked.get(name)
+        if kept not in self.kept or self.has_plain_name(kept, live_names):
+            return UNKNOWN
+        there = [here for here in self.here() if here.kept_as == kept and here.spot not in missed]
+        usable = _nearest(_usable(session, there))
+        return Target(run=usable) if usable else Target(open=[kept])
+
+    def _refusal(self, session: str, found: Here | Kept) -> Code | None:
+        kept = found.kept_as if isinstance(found, Here) else found
+        if kept.own_name == FORBIDDEN:
+            return Code.NOT_ALLOWED
+        for host in self.shown_hosts():
+            is_there = host.profile == kept.profile and kept.origin in host.paused.sites
+            if is_there or session in host.paused.sessions:
+                return Code.PAUSED
+        if isinstance(found, Here) and not _usable(session, [found]):
+            return Code.NOT_YOURS
+        return None
+
+
+def plain_name(spot: Spot, ordinal: int) -> str:
+    return f"website_tool_{DOMAINS[spot.origin]}_tab{ordinal}_{_safe(spot.own_name)}"
+
+
+def form_of(origin: str, own_name: str) -> str | None:
+    """The name without a tab; None where it is too long to be said here."""
+    name = f"website_tool_{DOMAINS[origin]}_{_safe(own_name)}"
+    return name if len(name) <= MAX_NAME else None
+
+
+def _safe(text: str) -> str:
+    return re.sub("[^A-Za-z0-9_-]", "_", text)
+
+
+def _is_over(since: float | None, now: float) -> bool:
+    return since is not None and now >= since + GRACE_S
+
+
+def _usable(session: str, there: Iterable[Here]) -> list[Here]:
+    return [here for here in there if here.owner in (None, session)]
+
+
+def _nearest(there: Iterable[Here]) -> list[Here]:
+    found = list(there)
+    best = max((here.nearness for here in found), default=None)
+    return [here for here in found if here.nearness == best]
