@@ -502,7 +502,8 @@ class Player:
             assert record.handed == handed
             return
         target = self._target(going)
-        if target.is_unknown and going.made and not going.waits:
+        has_looked = going.waits or going.opening or going.open_failed
+        if target.is_unknown and going.made and not has_looked:
             code, handed = failure_of(going.made[-1].answer)
             assert code
             assert (record.outcome, record.handed) == (code.name.lower(), handed)
@@ -658,6 +659,10 @@ def _said(step: steps.News, host: Host) -> list[wire.Wire]:
                 incognito=step.tab_id == steps.INCOGNITO_TAB,
             )
             return [wire.TabChanged(tab=tab)]
+        case steps.Looks(_, tab_id, is_shown, last_accessed):
+            seen = {"active": is_shown, "focused": is_shown, "last_accessed": last_accessed}
+            tabs = [tab for tab in host.tabs.values() if tab.tab_id == tab_id]
+            return [wire.TabChanged(tab=msgspec.structs.replace(tab, **seen)) for tab in tabs]
         case steps.Page():
             return _page(step, host)
         case steps.PageGoes(_, tab_id, frame_id, is_there):

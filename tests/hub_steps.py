@@ -64,6 +64,16 @@ class Tab:
 
 
 @dataclass(frozen=True)
+class Looks:
+    """The person looks at a tab, or away from it."""
+
+    browser: str
+    tab_id: int
+    is_shown: bool
+    last_accessed: float
+
+
+@dataclass(frozen=True)
 class Page:
     """A document says all that it offers."""
 
@@ -143,7 +153,7 @@ class Fails:
 
 Answer = Literal["result", "throws", "tab closes", "goes elsewhere", "host ends", "host ended before"] | Fails
 Opens = Literal["at once", "late", "without the tool", "fails"]
-News = Starts | Replays | Ends | Tab | Page | PageGoes | TabCloses | AllTabs | Pauses | Forgets
+News = Starts | Replays | Ends | Tab | Looks | Page | PageGoes | TabCloses | AllTabs | Pauses | Forgets
 
 
 @dataclass(frozen=True)
@@ -225,7 +235,8 @@ _starts = st.builds(
 )
 _news: st.SearchStrategy[News] = _often(
     (10, _pages),
-    (6, _tabs),
+    (4, _tabs),
+    (5, st.builds(Looks, _browsers, _tab_ids, _flags, st.sampled_from([0.0, 1.0, 2.0, 3.0]))),
     (5, _starts),
     (3, st.builds(Ends, _browsers, is_oldest=_rarely)),
     (1, st.builds(Replays, _browsers)),
@@ -288,7 +299,13 @@ _BUY, _KEEP, _READ = TOOLS[0].raw, TOOLS[2].raw, TOOLS[4].raw
 _ONE_PAGE = (Starts("first"), Page("first", 1, (_BUY, _KEEP)), Lists("s1"))
 BEGINNINGS: Sequence[Sequence[Step]] = (
     _ONE_PAGE,
-    (*_ONE_PAGE, Page("first", 2, (_BUY, _READ)), Page("first", 2, (_BUY,), frame_id=4), Lists("s2")),
+    (*_ONE_PAGE, Page("first", 2, (_BUY, _READ)), Looks("first", 2, False, 1.0), Lists("s2")),
+    (
+        *_ONE_PAGE,
+        Page("first", 1, (_BUY,), frame_id=4),
+        Page("first", INCOGNITO_TAB, (_BUY, _READ)),
+        Lists("s2"),
+    ),
     (
         *_ONE_PAGE,
         Starts("second"),
