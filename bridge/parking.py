@@ -2,8 +2,9 @@
 
 There a question is the answer to a call: the client asks the person and sends the call once more, with what
 they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message resumes
-it, and runs nothing again. A state, which nobody can guess, tells which call is meant. The call is held with
-its own document, so it does not matter what its name means by then.
+it, and runs nothing again. When it does not come in time the call is cancelled: nobody can hear its result
+any more, whatever its page still reports. A state, which nobody can guess, tells which call is meant. The
+call is held with its own document, so it does not matter what its name means by then.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from native_host.wire import Code
 
 MAX_PARKED = 16
 """Of one session."""
+LAST_WORDS_S = 1.0
+"""So long a call goes on when nobody has answered: its page hears that first, and then of the cancelling."""
 _STATE_BYTES = 16
 
 _log = logging.getLogger(__name__)
@@ -92,10 +95,11 @@ class Parking:
         """
         call = self._parked.get(state)
         if call is None or trio.current_time() >= call.expires_at:
+            # It holds for every state that is not parked, so none has to be remembered.
             raise RetryError(
                 "The question is closed: it was answered already, or nobody answered it within "
-                f"{QUESTION_S:g} s. Its call may have run, and was not started again: look at the page "
-                "before you repeat it, without requestState."
+                f"{QUESTION_S:g} s and its call was cancelled. Its call may have run, and was not started "
+                "again: look at the page before you repeat it, without requestState."
             )
         if not _are_equal(call.request, request):
             raise RetryError(
@@ -146,7 +150,7 @@ class _Call:
         self._send, self._receive = trio.open_memory_channel[bytes | Parked | Exception](2)
 
     async def run(self, run: Callable[[], Awaitable[bytes]]) -> None:
-        """To its end, whoever waits for it by then."""
+        """To its end, whoever waits for it by then, unless nobody answers its question."""
         with self._scope:
             turn: bytes | Exception
             try:
@@ -179,14 +183,15 @@ class _Call:
         self.is_awaited = False
         self.state, self.question = state, question
         self.expires_at = trio.current_time() + QUESTION_S
+        self._scope.deadline = self.expires_at + LAST_WORDS_S
         self.answered = trio.Event()
         self._send.send_nowait(Parked(state, question))
         await self.answered.wait()
         return self._answer
 
     def answer(self, answer: bytes) -> None:
-        """Let `ask` return."""
-        self._answer = answer
+        """Let `ask` return, and the call take its time again."""
+        self._answer, self._scope.deadline = answer, math.inf
         self.answered.set()
 
 

@@ -7,8 +7,9 @@ import pytest
 import trio
 import trio.testing
 
+from bridge.errors import CallError
 from bridge.hub.transport import QUESTION_S, Caller
-from bridge.parking import Parked, Request, RetryError, open_parking
+from bridge.parking import LAST_WORDS_S, MAX_PARKED, Parked, Parking, Request, RetryError, open_parking
 from native_host import wire
 
 CART = Request("getCart", {})
@@ -48,6 +49,46 @@ async def test_a_call_is_kept_as_long_as_its_question_may_be_answered(
             await trio.sleep(1)
             with pytest.raises(RetryError, match="may have run"):
                 await parking.resume(too_late, CART, YES)
+
+
+async def going_on(caller: Caller) -> NoReturn:
+    """A call whose page goes on, and reports that it does, after nobody has answered it."""
+    assert caller.on_progress
+    with trio.move_on_after(QUESTION_S):
+        await asking(caller)
+    while True:
+        caller.on_progress(wire.Progress(progress=1))
+        await trio.sleep(1)
+
+
+async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_is_free(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def park(parking: Parking) -> str:
+        return await parked(parking.run(CART, going_on, on_progress=lambda _: None))
+
+    with trio.fail_after(10 * QUESTION_S):
+        async with open_parking() as parking:
+            for _ in range(3):
+                states = [await park(parking) for _ in range(MAX_PARKED)]
+                with pytest.raises(CallError, match="ask again later"):
+                    await park(parking)
+                await trio.sleep(QUESTION_S + LAST_WORDS_S)
+                await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(RetryError, match=r"nobody answered it within 120 s .* may have run"):
+                await parking.resume(states[0], CART, YES)
+
+
+async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.testing.MockClock) -> None:
+    async def run(caller: Caller) -> bytes:
+        answer = await asking(caller)
+        await trio.sleep(2 * QUESTION_S)
+        return answer
+
+    with trio.fail_after(5 * QUESTION_S):
+        async with open_parking() as parking:
+            state = await parked(parking.run(CART, run))
+            assert await parking.resume(state, CART, YES) == YES
 
 
 async def test_the_end_of_the_session_cancels_what_is_parked() -> None:
