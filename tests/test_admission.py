@@ -175,6 +175,23 @@ async def test_more_tools_than_a_client_can_take_are_reached_by_search_alone(
     assert json.loads(await router.call(session, "call_page_tool", arguments)) == CART
 
 
+async def test_a_frame_of_an_allowed_site_inside_a_denied_page_is_denied_with_it(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    router = hub(under(deny=["https://evil.example"]))
+    transport.announce("h1", wire.TabChanged(tab=tab(1, "https://evil.example")))
+    assert await listed(router) == []
+    transport.announce("h1", wire.TabChanged(tab=tab(1)))
+    assert await listed(router) == [GET_CART]
+
+
+async def test_a_paused_page_is_paused_with_all_its_frames(hub: Open, transport: PlayedTransport) -> None:
+    router = hub(Terms())
+    around = wire.TabChanged(tab=tab(1, "https://portal.example"))
+    transport.announce("h1", around, wire.Paused(sites=["https://portal.example"]))
+    assert "paused this: https://portal.example" in await refusal(router)
+
+
 # ── What is written down ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -202,6 +219,18 @@ async def test_a_call_that_was_given_up_is_recorded_as_cancelled(
     called = records[-1]
     assert isinstance(called, Called)
     assert called.outcome == "cancelled"
+
+
+async def test_a_call_that_fails_by_our_own_fault_is_recorded_as_well(
+    hub: Open, transport: PlayedTransport, records: list[Record]
+) -> None:
+    router = hub(Terms())
+    transport.answer = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await router.call(Session("ours"), GET_CART, {})
+    called = records[-1]
+    assert isinstance(called, Called)
+    assert called.outcome == "internal_error"
 
 
 async def test_a_list_of_tools_is_recorded_when_its_names_are_others(

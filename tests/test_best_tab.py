@@ -7,14 +7,14 @@ import msgspec
 import pytest
 import trio
 
-from bridge.errors import CallError
+from bridge.errors import CallError, UnknownToolError
 from bridge.hub.routing import ATTEMPTS, Router
 from bridge.hub.sessions import Session
-from bridge.hub.transport import LookedAround, TabAddress
+from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
 from native_host import wire
 from native_host.wire import Code
 from played_transport import CART, Answer, Asked, PlayedTransport
-from said_by_hosts import tab, tools
+from said_by_hosts import browser_hello, host_hello, tab, tools
 
 TAB1 = "website_tool_shop_example_tab1_getCart"
 ANY = "website_tool_shop_example_getCart"
@@ -184,3 +184,76 @@ async def test_a_listed_name_runs_in_the_page_that_was_listed_and_in_no_other(
         assert "another document" in failure_of(answer)
         await router.tools(session)
         assert json.loads(await router.call(session, TAB1, {})) == CART
+
+
+# ── Frames, profiles and browsers ───────────────────────────────────────────────────────────────────────────
+
+EVIL = "https://evil.example"
+
+
+async def test_a_site_s_own_page_comes_before_a_frame_of_it_in_another_s_that_is_shown(
+    router: Router, transport: PlayedTransport
+) -> None:
+    """The page around a frame may look over what it answers."""
+    tabs = wire.Tabs(tabs=[tab(1), tab(2, origin=EVIL, active=True, focused=True, last_accessed=9)])
+    transport.connect("h1", tabs, tools(2, "getCart", frame_id=5), tools(1, "getCart"))
+    await router.call(Session("ours"), ANY, {})
+    assert transport.executed() == [(1, "d1")]
+
+
+async def test_a_frame_in_another_site_s_page_says_in_whose(
+    router: Router, transport: PlayedTransport
+) -> None:
+    tabs = wire.Tabs(tabs=[tab(2, origin=EVIL, title="My shop")])
+    transport.connect("h1", tabs, tools(2, "getCart", frame_id=5))
+    (tool,) = (await router.tools(Session("ours")))[2:]
+    place = '[https://shop.example · inside https://evil.example · tab 1 "My shop"]'
+    assert tool["description"].startswith(place)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 3), (3, 1, 0), (1, 3, 0)])
+async def test_of_a_tab_s_frames_the_page_itself_is_meant_in_whatever_order_they_come(
+    router: Router, transport: PlayedTransport, order: tuple[int, ...]
+) -> None:
+    frames = [tools(1, "getCart", frame_id=frame, document_id=f"d{frame}") for frame in order]
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), *frames)
+    await router.call(Session("ours"), ANY, {})
+    assert transport.executed() == [(1, "d0")]
+
+
+async def test_a_call_that_met_a_tab_that_was_gone_does_not_go_to_another_profile(
+    router: Router, transport: PlayedTransport
+) -> None:
+    """Another profile is another account."""
+    transport.connect("h1", wire.Tabs(tabs=[tab(1, last_accessed=9)]), tools(1, "getCart"))
+    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
+    private = [browser_hello("p2"), wire.Tabs(tabs=[tab(2)]), tools(2, "getCart"), wire.HostReplayed()]
+    transport.announce("h2", *private)
+    transport.on_request = failing_in(1, CallError(Code.NAVIGATED, handed=False))
+    failure_of(await router.call(Session("ours"), ANY, {}))
+    assert {at for at, _ in transport.executed()} == {1}
+
+
+async def test_a_name_does_not_pass_to_a_copy_of_the_profile_that_runs_beside_it(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
+    session = Session("ours")
+    await router.tools(session)
+    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
+    copy = [browser_hello("p1"), wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"), wire.HostReplayed()]
+    transport.announce("h2", *copy)
+    transport.announce("h1", wire.TabRemoved(tab_id=1))
+    assert "no longer offers" in failure_of(await router.call(session, TAB1, {}))
+    assert transport.executed() == []
+
+
+async def test_for_a_frame_without_an_origin_no_tab_is_opened(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect(
+        "h1", wire.Tabs(tabs=[tab(1, owner="theirs")]), tools(1, "getCart", frame_id=2, origin="null")
+    )
+    with pytest.raises(UnknownToolError):
+        await router.call(Session("ours"), "website_tool_null_getCart", {})
+    assert transport.asked == []

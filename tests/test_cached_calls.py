@@ -1,6 +1,7 @@
 """A tool whose page allows it outlives that page: its call opens the page again, and runs once."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ import trio
 from bridge.errors import UnknownToolError
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool
-from bridge.hub.routing import Router
+from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost, LookedAround, TabAddress
 from native_host import wire
@@ -73,10 +74,19 @@ def failure_of(answer: bytes) -> str:
 class Browser:
     """Opens tabs whose pages offer the tool, the first after a while."""
 
-    def __init__(self, transport: PlayedTransport, nursery: trio.Nursery, after_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        transport: PlayedTransport,
+        nursery: trio.Nursery,
+        after_s: float = 0.0,
+        status: str = "",
+        tools_of_a_tab: tuple[str, ...] = ("getCart",),
+    ) -> None:
         self._transport = transport
         self._nursery = nursery
         self._after_s = after_s
+        self._status = status
+        self._tools = tools_of_a_tab
         self.opened: list[wire.Wire] = []
         transport.connect("h1", wire.Tabs(tabs=[]))
         transport.on_request = self._answer
@@ -86,13 +96,13 @@ class Browser:
             return {"success": True, "payload": CART}
         self.opened.append(asked.params)
         tab_id = 10 + len(self.opened) if asked.tab.tab_id is None else asked.tab.tab_id
-        self._transport.announce("h1", wire.TabChanged(tab=tab(tab_id, owner="ours")))
+        self._transport.announce("h1", wire.TabChanged(tab=tab(tab_id, owner="ours", status=self._status)))
         self._nursery.start_soon(self._offer, tab_id)
         return {"tabId": tab_id, "windowId": 1, "url": URL}
 
     async def _offer(self, tab_id: int) -> None:
         await trio.sleep(self._after_s)
-        self._transport.announce("h1", tools(tab_id, "getCart"))
+        self._transport.announce("h1", tools(tab_id, *self._tools))
 
 
 async def test_without_a_tab_it_is_listed_by_its_domain_and_says_that_no_tab_is_open(router: Router) -> None:
@@ -165,14 +175,126 @@ async def test_the_next_call_uses_the_tab_that_is_open_by_then(
     assert len(browser.opened) == 1
 
 
-async def test_a_page_that_failed_to_come_up_is_loaded_again_in_the_same_tab(
+async def test_a_page_that_did_not_load_is_loaded_again_in_the_same_tab(
     router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
-    browser = Browser(transport, nursery, after_s=6)
+    """Where it failed, the browser shows a page of its own, which no content script gets into."""
+    browser = Browser(transport, nursery, after_s=2.5, status="complete")
+    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert browser.opened[1:] == [wire.Navigate(session="ours", tab_id=11, url=URL, wait_until="commit")]
+
+
+async def test_a_page_that_is_there_without_the_tool_is_left_alone(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    """A person may be signing in."""
+    browser = Browser(transport, nursery, after_s=60)
     session = Session("ours")
-    failure_of(await router.call(session, ANY, {}))
+    nursery.start_soon(transport_says_soon, transport)
+    for _ in range(2):
+        assert "may want a person to sign in" in failure_of(await router.call(session, ANY, {}))
+    assert len(browser.opened) == 1
+    transport.announce("h1", tools(11, "getCart"))
     assert json.loads(await router.call(session, ANY, {})) == CART
-    assert browser.opened[1] == wire.Navigate(session="ours", tab_id=11, url=URL, wait_until="commit")
+
+
+async def transport_says_soon(transport: PlayedTransport) -> None:
+    """A sign-in form is a document as well, one without tools."""
+    await trio.sleep(0.5)
+    transport.announce("h1", tools(11))
+
+
+async def test_a_tab_that_the_person_closes_meanwhile_is_not_opened_again(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    browser = Browser(transport, nursery, after_s=60)
+
+    async def close() -> None:
+        await trio.sleep(1)
+        transport.announce("h1", wire.TabRemoved(tab_id=11))
+
+    nursery.start_soon(close)
+    failure_of(await router.call(Session("ours"), ANY, {}))
+    assert len(browser.opened) == 1
+
+
+async def test_calls_that_wait_for_one_page_share_what_comes_of_it(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    Browser(transport, nursery, after_s=60)
+    session, began = Session("ours"), trio.current_time()
+    async with trio.open_nursery() as calls:
+        for _ in range(10):
+            calls.start_soon(router.call, session, ANY, {})
+    assert trio.current_time() - began == pytest.approx(5)
+    assert transport.executed() == []
+
+
+async def test_a_call_that_opens_the_page_and_is_given_up_leaves_it_to_the_next(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    browser = Browser(transport, nursery, after_s=3)
+    session = Session("ours")
+
+    async def give_up() -> None:
+        with trio.move_on_after(1):
+            await router.call(session, ANY, {})
+
+    nursery.start_soon(give_up)
+    await trio.sleep(0.5)
+    assert json.loads(await router.call(session, ANY, {})) == CART
+    assert len(browser.opened) == 1
+
+
+async def test_tools_of_two_pages_of_a_site_are_opened_in_a_tab_each(
+    router: Router, transport: PlayedTransport, store: Kept, nursery: trio.Nursery
+) -> None:
+    """Else one call would navigate the tab away under the other."""
+    orders = kept(name="getOrders")
+    store.cached.append(replace(orders, url="https://shop.example/orders"))
+    router.catalog.store_changed()
+    browser = Browser(transport, nursery, tools_of_a_tab=("getCart", "getOrders"))
+    session = Session("ours")
+    for name in (ANY, ANY.replace("Cart", "Orders")):
+        session.shown.clear()
+        transport.announce("h1", *(wire.TabRemoved(tab_id=tab_id) for tab_id in (11, 12)))
+        assert json.loads(await router.call(session, name, {})) == CART
+    assert [getattr(opened, "url", "") for opened in browser.opened] == [URL, "https://shop.example/orders"]
+
+
+async def test_a_browser_that_has_just_gone_is_waited_for_before_a_tab_is_opened(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    transport.connect("h0", wire.Tabs(tabs=[]))
+    transport.happen(HostLost("h0"))
+
+    async def come_back() -> None:
+        await trio.sleep(2)
+        Browser(transport, nursery)
+
+    nursery.start_soon(come_back)
+    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+
+
+async def test_of_two_profiles_that_keep_it_the_one_that_runs_is_meant(
+    router: Router, transport: PlayedTransport, store: Kept, nursery: trio.Nursery
+) -> None:
+    store.cached.append(kept(profile="p2"))
+    router.catalog.store_changed()
+    Browser(transport, nursery)
+    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+
+
+async def test_kept_tools_do_not_crowd_out_what_pages_offer_now(
+    transport: PlayedTransport, store: Kept
+) -> None:
+    store.cached += [kept(name=f"kept{number}") for number in range(130)]
+    router = Router(transport, store=store, terms=Terms(max_listed=10))
+    transport.happen(LookedAround())
+    transport.connect("h1", *one_page("search", "checkout"))
+    names = [tool["name"] for tool in await router.tools(Session("ours"))]
+    assert len(names) == 10
+    assert names[2].endswith("_search")
 
 
 async def test_calls_at_once_share_the_tab_that_the_first_one_opens(

@@ -138,3 +138,11 @@ def test_names_made_bit_by_bit_are_those_made_at_once(steps: list[tuple[set[Plac
         assert {at: namer.name(at) for at in there} == expected
         assert renamed == {at for at in there if at in come or names[at] != expected[at]}
         names = expected
+
+
+def test_two_tools_of_a_frame_that_look_alike_do_not_make_every_change_cost_all() -> None:
+    namer = ToolNamer()
+    alike = [place("a.b"), place("a_b"), place("获取"), place("购物")]
+    namer.change([], alike)
+    assert len({namer.name(at) for at in alike}) == len(alike)
+    assert not namer._is_crowded

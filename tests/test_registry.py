@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridge.hub.page_tool import MAX_TOOLS
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.transport import HostLost, HostSeen, LookedAround
 from native_host import wire
@@ -225,7 +226,7 @@ def test_a_bad_tool_is_left_out_by_itself_and_named_in_the_log(
     with caplog.at_level(logging.WARNING):
         connect(registry, "h1", wire.Tabs(tabs=[tab(1)]), announced)
     assert [name for *_, name in offered(registry)] == ["good"]
-    assert "https://shop.example offers something that is no MCP tool" in caplog.text
+    assert "https://shop.example: 1 of 2 tools left out: " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -252,3 +253,15 @@ def test_of_two_tools_with_one_name_in_a_frame_the_first_counts() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a", "a"))
     assert len(offered(registry)) == 1
+
+
+def test_of_a_frame_with_too_many_tools_the_first_count_and_the_log_says_so_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = Registry()
+    names = [f"t{number}" for number in range(MAX_TOOLS + 500)]
+    with caplog.at_level(logging.WARNING):
+        connect(registry, "h1", wire.Tabs(tabs=[tab(1)]), tools(1, *names))
+    assert [name for *_, name in offered(registry)] == names[:MAX_TOOLS]
+    (line,) = caplog.messages
+    assert line == "https://shop.example: 500 of 1524 tools left out: a frame may have 1024 tools"

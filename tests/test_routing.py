@@ -263,6 +263,27 @@ async def test_what_does_not_change_the_list_is_not_told(
     assert told == 0
 
 
+async def test_a_browser_that_comes_back_with_the_same_tools_is_no_change(
+    router: Router,
+    transport: PlayedTransport,
+    nursery: trio.Nursery,
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    told = 0
+
+    async def tell() -> None:
+        nonlocal told
+        told += 1
+
+    transport.connect("h1", *one_page("a"))
+    nursery.start_soon(router.tell_changes, tell)
+    await trio.testing.wait_all_tasks_blocked()
+    transport.happen(HostLost("h1"))
+    transport.connect("h2", *one_page("a"), started_at=2.0)
+    await trio.sleep(5)
+    assert told == 0
+
+
 async def test_a_page_that_changes_its_tools_all_the_time_is_looked_at_twice_a_second(
     router: Router,
     transport: PlayedTransport,

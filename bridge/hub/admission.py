@@ -53,5 +53,10 @@ class Admission:
 def _check_pauses(session: Session, entry: Entry, browser: Browser) -> None:
     if session.id in browser.paused.sessions:
         raise CallError(Code.PAUSED, "this client", handed=False)
-    if entry.origin in browser.paused.sites and browser.profile == entry.site.profile:
-        raise CallError(Code.PAUSED, entry.origin, handed=False)
+    if browser.profile != entry.site.profile:
+        return
+    # A frame is in its tab: who pauses a site wants nothing called there.
+    around = entry.offer.tab.origin if isinstance(entry, LiveEntry) else entry.origin
+    for origin in (entry.origin, around):
+        if origin in browser.paused.sites:
+            raise CallError(Code.PAUSED, origin, handed=False)

@@ -23,8 +23,10 @@ _MAX_CHOICE = 4
 """Names to choose from in an error."""
 
 
-Listed = dict[FrameAt | None, tuple[tuple[str, str, bytes], ...]]
-"""By frame, and None for what is kept: name, origin and definition of each tool."""
+_Shown = tuple[tuple[str, str, bytes], ...]
+"""Name, origin and definition of tools."""
+Listed = dict[tuple[str, int, int, int] | None, _Shown]
+"""By frame, whichever host serves it, and None for what is kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +36,21 @@ class _Shelf:
     browser: Browser
     frame: Frame
     ordinal: int
+    tab_origin: str
     places: list[Place]
     entries: list[LiveEntry]
-    listed: tuple[tuple[str, str, bytes], ...] = ()
+    listed: _Shown
+
+    @property
+    def frame_of_browser(self) -> tuple[str, int, int, int]:
+        """Which frame this is, also behind another host of the same browser."""
+        announced = self.frame.announced
+        return self.browser.profile, self.browser.pid, announced.tab_id, announced.frame_id
 
     def holds(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
         """Whether nothing in it would be different."""
-        return self.browser is browser and self.frame is frame and self.ordinal == tab.ordinal
+        is_same_tab = (self.ordinal, self.tab_origin) == (tab.ordinal, tab.origin)
+        return self.browser is browser and self.frame is frame and is_same_tab
 
 
 class Catalog:
@@ -67,7 +77,9 @@ class Catalog:
         """By the name without a tab."""
         self._kept: dict[str, CachedEntry] = {}
         self._kept_by_domain: dict[str, list[CachedEntry]] = {}
-        self._listed_kept: tuple[tuple[str, str, bytes], ...] = ()
+        self._listed_kept: _Shown = ()
+        self._touched_forms: set[str] = set()
+        """The names without a tab whose meaning may have changed."""
 
     # ── What there is ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,7 +107,11 @@ class Catalog:
     def listed(self) -> Listed:
         """What a client is told has changed when it has: not, for instance, which tab is active."""
         self._refresh()
-        return {**{at: shelf.listed for at, shelf in self._shelves.items()}, None: self._listed_kept}
+        listed: Listed = {
+            shelf.frame_of_browser: shelf.listed for shelf in self._shelves.values() if shelf.listed
+        }
+        listed[None] = self._listed_kept
+        return listed
 
     def show(self, session: Session, entries: Sequence[Entry] | None = None) -> Sequence[Entry]:
         """These entries, by default all; from now on their names mean them for this session."""
@@ -105,10 +121,13 @@ class Catalog:
 
     # ── What a name means ───────────────────────────────────────────────────────────────────────────────────
 
-    def find(self, session: Session, name: str, passing_by: Collection[Identity] = ()) -> Entry:
+    def find(
+        self, session: Session, name: str, passing_by: Collection[Identity] = (), profile: str | None = None
+    ) -> Entry:
         """What `name` means to this session now; without a tab in it, the best tab's.
 
-        `passing_by` are tools that were not there when they were called: the last to be taken.
+        `passing_by` are tools that were not there when they were called: the last to be taken. `profile`, if
+        it is given, is the only one to look in.
 
         Raises:
             CallError: it was shown to this session, and its tool is gone; or it could be several.
@@ -117,7 +136,7 @@ class Catalog:
         self._refresh()
         shown = session.shown.get(name)
         if shown is None:
-            return self._by_name.get(name) or self._best_of_domain(session, name, passing_by)
+            return self._by_name.get(name) or self._best_of_domain(session, name, passing_by, profile)
         if shown.identity.tab_id == NO_TAB:
             return self._best_of_kept(session, name, shown.identity, passing_by)
         return self._shown_in_tab(name, shown)
@@ -128,28 +147,42 @@ class Catalog:
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
-        """The tool of an entry without a tab, in this tab of its profile, if it is there by now."""
+        """The tool of an entry without a tab, in this tab of its profile, if it can be called there."""
         self._refresh()
         alike = self._alike(wanted.profile, wanted.origin, wanted.own_name)
-        return self._best(session, (entry for entry in alike if entry.offer.tab_id == tab_id))
+        there = (entry for entry in alike if entry.offer.tab_id == tab_id and entry.offer.lost_at is None)
+        return self._best(session, there)
 
     def _shown_in_tab(self, name: str, shown: Meaning) -> LiveEntry:
         entry = self._by_identity.get(shown.identity)
         if entry is None:
             entry = self._by_name.get(name)
-            if entry is None or not shown.identity.is_continued_by(entry.meaning.identity):
+            if entry is None or not self._is_continued(shown.identity, entry.meaning.identity):
                 raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
         if not shown.still_holds(entry.meaning):
             raise CallError(Code.NAVIGATED, f"{name} was listed for another one", handed=False)
         return entry
 
-    def _best_of_domain(self, session: Session, name: str, passing_by: Collection[Identity]) -> Entry:
-        live = list(self._by_domain.get(name, {}).values())
+    def _is_continued(self, shown: Identity, now: Identity) -> bool:
+        """A copied profile in another browser that runs beside the first is not its continuation."""
+        still_runs = any(browser.pid == shown.browser_pid for browser in self._registry.browsers())
+        return shown.is_continued_by(now) and (shown.browser_pid == now.browser_pid or not still_runs)
+
+    def _best_of_domain(
+        self, session: Session, name: str, passing_by: Collection[Identity], profile: str | None
+    ) -> Entry:
+        live = [
+            entry
+            for key, entry in self._by_domain.get(name, {}).items()
+            if profile is None or key.profile == profile
+        ]
+        kept = [entry for entry in self._kept_by_domain.get(name, ()) if profile in (None, entry.profile)]
+        kept.sort(key=lambda entry: self._registry.live_browser(entry.profile) is not None)
         missed = [entry for entry in live if entry.meaning.identity in passing_by]
         ranked = chain(
-            map(CachedEntry.elsewhere, live),
+            (CachedEntry.elsewhere(entry) for entry in live if entry.origin.startswith("http")),
             self._of_session(session, missed),
-            self._kept_by_domain.get(name, ()),
+            kept,
             self._of_session(session, (entry for entry in live if entry not in missed)),
         )
         meant: dict[tuple[str, str], Entry] = {(entry.origin, entry.own_name): entry for entry in ranked}
@@ -197,7 +230,10 @@ class Catalog:
             return
         if self._version != self._registry.version:
             self._refresh_live()
-        self._refresh_kept()
+        has_store_changed = self._store_version != self._changes_of_store
+        if has_store_changed or not self._touched_forms.isdisjoint(self._kept_by_domain):
+            self._refresh_kept()
+        self._touched_forms.clear()
         self._version, self._store_version = self._registry.version, self._changes_of_store
 
     def _refresh_live(self) -> None:
@@ -208,7 +244,7 @@ class Catalog:
         known = touched & self._shelves.keys()
         gone = [at for at in known if at not in there or not self._shelves[at].holds(*there[at])]
         places_gone = [place for at in gone for place in self._take_down(at)]
-        come = {at: _places(*frame) for at, frame in there.items() if at not in self._shelves}
+        come = {at: _places(*there[at]) for at in sorted(there) if at not in self._shelves}
         renamed = self._namer.change(places_gone, chain.from_iterable(come.values()))
         again = {self._where[place] for place in renamed if place in self._where}
         there.update(self._registry.frames_among(again))
@@ -233,6 +269,7 @@ class Catalog:
         return shelf.places
 
     def _forget_domain(self, form: str, identity: Identity, entry: LiveEntry) -> None:
+        self._touched_forms.add(form)
         sharing = self._by_domain.get(form, {})
         if sharing.get(identity) is entry:
             del sharing[identity]
@@ -242,18 +279,21 @@ class Catalog:
     def _put_up(self, places: list[Place], browser: Browser, tab: wire.Tab, frame: Frame) -> _Shelf:
         offers = (Offer(browser, tab.tab_id, frame, tool) for tool in frame.tools)
         pairs = zip(places, offers, strict=True)
-        entries = [self._live_entry(self._namer.name(place), offer) for place, offer in pairs]
+        host_refusal = self._policy.origin_refusal(tab.origin) if tab.origin else ""
+        entries = [self._live_entry(self._namer.name(place), offer, host_refusal) for place, offer in pairs]
         for entry in entries:
             identity = entry.meaning.identity
             self._by_name[entry.name] = entry
             self._by_identity[identity] = entry
             form = domain_name(entry.origin, entry.own_name, self._namer.max_name)
+            self._touched_forms.add(form)
             self._by_domain.setdefault(form, {})[identity] = entry
-        return _Shelf(browser, frame, tab.ordinal, places, entries, _listed(entries))
+        return _Shelf(browser, frame, tab.ordinal, tab.origin, places, entries, _listed(entries))
 
-    def _live_entry(self, name: str, offer: Offer) -> LiveEntry:
+    def _live_entry(self, name: str, offer: Offer, host_refusal: str) -> LiveEntry:
+        """A frame needs leave for its own site and for the page that it is in, which may look over it."""
         origin = offer.frame.origin
-        refusal = self._policy.refusal(origin, offer.tool)
+        refusal = host_refusal or self._policy.refusal(origin, offer.tool)
         own_words = self._policy.description(origin, offer.tool.name)
         return LiveEntry(name, offer.tool, origin, refusal, own_words, offer)
 
@@ -289,10 +329,18 @@ class Catalog:
                 yield kept
 
 
-def _nearness(entry: LiveEntry) -> tuple[bool, bool, float]:
-    """How near a tab is to the person: shown in the focused window, else by when it was last looked at."""
-    offer = entry.offer
-    return offer.lost_at is None, offer.tab.active and offer.tab.focused, offer.tab.last_accessed
+def _nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int, int]:
+    """How near a tool is to the person: its tab shown in the focused window, else by when it was looked at.
+
+    A site's own page comes before a frame of it in another's, whoever shows that: such a page may look over
+    what its frames answer. Behind that any order, the same in every bridge.
+    """
+    offer, tab = entry.offer, entry.offer.tab
+    is_whole_page = offer.frame.frame_id == 0
+    by_itself = offer.browser.host, -tab.tab_id, -offer.frame.frame_id
+    is_shown = tab.active and tab.focused
+    is_at_home = entry.origin == tab.origin
+    return offer.lost_at is None, is_at_home, is_shown, is_whole_page, tab.last_accessed, *by_itself
 
 
 def _choice(name: str, entries: Sequence[Entry]) -> str:
@@ -301,7 +349,7 @@ def _choice(name: str, entries: Sequence[Entry]) -> str:
     return f"{name} may mean several tools; call one of them by its whole name: {', '.join(reversed(names))}"
 
 
-def _listed(entries: Iterable[Entry]) -> tuple[tuple[str, str, bytes], ...]:
+def _listed(entries: Iterable[Entry]) -> _Shown:
     return tuple((entry.name, entry.origin, entry.tool.raw) for entry in entries if not entry.refusal)
 
 

@@ -20,8 +20,12 @@ MAX_ICON = 64 * 1024
 
 
 def in_tab(origin: str, tab: Tab) -> str:
-    """Where a tool lives, for instance `[http://localhost:8123 · tab 1 "Shop" • Active]`."""
-    return _in_tab(origin, tab.ordinal, tab.title, tab.active and tab.focused)
+    """Where a tool lives, for instance `[http://localhost:8123 · tab 1 "Shop" • Active]`.
+
+    A frame of another site says whose page it is in: that page chose the title, and may see the answers.
+    """
+    host = tab.origin if tab.origin != origin else ""
+    return _in_tab(origin, host, tab.ordinal, tab.title, tab.active and tab.focused)
 
 
 def without_tab(origin: str) -> str:
@@ -45,10 +49,12 @@ def cleaned_lines(page_words: str) -> str:
 
 
 @lru_cache(1024)
-def _in_tab(origin: str, ordinal: int, title: str, is_active: bool) -> str:
+def _in_tab(origin: str, host: str, ordinal: int, title: str, is_active: bool) -> str:
     quoted = cleaned(title, MAX_TITLE).replace('"', "'")
     shown = f' "{quoted}"' if quoted else ""
-    return f"[{cleaned(origin, MAX_ORIGIN)} · tab {ordinal}{shown}{' • Active' if is_active else ''}]"
+    inside = f" · inside {cleaned(host, MAX_ORIGIN)}" if host else ""
+    active = " • Active" if is_active else ""
+    return f"[{cleaned(origin, MAX_ORIGIN)}{inside} · tab {ordinal}{shown}{active}]"
 
 
 def displayed(origin: str, definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class LiveEntry(Entry):
         browser, frame = self.offer.browser, self.offer.frame
         at = frame.tab_id, frame.frame_id
         identity = Identity(browser.profile, browser.pid, *at, frame.origin, self.tool.name)
-        return Meaning(identity, frame.document_id, frame.url.partition("#")[0], self.tool.digest)
+        return Meaning(identity, frame.document_id, self.offer.source.address, self.tool.digest)
 
     @property
     def site(self) -> Site:

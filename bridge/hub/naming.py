@@ -163,9 +163,10 @@ def _shortened(place: Place, tab: str, max_name: int) -> str:
 
 def _told_apart(place: Place, digest_chars: int, max_name: int) -> str:
     identity = f"{place.profile}\n{place.tab_id}\n{place.frame_id}\n{place.origin}"
+    if _safe(place.own_name) != place.own_name:  # another tool of that frame may look the same
+        identity += f"\n{place.own_name}"
     if digest_chars > DIGEST_CHARS[0]:
-        # Only where that is not enough: tools whose own names look alike, and a copied profile (the browser's
-        # pid changes with each start).
+        # Only where that is not enough, for a copied profile: the browser's pid changes with each start.
         identity += f"\n{place.browser_pid}\n{place.own_name}"
     return _marked(place, f"tab{place.ordinal}", identity, digest_chars, max_name)
 

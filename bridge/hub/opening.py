@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -13,7 +12,7 @@ from bridge.errors import CallError
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, LiveEntry
 from bridge.hub.news import News
-from bridge.hub.registry import Browser, Registry
+from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import TabAddress, TabTransport
 from native_host import wire
@@ -26,12 +25,12 @@ _REQUEST_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Request:
-    method: str
-    params: wire.Wire
-    tab_id: int | None
-    """Of a tab that is there already; None: it is in the answer."""
+class _Attempt:
+    """A page that is being opened: further calls wait for what comes of it."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: CallError | None = None
 
 
 class TabOpener:
@@ -42,8 +41,8 @@ class TabOpener:
         self._catalog = catalog
         self._transport = transport
         self._news = news
-        self._locks: dict[tuple[str, str, str], trio.Lock] = {}
-        """By session, profile and origin: calls at once share the tab that the first of them opens."""
+        self._attempts: dict[tuple[str, str, str], _Attempt] = {}
+        """By session, profile and address."""
 
     async def open(self, session: Session, entry: CachedEntry) -> LiveEntry:
         """The tool, in a tab of the session's own.
@@ -51,14 +50,15 @@ class TabOpener:
         Raises:
             CallError: its browser is not running, or its page does not offer it. Nothing was run.
         """
-        at = session.id, entry.profile, entry.origin
-        lock = self._locks.setdefault(at, trio.Lock())
-        async with lock:
-            try:
-                return self._opened_before(session, entry) or await self._open(session, entry)
-            finally:
-                if not lock.statistics().tasks_waiting:
-                    del self._locks[at]
+        while True:
+            if there := self._there(session, entry):
+                return there
+            running = self._attempts.get((session.id, entry.profile, entry.url))
+            if running is None:
+                return await self._attempt(session, entry)
+            await running.done.wait()
+            if running.error is not None:
+                raise running.error
 
     async def release(self, session: Session) -> None:
         """A session is over: the tabs that were opened for it are anybody's."""
@@ -70,33 +70,30 @@ class TabOpener:
                         TabAddress(browser.host), "closeSession", closing, _REQUEST_S
                     )
 
-    def _opened_before(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
-        tab_id = session.opened.get((entry.profile, entry.origin))
+    def _there(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
+        tab_id = session.opened.get((entry.profile, entry.url))
         return None if tab_id is None else self._catalog.in_tab(session, entry, tab_id)
 
-    async def _open(self, session: Session, entry: CachedEntry) -> LiveEntry:
-        browser = self._registry.live_browser(entry.profile)
-        if browser is None:
-            detail = f"the browser profile that has {entry.origin} is not running; start that browser"
-            raise CallError(Code.GONE, detail, handed=False)
-        request = _request(session, entry, browser)
+    async def _attempt(self, session: Session, entry: CachedEntry) -> LiveEntry:
+        key = session.id, entry.profile, entry.url
+        attempt = self._attempts[key] = _Attempt()
         try:
-            answer = await self._transport.request(
-                TabAddress(browser.host, request.tab_id), request.method, request.params, _REQUEST_S
-            )
+            return await self._open(session, entry)
         except CallError as error:
-            raise CallError(error.code, f"opening {entry.origin}: {error.detail}", handed=False) from None
-        tab_id = request.tab_id or msgspec.json.decode(answer, type=wire.CreatedTab).tab_id
-        session.opened[entry.profile, entry.origin] = tab_id
-        return await self._appeared(session, entry, tab_id)
+            attempt.error = error
+            raise
+        finally:
+            del self._attempts[key]
+            attempt.done.set()
 
-    async def _appeared(self, session: Session, entry: CachedEntry, tab_id: int) -> LiveEntry:
-        for wait_s in WAITS_S:
-            await self._news.wait_until(
-                lambda: self._catalog.in_tab(session, entry, tab_id) is not None,
-                until=trio.current_time() + wait_s,
-            )
-            if there := self._catalog.in_tab(session, entry, tab_id):
+    async def _open(self, session: Session, entry: CachedEntry) -> LiveEntry:
+        is_new = await self._make_tab(session, entry)
+        for number, wait_s in enumerate(WAITS_S):
+            if number or not is_new:
+                await self._load_again(session, entry)
+            until = trio.current_time() + wait_s
+            await self._news.wait_until(lambda: self._there(session, entry) is not None, until=until)
+            if there := self._there(session, entry):
                 return there
             _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
         detail = (
@@ -105,12 +102,47 @@ class TabOpener:
         )
         raise CallError(Code.NO_LONGER_OFFERED, detail, handed=False)
 
+    async def _make_tab(self, session: Session, entry: CachedEntry) -> bool:
+        """A tab for the tool's page, unless the one that was opened before is still there."""
+        browser = await self._running_browser(entry)
+        if self._tab(session, entry) is not None:
+            return False
+        create = wire.CreateTab(session=session.id, url=entry.url, title=session.title)
+        answer = await self._ask(TabAddress(browser.host), "createTab", create, entry.origin)
+        created = msgspec.json.decode(answer, type=wire.CreatedTab)
+        session.opened[entry.profile, entry.url] = created.tab_id
+        return True
 
-def _request(session: Session, entry: CachedEntry, browser: Browser) -> _Request:
-    """A new tab; or the one that was opened before, when it is still there."""
-    before = session.opened.get((entry.profile, entry.origin))
-    tab = browser.tabs.get(before) if before is not None else None
-    if tab is not None and tab.owner == session.id:
-        params = wire.Navigate(session=session.id, tab_id=tab.tab_id, url=entry.url, wait_until="commit")
-        return _Request("browser_navigate", params, tab.tab_id)
-    return _Request("createTab", wire.CreateTab(session=session.id, url=entry.url, title=session.title), None)
+    async def _load_again(self, session: Session, entry: CachedEntry) -> None:
+        """What did not load is loaded again; a page that is there is left alone: a person may sign in."""
+        browser = await self._running_browser(entry)
+        tab = self._tab(session, entry)
+        if tab is None or tab.status != "complete" or (tab.tab_id, 0) in browser.frames:
+            return
+        again = wire.Navigate(session=session.id, tab_id=tab.tab_id, url=entry.url, wait_until="commit")
+        await self._ask(TabAddress(browser.host, tab.tab_id), "browser_navigate", again, entry.origin)
+
+    def _tab(self, session: Session, entry: CachedEntry) -> wire.Tab | None:
+        browser = self._registry.live_browser(entry.profile)
+        tab_id = session.opened.get((entry.profile, entry.url))
+        tab = browser.tabs.get(tab_id) if browser and tab_id is not None else None
+        return tab if tab is not None and tab.owner == session.id else None
+
+    async def _running_browser(self, entry: CachedEntry) -> Browser:
+        """The browser of its profile; one that has just gone may be back at once."""
+        if self._registry.is_missed(entry.profile):
+            await self._news.wait_until(
+                lambda: self._registry.live_browser(entry.profile) is not None,
+                until=trio.current_time() + GRACE_S,
+            )
+        browser = self._registry.live_browser(entry.profile)
+        if browser is None:
+            detail = f"the browser profile that has {entry.origin} is not running; start that browser"
+            raise CallError(Code.GONE, detail, handed=False)
+        return browser
+
+    async def _ask(self, at: TabAddress, method: str, params: wire.Wire, origin: str) -> bytes:
+        try:
+            return await self._transport.request(at, method, params, _REQUEST_S)
+        except CallError as error:
+            raise CallError(error.code, f"opening {origin}: {error.detail}", handed=False) from None

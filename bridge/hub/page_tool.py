@@ -9,7 +9,13 @@ from typing import Any
 
 import msgspec
 
+from bridge.hub.describing import cleaned
 from native_host import wire
+
+MAX_TOOLS = 1024
+"""Of a frame. The extension has the same bound; nobody reads that many."""
+_MAX_COMPLAINTS = 5
+_MAX_SAID = 100
 
 _log = logging.getLogger(__name__)
 
@@ -57,17 +63,29 @@ class _NotAToolError(ValueError):
 def read_tools(announced: wire.FrameTools) -> list[PageTool]:
     """The tools of a frame, in its order; of two with one name the first."""
     tools: dict[str, PageTool] = {}
-    for raw in announced.tools:
+    complaints: list[str] = []
+    for raw in announced.tools[:MAX_TOOLS]:
         try:
             tool = _read(bytes(raw))
         except (msgspec.DecodeError, RecursionError, _NotAToolError) as error:
-            _log.warning("%s offers something that is no MCP tool, left out: %s", announced.origin, error)
+            complaints.append(str(error))
             continue
         if tool.name in tools:
-            _log.warning("%s offers %r twice, the first one counts", announced.origin, tool.name)
+            complaints.append(f"{cleaned(tool.name, _MAX_SAID)!r} is there twice, the first one counts")
             continue
         tools[tool.name] = tool
+    if len(announced.tools) > MAX_TOOLS:
+        complaints.append(f"a frame may have {MAX_TOOLS} tools")
+    _complain(announced, len(tools), complaints)
     return list(tools.values())
+
+
+def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> None:
+    """One line for each list: a page decides how much is wrong with it."""
+    if complaints:
+        why = "; ".join([*complaints[:_MAX_COMPLAINTS], *("…" for _ in complaints[_MAX_COMPLAINTS:][:1])])
+        origin, given = cleaned(announced.origin, _MAX_SAID), len(announced.tools)
+        _log.warning("%s: %d of %d tools left out: %s", origin, given - kept, given, why)
 
 
 def _read(raw: bytes) -> PageTool:
@@ -76,12 +94,12 @@ def _read(raw: bytes) -> PageTool:
     if not isinstance(name, str) or not name:
         raise _NotAToolError("it has no name")
     if not isinstance(definition.get("description"), str | None):
-        raise _NotAToolError(f"the description of {name!r} is no text")
+        raise _NotAToolError(f"the description of {cleaned(name, _MAX_SAID)!r} is no text")
     schema = definition.get("inputSchema")
     if schema is None:
         schema = {}
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise _NotAToolError(f"the inputSchema of {name!r} does not describe an object")
+        raise _NotAToolError(f"the inputSchema of {cleaned(name, _MAX_SAID)!r} does not describe an object")
     # MCP asks for the type; many pages leave it out, and arguments are an object anyway.
     definition["inputSchema"] = {"type": "object", **schema}
     return PageTool.of(name, definition, raw)

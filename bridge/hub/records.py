@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bridge.errors import CallError
+from bridge.errors import CallError, UnknownToolError
 from bridge.hub.sessions import Session
 from native_host.wire import Code
 
@@ -69,19 +69,23 @@ class Recording:
     site: Site = field(default_factory=Site)
     own_name: str = ""
 
-    def answered(self, answer: bytes, now: float) -> Called:
-        """There is a result."""
-        return self.ended("tool-error" if _is_error(answer) else "ok", now)
-
-    def failed(self, error: CallError, now: float) -> Called:
-        """There is none."""
-        return self.ended(_outcome(error.code), now, error.detail, handed=error.handed)
-
-    def ended(self, outcome: str, now: float, detail: str = "", *, handed: bool = True) -> Called:
-        """It is over, in some other way."""
-        duration_s = now - self.began
+    def ended(self, outcome: bytes | BaseException, now: float) -> Called:
+        """It is over, with an answer or without."""
+        detail, handed = "", True
+        match outcome:
+            case bytes():
+                word = "tool-error" if _is_error(outcome) else "ok"
+            case CallError():
+                word, detail, handed = _outcome(outcome.code), outcome.detail, outcome.handed
+            case UnknownToolError():
+                word, handed = "unknown_tool", False
+            case Exception():
+                word = "internal_error"
+            case _:  # what trio cancels with, and signals
+                word = "cancelled"
         told = detail, handed, self.arguments
-        return Called(self.session, self.name, outcome, duration_s, self.site, self.own_name, *told)
+        duration_s = now - self.began
+        return Called(self.session, self.name, word, duration_s, self.site, self.own_name, *told)
 
 
 def _outcome(code: int) -> str:

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
@@ -39,6 +40,11 @@ class Frame:
     tools: list[PageTool]
     lost_at: float | None = None
     """When the link ended over which this was announced; its page has not come back over another since."""
+
+    @cached_property
+    def address(self) -> str:
+        """Of its document, without the fragment."""
+        return self.announced.url.partition("#")[0]
 
 
 @dataclass
@@ -219,6 +225,10 @@ class Registry:
         """The frames whose offers may have changed since this was asked last; None: all of them."""
         touched, self._touched = self._touched, set()
         return touched
+
+    def is_missed(self, profile: str) -> bool:
+        """Whether the browser with this profile has just gone away and may be back at once."""
+        return any(browser.profile == profile and not browser.is_live for browser in self.browsers())
 
     def next_expiry(self) -> float:
         """When `expire` will have something to do; infinity when nothing is lost."""

@@ -69,9 +69,12 @@ class _Call:
     recording: Recording
     missed: set[Identity] = field(default_factory=set)
     """The tools that were not there when they were called."""
+    profile: str | None = None
+    """Where it was tried first: another profile is another account."""
 
     def meets(self, entry: Entry) -> None:
         self.recording.site, self.recording.own_name = entry.site, entry.own_name
+        self.profile = entry.site.profile
 
 
 class Router:
@@ -144,17 +147,24 @@ class Router:
     async def tools(self, session: Session) -> list[dict[str, Any]]:
         """The MCP Tools that this session may call: our own, then the pages' unless they are too many."""
         await self.settle()
-        entries = self.catalog.entries()
-        if self._is_too_many(len(entries)):
-            return list(toolbox.TOOLS)
+        entries = self._that_fit(self.catalog.entries())
         return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session, entries))]
 
-    def _is_too_many(self, page_tools: int) -> bool:
-        return 0 < self._terms.max_listed < page_tools + len(toolbox.TOOLS)
+    def _that_fit(self, entries: list[Entry]) -> list[Entry]:
+        """All, or of those that pages offer now none where they are too many; what is kept fills the rest."""
+        room = self._room()
+        live = sum(isinstance(entry, LiveEntry) for entry in entries)  # they come first
+        return entries if room is None else entries[:room] if live <= room else []
+
+    def _room(self) -> int | None:
+        """For tools beside our own; None: for any number."""
+        return max(0, self._terms.max_listed - len(toolbox.TOOLS)) if self._terms.max_listed else None
 
     def _listed(self) -> object:
-        listed = self.catalog.listed()
-        return None if self._is_too_many(sum(map(len, listed.values()))) else listed
+        """What is to be told when it is another."""
+        listed, room = self.catalog.listed(), self._room()
+        live = sum(len(shown) for frame, shown in listed.items() if frame is not None)
+        return listed if room is None or live <= room else None
 
     async def _list_page_tools(self, session: Session, arguments: dict[str, Any]) -> bytes:
         asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
@@ -203,19 +213,15 @@ class Router:
         """One call, recorded whatever comes of it."""
         recording = Recording(session, name, arguments, trio.current_time())
         call = _Call(session, name, arguments, caller, recording)
+        outcome: bytes | BaseException = b""
         try:
-            answer = await self._run(call)
-        except CallError as error:
-            self._keep(recording.failed(error, trio.current_time()))
+            outcome = await self._run(call)
+        except BaseException as error:
+            outcome = error
             raise
-        except UnknownToolError:
-            self._keep(recording.ended("unknown_tool", trio.current_time(), handed=False))
-            raise
-        except trio.Cancelled:
-            self._keep(recording.ended("cancelled", trio.current_time()))
-            raise
-        self._keep(recording.answered(answer, trio.current_time()))
-        return answer
+        finally:
+            self._keep(recording.ended(outcome, trio.current_time()))
+        return outcome
 
     async def _run(self, call: _Call) -> bytes:
         self._admission.count(call.session, trio.current_time())
@@ -277,12 +283,19 @@ class Router:
         is_back = await self.news.wait_until(lambda: self._is_live(call), until=lost_at + GRACE_S)
         if is_back:
             return self._find(call)
-        if self.registry.live_browser(entry.site.profile):
+        if self.registry.live_browser(entry.site.profile) is None:
+            raise CallError(Code.GONE, "its browser has not come back", handed=False)
+        self.registry.expire(trio.current_time())
+        try:
+            entry = self._find(call)  # what is kept, if it is
+        except UnknownToolError:
+            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False) from None
+        if _lost_at(entry) is not None:
             raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
-        raise CallError(Code.GONE, "its browser has not come back", handed=False)
+        return entry
 
     def _find(self, call: _Call) -> Entry:
-        return self.catalog.find(call.session, call.name, call.missed)
+        return self.catalog.find(call.session, call.name, call.missed, call.profile)
 
     def _is_live(self, call: _Call) -> bool:
         try:

@@ -64,7 +64,7 @@ class Session:
     shown: dict[str, Meaning] = field(default_factory=dict)
     """By public name: what it meant when it was last listed to this session."""
     opened: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By profile and origin: the tab that was opened to reach a tool there."""
+    """By profile and address: the tab that was opened to reach a tool there."""
 
     def show(self, meanings: Mapping[str, Meaning]) -> None:
         """Remember what names mean now; when there are too many, those shown longest ago are forgotten."""
