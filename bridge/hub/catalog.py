@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from bridge.errors import CallError, UnknownToolError
@@ -41,7 +42,7 @@ class _Shelf:
     entries: list[LiveEntry]
     listed: _Shown
 
-    @property
+    @cached_property
     def frame_of_browser(self) -> tuple[str, int, int, int]:
         """Which frame this is, also behind another host of the same browser."""
         announced = self.frame.announced
