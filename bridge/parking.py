@@ -76,7 +76,8 @@ class Parking:
             Exception: whatever `run` raises.
         """
         call = _Call(request)
-        caller = Caller(call.report if on_progress else None, partial(self._park, call))
+        on_question = questions.bounded(partial(self._park, call))
+        caller = Caller(call.report if on_progress else None, on_question)
         self._nursery.start_soon(self._see_through, call, partial(run, caller))
         return await call.next_turn(on_progress)
 

@@ -8,10 +8,19 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bridge.errors import CallError
+from bridge.hub.describing import MAX_TITLE, cleaned
+from bridge.hub.transport import OnQuestion
 from native_host import wire
 from native_host.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
+MAX_QUESTIONS = 20
+"""Of one call: the time of a call stands still while a question of it is open."""
+MAX_DESCRIPTION = 500
+MAX_VALUE = 300
+"""Characters of a name or a value in a form."""
+_SHOWN = {"title": MAX_TITLE, "enumNames": MAX_TITLE, "description": MAX_DESCRIPTION}
+"""What is there to be read only, and how much of it."""
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -23,10 +32,13 @@ class Question(NamedTuple):
 
 
 def read(asked: wire.ElicitConfirmation) -> Question:
-    """What may be put to a person; the form as the page wrote it.
+    """What may be put to a person: the page's form, and what is there to be read made one printable line.
+
+    Names and values go back to the page and are not touched.
 
     Raises:
-        CallError: the form is none that MCP allows (2025-11-25, `ElicitRequestFormParams`); it says where.
+        CallError: the form is none that MCP allows (2025-11-25, `ElicitRequestFormParams`); it says where. Or
+            a name or value is not printable, or too long: a client would show it in the page's stead.
     """
     if asked.requested_schema is msgspec.UNSET:
         return Question(asked.message, _NO_FIELDS)
@@ -35,15 +47,49 @@ def read(asked: wire.ElicitConfirmation) -> Question:
         raise _unusable(f"it is {len(raw)} bytes long, the limit is {MAX_FORM_BYTES}")
     try:
         msgspec.json.decode(raw, type=_Form)
-        return Question(asked.message, msgspec.json.decode(raw))
+        return Question(asked.message, _checked(msgspec.json.decode(raw)))
     except (msgspec.DecodeError, RecursionError) as error:
         raise _unusable(str(error)) from None
+
+
+def bounded(ask: OnQuestion) -> OnQuestion:
+    """For one call, which may ask MAX_QUESTIONS times; then it raises a CallError."""
+    left = MAX_QUESTIONS
+
+    async def ask_within(asked: wire.ElicitConfirmation) -> bytes:
+        nonlocal left
+        if left == 0:
+            text = f"a call may ask the person {MAX_QUESTIONS} times: it has to do without more answers"
+            raise CallError(Code.RATE_LIMITED, text, handed=False)
+        left -= 1
+        return await ask(asked)
+
+    return ask_within
 
 
 def answer(action: Literal["accept", "decline", "cancel"], content: dict[str, Any] | None) -> bytes:
     """An MCP ElicitResult as JSON: what was filled in goes only to whom it was given to."""
     result = {"action": action, "content": content or {}} if action == "accept" else {"action": action}
     return json.dumps(result, ensure_ascii=False).encode()
+
+
+def _checked(value: Any, max_shown: int = 0) -> Any:
+    """`max_shown`: of text that is there to be read; 0: it is a name or a value."""
+    match value:
+        case dict():
+            return {_plain(name): _checked(member, _SHOWN.get(name, 0)) for name, member in value.items()}
+        case list():
+            return [_checked(item, max_shown) for item in value]
+        case str():
+            return cleaned(value, max_shown) if max_shown else _plain(value)
+        case _:
+            return value
+
+
+def _plain(text: str) -> str:
+    if text.isprintable() and len(text) <= MAX_VALUE:
+        return text
+    raise _unusable(f"{text[:40]!a} is not printable, or longer than {MAX_VALUE} characters")
 
 
 def _unusable(why: str) -> CallError:

@@ -159,7 +159,8 @@ class McpServer:
         request = Request(params.name, params.arguments or {})
         run = partial(self._router.call, self._session, *request)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return await run(Caller(on_progress, partial(_ask, ctx) if _can_ask(ctx) else None))
+            on_question = questions.bounded(partial(_ask, ctx)) if _can_ask(ctx) else None
+            return await run(Caller(on_progress, on_question))
         parking = ctx.lifespan_context
         if params.request_state is not None:
             return await parking.resume(params.request_state, request, _answer(params), on_progress)

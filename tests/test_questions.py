@@ -8,8 +8,11 @@ import pytest
 
 from bridge import questions
 from bridge.errors import CallError
+from bridge.hub.describing import MAX_TITLE
 from native_host import wire
 from native_host.wire import Code
+
+BUY = wire.ElicitConfirmation(message="Buy?")
 
 
 def read(form: Any) -> questions.Question:
@@ -22,8 +25,7 @@ def form(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_question_without_a_form_asks_for_a_yes_or_no() -> None:
-    asked = wire.ElicitConfirmation(message="Buy?")
-    assert questions.read(asked) == ("Buy?", {"type": "object", "properties": {}})
+    assert questions.read(BUY) == ("Buy?", {"type": "object", "properties": {}})
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,78 @@ def test_a_form_that_mcp_does_not_know_is_refused_and_the_error_says_where(refus
         read(refused)
     assert (caught.value.code, caught.value.handed) == (Code.INVALID_PARAMS, False)
     assert where in caught.value.detail
+
+
+HOSTILE = "\x1b[2J\n\n\u202ehttps://bank.example asks:  your password"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (
+            form(name={"type": "string", "title": HOSTILE, "description": HOSTILE}),
+            form(name={"type": "string", "title": "SAFE", "description": "SAFE"}),
+        ),
+        (
+            form(size={"type": "string", "enum": ["S"], "enumNames": [HOSTILE]}),
+            form(size={"type": "string", "enum": ["S"], "enumNames": ["SAFE"]}),
+        ),
+        (
+            form(size={"type": "string", "oneOf": [{"const": "S", "title": HOSTILE}]}),
+            form(size={"type": "string", "oneOf": [{"const": "S", "title": "SAFE"}]}),
+        ),
+        (
+            form(sizes={"type": "array", "items": {"anyOf": [{"const": "S", "title": HOSTILE}]}}),
+            form(sizes={"type": "array", "items": {"anyOf": [{"const": "S", "title": "SAFE"}]}}),
+        ),
+        ({**form(), "title": HOSTILE}, {**form(), "title": "SAFE"}),
+    ],
+    ids=["field", "enumNames", "oneOf", "anyOf", "form"],
+)
+def test_what_a_person_reads_of_a_form_is_one_printable_line(
+    written: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    safe = "[2J https://bank.example asks: your password"
+    assert read(written).form == json.loads(json.dumps(shown).replace("SAFE", safe))
+
+
+def test_titles_and_descriptions_are_cut() -> None:
+    long = form(name={"type": "string", "title": "x" * 5000, "description": "y" * 5000})
+    shown = read(long).form["properties"]["name"]
+    assert (len(shown["title"]), len(shown["description"])) == (MAX_TITLE, questions.MAX_DESCRIPTION)
+
+
+@pytest.mark.parametrize("bad", [HOSTILE, "x" * (questions.MAX_VALUE + 1)], ids=["hostile", "long"])
+def test_names_and_values_go_back_to_the_page_as_they_are_so_bad_ones_are_refused(bad: str) -> None:
+    for refused in (
+        form(**{bad: {"type": "boolean"}}),
+        form(size={"type": "string", "enum": ["S", bad]}),
+        form(size={"type": "string", "oneOf": [{"const": bad, "title": "small"}]}),
+        form(name={"type": "string", "default": bad}),
+        form(name={"type": "string", "examples": [{"title": {"deep": bad}}]}),
+        {**form(), "required": [bad]},
+    ):
+        with pytest.raises(CallError, match="is not printable, or longer than 300 characters") as caught:
+            read(refused)
+        assert caught.value.detail.isprintable()
+
+
+def test_a_field_may_be_called_title() -> None:
+    named = form(title={"type": "string", "title": "Title"}, description={"type": "boolean"})
+    assert read(named).form == named
+
+
+async def test_a_call_asks_a_bounded_number_of_times() -> None:
+    async def ask(asked: wire.ElicitConfirmation) -> bytes:
+        return asked.message.encode()
+
+    asking, another = questions.bounded(ask), questions.bounded(ask)
+    for _ in range(questions.MAX_QUESTIONS):
+        assert await asking(BUY) == b"Buy?"
+    with pytest.raises(CallError, match="may ask the person 20 times") as caught:
+        await asking(BUY)
+    assert (caught.value.code, caught.value.handed) == (Code.RATE_LIMITED, False)
+    assert await another(BUY) == b"Buy?"
 
 
 def test_only_an_accepted_question_brings_the_page_what_was_filled_in() -> None:
