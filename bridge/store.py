@@ -18,7 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.hub.caching import CachedTool, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey, origin_of
+from bridge.hub.caching import CachedTool, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
+from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool, read_tools
 from native_host import endpoint, wire
 

@@ -21,7 +21,6 @@ from bridge.hub.caching import (
     TabKey,
     address_of,
     is_cacheable,
-    origin_of,
 )
 from bridge.hub.page_tool import PageTool, read_tools
 from native_host import wire
@@ -183,23 +182,6 @@ def test_where_a_tab_was_is_not_noted_when_nothing_is_kept() -> None:
 )
 def test_whatever_a_url_says_the_origin_itself_is_opened(url: str, address: str) -> None:
     assert address_of(SHOP, url) == SHOP + address
-
-
-@pytest.mark.parametrize(
-    ("url", "origin"),
-    [
-        ("https://shop.example", SHOP),
-        ("https://Shop.Example/", SHOP),
-        ("HTTPS://shop.example:443/cart?x", SHOP),
-        ("http://localhost:3000", "http://localhost:3000"),
-        ("http://[::1]:80/", "http://[::1]"),
-        ("shop.example", ""),
-        ("https://shop.example:x", ""),
-        ("ftp://shop.example", ""),
-    ],
-)
-def test_an_origin_is_read_as_browsers_write_it(url: str, origin: str) -> None:
-    assert origin_of(url) == origin
 
 
 # ── How much, and how long ──────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool
 
 MAX_SITE_TOOLS = 200
@@ -26,7 +27,6 @@ TOUCH_S = 300.0
 """So old may be what is written of when something was seen: pages announce the same again and again."""
 
 _DAY_S = 86_400.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,20 +286,6 @@ class Shelf:
 
     def _kept(self) -> Iterator[KeptTool]:
         return chain.from_iterable(site.values() for site in self._sites.values())
-
-
-def origin_of(url: str) -> str:
-    """The origin of a web page as browsers write it, or empty: `HTTPS://Shop.example:443/cart` is of
-    `https://shop.example`."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return ""
-    if not host or parts.scheme not in _DEFAULT_PORTS:
-        return ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}" + ("" if port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{port}")
 
 
 def address_of(origin: str, url: str) -> str:

@@ -11,14 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import urlsplit
+
+from bridge.hub import origins
 
 PREFIX = "website_tool"
 MAX_NAME = 46
 """Clients put a prefix before it, and some drop tools whose whole name exceeds 60 characters."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 DIGEST_CHARS = (6, 12, 24)
 """A clash of the short ones is met with longer ones."""
 _MIN_DOMAIN = 6
@@ -136,16 +136,7 @@ def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_ch
 @lru_cache(1024)
 def domain_of(origin: str) -> str:
     """The host, plus the port when it is not the scheme's own: `localhost_3000`."""
-    try:
-        parts = urlsplit(origin)
-        port = parts.port
-    except ValueError:
-        return _safe(origin)
-    if not parts.hostname:
-        return _safe(parts.scheme or origin or "opaque")
-    if port is None or port == _DEFAULT_PORTS.get(parts.scheme):
-        return _safe(parts.hostname)
-    return _safe(f"{parts.hostname}_{port}")
+    return _safe(origins.domain(origin))
 
 
 def _safe(text: str) -> str:
