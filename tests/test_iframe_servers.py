@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from chain import EXTENSION, WEBMCP, Chain, serving_pages
-from demo.chromium import Chromium
+from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
 from native_host.wire import MIB, Code
 from onlooker import Frame, Onlooker, hosts, onlooking, restart_worker
@@ -292,6 +292,80 @@ async def test_a_request_for_the_document_before_never_reaches_its_successor(
         frames[0].postMessage({ ...about, nonce: "of the one before", payload }, "*")""")
     assert await client.call(await client.until_offered("echo"), "echo", text="on") == "echo: on"
     assert await page.evaluate("frames[0].runs") == 1
+
+
+def forging(chain: Chain, frame: str, *flags: str) -> str:
+    """The URL of a page that forges what the server in its iframe says."""
+    return f"{chain.pages}/forging.html?{urlencode([('frame', frame), *((flag, '') for flag in flags)])}"
+
+
+async def begin_slow(client: Onlooker, page: Page) -> None:
+    """Call `slow` with the id "slow", and wait until the page has heard of it and forged an answer."""
+    frame = await client.until_offered("slow")
+    address = {name: frame[name] for name in ("tabId", "frameId", "documentId")}
+    params = {**address, "toolName": "slow", "args": {}, "wantsProgress": True}
+    forged = await page.evaluate("window.forged")
+    await client.say(id="slow", method="browser/executeTool", params=params)
+    await page.wait_until(f"window.forged > {forged}")
+
+
+async def in_iframe(page: Page, script: str) -> None:
+    """Let the first iframe run this, whatever its origin."""
+    await page.evaluate(f"frames[0].postMessage({json.dumps({'run': script})}, '*')")
+
+
+@pytest.mark.parametrize("flags", [(), ("stopping",)])
+async def test_a_page_cannot_announce_tools_in_the_name_of_another_site_s_iframe(
+    chain: Chain, browser: Chromium, client: Onlooker, flags: tuple[str, ...]
+) -> None:
+    bank = other_origin(chain)
+    page = await browser.open_page(forging(chain, f"{bank}/iframeserver.html?tools=pay", *flags))
+    frame = await client.until_offered("pay", bank)
+    await page.wait_until("window.forged")
+    assert await client.call(frame, "pay") == "extra: pay"
+    assert not client.offering("forged")
+
+
+async def test_a_page_that_hears_a_call_s_progress_cannot_answer_it(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await browser.open_page(forging(chain, f"{other_origin(chain)}/iframeserver.html"))
+    await begin_slow(client, page)
+    await in_iframe(page, "finishSlow()")
+    assert "slow: done" in json.dumps(await client.answer_to("slow"))
+
+
+async def test_a_page_cannot_say_that_the_server_in_another_site_s_iframe_has_stopped(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await browser.open_page(forging(chain, f"{other_origin(chain)}/iframeserver.html"))
+    await begin_slow(client, page)
+    await page.evaluate("say('mcp-server-stopped')")
+    await in_iframe(page, "setTimeout(() => finishSlow(), 300)")  # later than a call outlives its server
+    assert "slow: done" in json.dumps(await client.answer_to("slow"))
+
+
+async def test_a_page_cannot_ask_the_person_in_the_name_of_another_site_s_iframe(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await browser.open_page(forging(chain, f"{other_origin(chain)}/iframeserver.html"))
+    await begin_slow(client, page)
+    asking = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "Your PIN?"}}
+    await page.evaluate(f"say({json.dumps(asking)})")
+    await in_iframe(page, "server.request('elicitation/create', { message: 'Sure?' })")
+    while (asked := await client.next_message()).get("method") != "browser/elicitConfirmation":
+        pass
+    assert asked["params"]["message"] == "Sure?"  # the same way, and later
+
+
+async def test_what_a_sandboxed_iframe_is_called_with_does_not_reach_its_neighbour(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await browser.open_page(forging(chain, f"{chain.pages}/iframeserver.html", "sandboxed"))
+    frame = await client.until_offered("echo")
+    assert frame["origin"] == "null"
+    assert await client.call(frame, "echo", text="a secret") == "echo: a secret"
+    assert "a secret" not in "".join(await page.evaluate("frames[1].heard"))
 
 
 FLOODING = """frames[0].eval(`setInterval(() => {

@@ -12,8 +12,8 @@
  *
  * @typedef {import("../frame.js").ToChildMessage} ToChildMessage
  * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
- *   changed: () => void }} Child `nonce`: how the worker calls the document in it; empty: nobody has said yet.
- *   `unanswered`: ids of requests
+ *   changed: () => void, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: nobody
+ *   has said yet. `unanswered`: ids of requests. `isProven`: its server has answered one
  */
 
 const IFRAME_CHANNEL = "mcp-iframe";
@@ -107,7 +107,7 @@ class IframeHost {
    */
   constructor(events, closed) {
     this.events = events;
-    window.addEventListener("message", (event) => this.#received(event), { signal: closed });
+    window.addEventListener("message", (event) => this.#received(event), { signal: closed, capture: true });
   }
 
   /** Look for servers that were there before us. */
@@ -169,8 +169,10 @@ class IframeHost {
       unanswered: new Set(),
       pace: new PageBounds.Pace(),
       changed: oneAtATime(async () => this.events.onSaid(child.nonce, { jsonrpc: "2.0", method: LIST_CHANGED })),
+      isProven: false,
     };
     this.#children.set(window, child);
+    return child;
   }
 
   /** @param {Window} window */
@@ -179,30 +181,44 @@ class IframeHost {
   }
 
   /**
+   * A window has said a nonce, which is its own as long as it says no other: the page can have one of its own frames
+   * say it again, but only later.
+   *
    * @param {Window} window
    * @param {unknown} nonce
    */
   #named(window, nonce) {
-    const child = this.#children.get(window);
-    if (!child || child.nonce === nonce || typeof nonce !== "string" || nonce.length > LONGEST_NONCE) return;
-    if (!child.pace.allows({ nonce })) return;
+    if (typeof nonce !== "string" || nonce.length > LONGEST_NONCE) return;
+    if ([...this.#children].some(([other, child]) => other !== window && child.nonce === nonce)) return;
+    const child = this.#children.get(window) ?? this.#adopt(window);
+    if (child.nonce !== nonce) child.unanswered.clear();
+    child.isProven &&= child.nonce === nonce;
     child.nonce = nonce;
-    child.unanswered.clear();
-    this.events.onNamed(nonce);
+    if (child.pace.allows({ nonce })) this.events.onNamed(nonce);
   }
 
   /**
-   * Pass on what was asked for, and of the rest no more than a frame may say by itself.
+   * Pass on what was asked for, and of the rest no more than a frame may say by itself, once it has answered.
    *
    * @param {Child} child
    * @param {any} payload
    */
   #said(child, payload) {
-    if (payload?.method === LIST_CHANGED) return child.changed();
     const isAnswer = typeof payload === "object" && payload !== null && payload.method === undefined;
-    if (isAnswer ? child.unanswered.delete(payload.id) : child.pace.allows(plain(payload))) {
-      this.events.onSaid(child.nonce, payload);
-    }
+    if (isAnswer) return this.#answered(child, payload);
+    if (!child.isProven) return;
+    if (payload?.method === LIST_CHANGED) return child.changed();
+    if (child.pace.allows(plain(payload))) this.events.onSaid(child.nonce, payload);
+  }
+
+  /**
+   * @param {Child} child
+   * @param {any} payload
+   */
+  #answered(child, payload) {
+    if (!child.unanswered.delete(payload.id)) return;
+    child.isProven = true;
+    this.events.onSaid(child.nonce, payload);
   }
 }
 
