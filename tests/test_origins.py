@@ -42,6 +42,8 @@ NO_ORIGINS = [
     "https://bank.example:x",
     "https://[:::]",
     "https://[fe80::1%25eth0]",
+    "https://bank.example[::1]",
+    "https://[::1]bank.example",
     "https://1.2.3.4.5",
     "https://1..2",
     "https://256.0.0.1",

@@ -75,6 +75,20 @@ def test_an_origin_pattern_fits_an_origin_its_subdomains_or_everything(
         ("", "with its scheme"),
         ("https://", "https://bank.example"),
         ("https://bank.example\n", "https://bank.example"),
+        ("https://bank.example.", "as the browser does: https://bank.example"),
+        ("https://bank.example:0443", "as the browser does: https://bank.example"),
+        ("https://*.bank.example:443", "as the browser does: https://*.bank.example"),
+        ("https://bank.example:99999", "its host or its port cannot be"),
+        ("http://[0:0:0:0:0:0:0:1]:3000", "as the browser does: http://[::1]:3000"),
+        ("https://[:::]", "cannot be"),
+        ("https://127.1", "as the browser does: https://127.0.0.1"),
+        ("https://256.0.0.1", "256.0.0.1 is no address"),
+        ("https://*.127.0.0.1", "is no address"),
+        ("https://*.[::1]", "cannot be"),
+        ("https://bank.example,shop.example", "bank.example,shop.example is no host"),
+        ("htps://bank.example", "at http:// and https:// only; write it with its scheme, as https://bank"),
+        ("https://straße.example", "copy straße.example from the browser's address bar"),
+        ("https://*.straße.example", "address bar"),
     ],
 )
 def test_a_pattern_that_fits_nothing_is_refused_with_how_to_write_it(pattern: str, hint: str) -> None:
@@ -83,7 +97,13 @@ def test_a_pattern_that_fits_nothing_is_refused_with_how_to_write_it(pattern: st
     assert hint in str(refused.value)
 
 
-@pytest.mark.parametrize("pattern", ["bank.example", "https://Bank.Example/x", "https://bücher.example:443"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("bank.example", "https://Bank.Example/x", "https://bücher.example:443"),
+        *("*.bank.example", "http://*.Bank.Example:80", "[::0]:80", "https://0x7f.1"),
+    ],
+)
 def test_what_a_hint_proposes_is_a_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match="is no origin") as refused:
         check_pattern(pattern)
@@ -160,6 +180,7 @@ def test_a_glob_does_not_explode_on_a_name_that_nearly_fits() -> None:
 
 @pytest.mark.parametrize("origin", ["https://bank.example.", "https://bank.example.:8443"])
 def test_a_dot_behind_the_host_does_not_lead_around_a_rule(origin: str) -> None:
+    assert policy(deny=("https://*.example",)).origin_refusal("https://a+b.bank.example.")
     rules = PolicyRules(deny=("https://bank.example", "https://bank.example:8443"))
     same = origin.replace(".:", ":").removesuffix(".")
     assert Policy(rules).origin_refusal(origin) == f'policy.deny has "{same}"'

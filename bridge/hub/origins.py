@@ -13,6 +13,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_AUTHORITY = re.compile(r"[^\\\[\]]*|([^\\\[\]]*@)?\[[^\\\[\]]*\](:[0-9]*)?")
+"""Python passes over what stands beside brackets; to browsers a backslash is a slash."""
 _NEVER_IN_HOSTS = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
 """WHATWG URL, "forbidden domain code point". Browsers take all others, also those that no registry sells."""
 _USUAL_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\]")
@@ -88,8 +90,10 @@ def _parsed(text: str) -> Origin:
         raise OriginError("its host or its port cannot be") from None
     if parts.scheme not in _DEFAULT_PORTS:
         raise OriginError("web pages are at http:// and https:// only")
-    if not host or "\\" in parts.netloc:  # to browsers that is a slash: the host ends there
+    if not host:
         raise OriginError("it has no host")
+    if not _AUTHORITY.fullmatch(parts.netloc):
+        raise OriginError("its host cannot be")
     return Origin(parts.scheme, _spelled(host), None if port == _DEFAULT_PORTS[parts.scheme] else port)
 
 

@@ -12,18 +12,16 @@ from collections.abc import Iterator
 
 import msgspec
 
+from bridge.hub import origins
 from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 
 MAX_TEXT = 100
 """Characters of a name or an origin within a refusal: pages choose both."""
 
-_PATTERN = re.compile(
-    r"[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
-)
-_FINAL_DOT = re.compile(r"\.(?=(:[0-9]{1,5})?\Z)")
 _WITHOUT_HOST = {"*", "null", "file://"}
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_SUBDOMAIN = "any."
+"""In place of the asterisk: addresses have no subdomains."""
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,39 +121,30 @@ def check_pattern(pattern: str) -> None:
     Raises:
         ValueError: it cannot; the text has the pattern and how to write it.
     """
-    if pattern in _WITHOUT_HOST:
-        return
-    scheme = pattern.partition("://")[0]
-    has_default_port = pattern.endswith(_DEFAULT_PORTS.get(scheme, "no port"))
-    if _PATTERN.fullmatch(pattern) and not has_default_port:
-        return
-    raise ValueError(f'"{pattern}" is no origin: {_hint(pattern)}')
+    if pattern not in _WITHOUT_HOST and (hint := _hint(pattern)):
+        raise ValueError(f'"{pattern}" is no origin: {hint}')
 
 
 def _hint(pattern: str) -> str:
-    if "://" not in pattern:
-        host = pattern.strip("/").lower() or "bank.example"
-        return f"write it with its scheme: {_as_in_browsers('https', host)}"
-    if "*" in pattern.partition("://*.")[2] or ("*" in pattern and "://*." not in pattern):
+    """How to write it; empty for one that is written so."""
+    has_scheme = "://" in pattern
+    scheme, _, rest = pattern.partition("://") if has_scheme else ("https", "", pattern)
+    is_wide = rest.startswith("*.")
+    if "*" in scheme + rest.removeprefix("*."):
         return 'an asterisk stands for subdomains only ("https://*.shop.example"), or alone for everything'
-    scheme, _, rest = pattern.partition("://")
-    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
-    return f"write it as the browser does: {_as_in_browsers(scheme.lower(), host.lower())}"
-
-
-def _as_in_browsers(scheme: str, host: str) -> str:
-    """Without the scheme's own port, other scripts in ASCII; an example where even that is no origin."""
     try:
-        host = host.encode("idna").decode()
-    except UnicodeError:
-        host = "bank.example"
-    found = f"{scheme}://{host.removesuffix(_DEFAULT_PORTS.get(scheme, 'no port'))}"
-    return found if _PATTERN.fullmatch(found) else "https://bank.example"
+        found = str(origins.read(f"{scheme}://{_SUBDOMAIN}{rest[2:]}" if is_wide else f"{scheme}://{rest}"))
+    except origins.OriginError as error:
+        return f"{error}; write it with its scheme, as https://bank.example"
+    if is_wide:
+        found = found.replace(_SUBDOMAIN, "*.", 1)
+    if found == pattern:
+        return ""
+    return f"write it {'as the browser does' if has_scheme else 'with its scheme'}: {found}"
 
 
 def _matches(pattern: str, origin: str) -> bool:
-    # To browsers `bank.example.` is another origin; it is the same site to everybody else.
-    origin = _FINAL_DOT.sub("", origin)
+    origin = origins.canonical(origin)
     if pattern in ("*", origin):
         return True
     scheme, is_wide, domain = pattern.partition("://*.")
