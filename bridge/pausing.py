@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from urllib.parse import SplitResult, urlsplit
 
 import trio
 
 from bridge.errors import CallError
+from bridge.hub import origins
 from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import TabAddress, TabTransport
@@ -20,7 +20,6 @@ ANSWER_S = 5.0
 _MIN_ID = 4
 """Characters of a session's id that are enough to name it."""
 _MAX_TITLE = 80
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class TargetError(Exception):
@@ -59,14 +58,18 @@ def find_target(text: str, browsers: Sequence[Browser]) -> Target:
     Raises:
         TargetError: nothing, or more than one thing.
     """
-    choices = [*_sessions_called(text.strip(), browsers), *_site(text.strip())]
+    choices, why = _sessions_called(text.strip(), browsers), ""
+    try:
+        choices += _site(text.strip())
+    except origins.OriginError as error:
+        why = f": {error}"
     match choices:
         case [only]:
             return only
         case []:
             raise TargetError(
-                f"No client is called {text!r}, and it is no site. Write a site as https://bank.example, and "
-                "a client as `mcpb status` shows it."
+                f"No client is called {text!r}, and it is no site{why}. "
+                "Write a site as https://bank.example, and a client as `mcpb status` shows it."
             )
     names = ", ".join(f"{choice} is {_unmistakable(choice)}" for choice in choices)
     raise TargetError(f"{text!r} may mean several; write one of them unmistakably: {names}")
@@ -167,41 +170,18 @@ def _unmistakable(choice: Target) -> str:
 
 
 def _site(text: str) -> list[Target]:
-    """The site that a URL or a host names, if it does; a bare word is none."""
+    """The site that a URL or a host names; a bare word or number is none.
+
+    Raises:
+        OriginError: it cannot be, or it is not sure which one.
+    """
     if "://" not in text:
-        parts = _split(f"//{text}")
-        host = (parts.hostname or "") if parts else ""
-        if not _is_host(host):
+        host = origins.read(f"https://{text}").host
+        is_local = _is_local(host.strip("[]"))
+        if not is_local and not ("." in text and "." in host) and "[" not in host:
             return []
-        text = f"{'http' if _is_local(host) else 'https'}://{text}"
-    parts = _split(text)
-    if parts is None or parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        return []
-    try:
-        return [Target(site=_origin(parts))]
-    except UnicodeError:
-        return []
-
-
-def _split(text: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # it is only looked at when it is asked for
-    except ValueError:
-        return None
-    return parts
-
-
-def _origin(parts: SplitResult) -> str:
-    """As browsers write it: names in ASCII, no port that the scheme has anyway."""
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host.encode("idna").decode()
-    port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}"
-
-
-def _is_host(host: str) -> bool:
-    return " " not in host and (_is_local(host) or "." in host.strip(".") or ":" in host)
+        text = f"{'http' if is_local else 'https'}://{text}"
+    return [Target(site=str(origins.read(text)))]
 
 
 def _is_local(host: str) -> bool:

@@ -62,6 +62,11 @@ def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> 
         ("192.168.0.7", "https://192.168.0.7"),
         ("https://münchen.example", "https://xn--mnchen-3ya.example"),
         ("https://bank.example@evil.example", "https://evil.example"),
+        ("https://evil.example.", "https://evil.example"),
+        ("evil.example.:8443/x", "https://evil.example:8443"),
+        ("127.1:8080", "http://127.0.0.1:8080"),
+        ("[0::1]:80", "http://[::1]"),
+        ("localhost.:80", "http://localhost"),
     ],
 )
 def test_a_site_is_its_origin_as_browsers_write_it(text: str, site: str) -> None:
@@ -75,6 +80,18 @@ def test_a_site_is_its_origin_as_browsers_write_it(text: str, site: str) -> None
 def test_what_is_neither_site_nor_client_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(TargetError, match=r"Write a site as https://bank\.example, and a client as `mcpb"):
         find_target(text, [browser_with(CLAUDE)])
+
+
+@pytest.mark.parametrize("text", ["https://straße.example", "straße.example/x"])
+def test_no_other_site_is_paused_than_the_browser_has(text: str) -> None:
+    """By the rules of 2003 it would be strasse.example, which is somebody else's."""
+    with pytest.raises(TargetError, match=r"it is no site: copy .* from the browser's address bar.*xn--"):
+        find_target(text, [browser_with(CLAUDE)])
+
+
+@pytest.mark.parametrize("text", ["1234567", "12345678"])
+def test_the_digits_of_a_session_are_no_address(text: str) -> None:
+    assert find_target(text, [browser_with(session("12345678", "Cursor"))]).session == "12345678"
 
 
 @pytest.mark.parametrize("text", ["Claude Code", "claude code", "claude-code", "5e551011", "5e55"])
