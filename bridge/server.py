@@ -246,20 +246,24 @@ def _is_tool(version: str, tool: dict[str, Any]) -> bool:
 
 
 def _tool_result(answer: bytes, version: str) -> dict[str, Any]:
-    """The page's result; what is none by MCP's rules becomes text, so that nothing of it is lost."""
+    """The page's result; what is none by MCP's rules becomes text, so that nothing of it is lost.
+
+    So does one without content: the newest revision would take it for an empty one.
+    """
     found = json.loads(answer)
-    if isinstance(found, dict):
-        result = {**found, "resultType": "complete"}
-        if _is_valid("tools/call", version, result):
-            return result
-    is_error = isinstance(found, dict) and found.get("isError") is True
-    text = answer.decode()
-    return {"content": [{"type": "text", "text": text}], "isError": is_error, "resultType": "complete"}
+    whole = {"content": [{"type": "text", "text": answer.decode()}], "resultType": "complete"}
+    if not isinstance(found, dict):
+        return {**whole, "isError": False}
+    result = {**whole, **found, "resultType": "complete"}
+    if _is_valid("tools/call", version, result):
+        return result
+    return {**whole, "isError": found.get("isError") is True}
 
 
 def _is_valid(method: str, version: str, result: dict[str, Any]) -> bool:
     try:
-        serialize_server_result(method, version, result)
+        sent = serialize_server_result(method, version, result)
     except ValidationError:
         return False
-    return True
+    # In the newest revision what is no result of a tool passes as a question: without its content.
+    return "content" in sent or "content" not in result

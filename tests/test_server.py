@@ -1,5 +1,6 @@
 """The MCP server of a session: what it says of itself, and what it keeps to itself."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -139,6 +140,41 @@ async def test_a_page_cannot_pass_its_result_off_as_a_question_of_the_server(
         answer = await client.call(GET_CART)
     assert answer["resultType"] == "complete"
     assert "inputRequests" not in answer
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", "2026"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"total": 12},
+        {"structuredContent": {"total": 12}},
+        {"structuredContent": [12], "isError": True},
+        {"content": None, "total": 12},
+        {"content": [{"type": "unheard of", "total": 12}]},
+        [12],
+        12,
+    ],
+    ids=str,
+)
+async def test_a_result_that_is_none_by_mcp_s_rules_is_read_as_text(
+    client: McpLines, transport: PlayedTransport, version: str, payload: Any
+) -> None:
+    transport.answer = {"success": True, "payload": payload}
+    with trio.fail_after(SOON_S):
+        await (client.need_no_handshake() if version == "2026" else client.shake_hands(version))
+        result = await client.call(GET_CART)
+    assert json.loads(text_of(result)) == payload
+    assert result.get("isError", False) is (isinstance(payload, dict) and "isError" in payload)
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2026"])
+async def test_structured_content_alone_stays_structured(
+    client: McpLines, transport: PlayedTransport, version: str
+) -> None:
+    transport.answer = {"success": True, "payload": {"structuredContent": {"total": 12}}}
+    with trio.fail_after(SOON_S):
+        await (client.need_no_handshake() if version == "2026" else client.shake_hands(version))
+        assert (await client.call(GET_CART))["structuredContent"] == {"total": 12}
 
 
 async def test_a_session_says_who_its_client_is_once(client: McpLines, session: Session) -> None:
