@@ -13,13 +13,23 @@ export class Origins {
   async load() {
     const [managed, local] = await Promise.all([chrome.storage.managed.get(KEY), chrome.storage.local.get(KEY)]);
     const allowed = managed[KEY] ?? local[KEY];
-    this.#allowed = Array.isArray(allowed) ? allowed.map(String) : null;
+    this.#allowed = Array.isArray(allowed) ? allowed.map((pattern) => canonical(String(pattern))) : null;
   }
 
   /** @param {string} origin as the browser reports it */
   allow(origin) {
-    return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, origin));
+    return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, canonical(origin)));
   }
+}
+
+/**
+ * The form in which origins are compared. To browsers `https://bank.example.` is another origin than
+ * `https://bank.example`; it is the same site to everybody else, and a page chooses which of them it is.
+ *
+ * @param {string} origin as the browser reports it
+ */
+export function canonical(origin) {
+  return origin.replace(/\.+(?=(:\d+)?$)/, "");
 }
 
 /**

@@ -3,6 +3,7 @@
  * sessions do not outlive it (`chrome.storage.session`).
  */
 
+import { canonical } from "./origins.js";
 import { invalid } from "./params.js";
 import { Code, notification, WireError } from "./wire.js";
 
@@ -14,7 +15,7 @@ const SESSIONS_KEY = "pausedSessions";
 const KEPT_SESSIONS = 256;
 
 export class Pauses {
-  /** Origins. @type {Set<string>} */
+  /** Origins, in canonical form. @type {Set<string>} */
   #sites = new Set();
   /** @type {Set<string>} */
   #sessions = new Set();
@@ -31,7 +32,7 @@ export class Pauses {
       chrome.storage.local.get(SITES_KEY),
       chrome.storage.session.get(SESSIONS_KEY),
     ]);
-    this.#sites = new Set(/** @type {string[]} */ (local[SITES_KEY]) ?? []);
+    this.#sites = new Set((/** @type {string[]} */ (local[SITES_KEY]) ?? []).map(canonical));
     this.#sessions = new Set(/** @type {string[]} */ (session[SESSIONS_KEY]) ?? []);
   }
 
@@ -42,7 +43,7 @@ export class Pauses {
 
   /** @param {string} origin */
   hasSite(origin) {
-    return this.#sites.has(origin);
+    return this.#sites.has(canonical(origin));
   }
 
   /** @param {string} session */
@@ -57,7 +58,7 @@ export class Pauses {
    */
   setSite(origin, paused) {
     if (!isOrigin(origin)) throw invalid(`${origin} is no site; write its origin, as https://bank.example.`);
-    this.#set(this.#sites, origin, paused);
+    this.#set(this.#sites, canonical(origin), paused);
   }
 
   /**
@@ -70,7 +71,8 @@ export class Pauses {
 
   /** @param {string} origin @throws {WireError} it is paused */
   checkSite(origin) {
-    if (this.hasSite(origin)) throw pausedBecause(origin, origin);
+    const site = canonical(origin);
+    if (this.hasSite(site)) throw pausedBecause(site, site);
   }
 
   /** @param {string} session @throws {WireError} it is paused */

@@ -1,5 +1,6 @@
 /** What the popup is told, for as long as it is open, and what the person may ask there. */
 
+import { canonical } from "./origins.js";
 import { isOrigin } from "./pauses.js";
 
 /**
@@ -116,7 +117,7 @@ export class Popups {
    */
   #sites(tab, offers) {
     const here = [tab?.origin ?? "", ...offers.map(({ origin }) => origin)].filter(isOrigin);
-    const origins = new Set([...here, ...this.pauses.all.sites]);
+    const origins = new Set([...here.map(canonical), ...this.pauses.all.sites]);
     return [...origins].map((origin) => ({ origin, paused: this.pauses.hasSite(origin) }));
   }
 }

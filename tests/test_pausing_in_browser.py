@@ -57,6 +57,24 @@ async def test_another_site_goes_on_while_one_is_paused(
     assert await client.call(frame, "echo", text="on") == "echo: on"
 
 
+@pytest.mark.parametrize("dot", ["", "."], ids=["a name", "a name with a dot"])
+async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
+    chain: Chain, browser: Chromium, client: Onlooker, dot: str
+) -> None:
+    """To the browser `localhost.` is another origin, so that a page can choose which of them it is."""
+    dotted = chain.pages.replace("localhost", "localhost.")
+    await browser.open_page(f"{dotted}/tabserver.html")
+    frame = await client.until_offered("echo")
+    assert frame["origin"] == dotted
+    site = chain.pages.replace("localhost", f"localhost{dot}")
+    await client.request("browser/pause", site=site, paused=True)
+    assert client.paused["sites"] == [chain.pages]
+    assert_paused(await client.call(frame, "echo", text="hi"), f"{chain.pages} is paused")
+    assert_paused(await client.request("createTab", url=f"{dotted}/plain.html"), chain.pages)
+    await client.request("browser/pause", site=site, paused=False)
+    assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
 async def test_no_tab_is_led_to_a_paused_site(chain: Chain, client: Onlooker) -> None:
     created = await client.request("createTab", session="s1", url="about:blank")
     await client.request("browser/pause", site=chain.pages, paused=True)
@@ -156,6 +174,18 @@ async def test_the_popup_pauses_this_tab_s_site_and_resumes_it(
     await click(popup, f"{chain.pages}: paused", "Resume")
     await client.until(lambda: client.paused["sites"] == [])
     assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
+async def test_the_popup_shows_a_site_under_its_name_without_a_dot(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    await browser.open_page(f"{chain.pages.replace('localhost', 'localhost.')}/tabserver.html")
+    await client.until_offered("echo")
+    popup = await open_popup(browser)
+    await click(popup, chain.pages, "Pause")
+    await client.until(lambda: client.paused["sites"] == [chain.pages])
+    await click(popup, f"{chain.pages}: paused", "Resume")
+    await client.until(lambda: client.paused["sites"] == [])
 
 
 async def test_the_popup_pauses_an_attached_client_and_resumes_it(
