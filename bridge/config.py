@@ -1,6 +1,6 @@
 """config.toml: what the person has set, checked. docs/CONFIGURATION.md explains every key.
 
-The file decides what may be called, so one that others could have written is not read.
+The file decides what may be called, so one that others could have written, or taken away, is not read.
 """
 
 from __future__ import annotations
@@ -76,8 +76,11 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
+        _check_directory(path.parent)
         return tomllib.loads(_content(path).decode())
     except FileNotFoundError:
+        if path.is_symlink():
+            raise ConfigError(f"{path} is a link that leads nowhere: remove it, or mend it") from None
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
@@ -90,9 +93,20 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
 
 
+def _check_directory(directory: Path) -> None:
+    """Who may write to it can take the file away, and without one everything is allowed."""
+    status = directory.stat()
+    if status.st_uid != os.getuid():
+        raise ConfigError(f"{directory} belongs to another user, who could remove your {FILE}: use your own")
+    if status.st_mode & 0o022:
+        mend = f"chmod go-w {shlex.quote(str(directory))}"
+        raise ConfigError(f"{directory} can be written by others, who could remove your {FILE}: {mend}")
+
+
 def _content(path: Path) -> bytes:
     with open(path, "rb", opener=_without_waiting) as file:
         # What is checked is what is read, wherever links lead.
+        _check_directory(path.resolve().parent)
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{path} is not a file")

@@ -153,10 +153,33 @@ def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(
     assert read(tmp_path, {}) == Config()
 
 
-def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, "")
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
+@pytest.mark.parametrize("text", ["max_name = 30", None], ids=["with a file", "without"])
+def test_a_directory_in_which_others_could_remove_the_file_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, mode: int, text: str | None
+) -> None:
+    """It may be that there was one: without a file nothing is denied."""
+    if text is not None:
+        write(tmp_path, text)
+    tmp_path.chmod(mode)
+    mend = re.escape(f"{tmp_path} can be written by others, who could remove your config.toml: chmod go-w")
+    with pytest.raises(ConfigError, match=mend):
+        read(tmp_path, {})
+    tmp_path.chmod(0o755)
+    assert read(tmp_path, {}).max_name == (30 if text else Config().max_name)
+
+
+def test_another_users_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: -1)
-    with pytest.raises(ConfigError, match="belongs to another user"):
+    with pytest.raises(ConfigError, match=r"belongs to another user, who could remove your config\.toml"):
+        read(tmp_path, {})
+
+
+def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "")
+    owner = os.getuid()
+    monkeypatch.setattr(os, "fstat", lambda _: os.stat_result((0o100644, 0, 0, 1, owner + 1, 0, 0, 0, 0, 0)))
+    with pytest.raises(ConfigError, match=f"{path} belongs to another user, who could allow"):
         read(tmp_path, {})
 
 
@@ -167,6 +190,16 @@ def test_a_link_is_followed_and_its_target_checked(tmp_path: Path) -> None:
     assert read(tmp_path, {}).max_name == 30
     target.chmod(0o666)
     with pytest.raises(ConfigError, match="can be written by others"):
+        read(tmp_path, {})
+    target.chmod(0o644)
+    target.parent.chmod(0o777)
+    with pytest.raises(ConfigError, match="dotfiles can be written by others"):
+        read(tmp_path, {})
+
+
+def test_a_link_that_leads_nowhere_is_not_taken_for_no_rules(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").symlink_to(tmp_path / "gone.toml")
+    with pytest.raises(ConfigError, match="leads nowhere"):
         read(tmp_path, {})
 
 
