@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from bridge.hub.search import MAX_READ, nearest, search
+from bridge.hub import search as search_module
+from bridge.hub.search import MAX_READ, MAX_WORDS, nearest, search, words_of
 
 
 @dataclass(frozen=True)
@@ -18,14 +19,18 @@ class Tool:
     is_active: bool = False
 
 
+def found(tools: list[Tool], query: str) -> list[Tool]:
+    return [tool for equals in search(tools, query) for tool in equals]
+
+
 def own_names(tools: list[Tool], query: str) -> list[str]:
-    return [tool.own_name for tool in search(tools, query)]
+    return [tool.own_name for tool in found(tools, query)]
 
 
 @pytest.mark.parametrize("query", ["", "   ", "?!", "_"])
 def test_without_a_word_all_are_found_as_they_come(query: str) -> None:
     tools = [Tool("b"), Tool("a", is_active=True)]
-    assert search(tools, query) == tools
+    assert found(tools, query) == tools
 
 
 @pytest.mark.parametrize(
@@ -45,12 +50,12 @@ def test_a_word_is_found_in_any_of_its_texts_whatever_its_case(query: str) -> No
         tab_title="Teapots, Haupt-Straße",
         page_words="Not on Tuesday.",
     )
-    assert search([tool], query) == [tool]
+    assert found([tool], query) == [tool]
 
 
 @pytest.mark.parametrize("query", ["art", "cart teapot", "xcart", "cartx", "ample"])
 def test_a_word_that_is_nowhere_or_only_inside_another_is_not_found(query: str) -> None:
-    assert search([Tool("addToCart")], query) == []
+    assert found([Tool("addToCart")], query) == []
 
 
 @pytest.mark.parametrize(
@@ -58,12 +63,18 @@ def test_a_word_that_is_nowhere_or_only_inside_another_is_not_found(query: str) 
 )
 def test_names_are_taken_apart_however_they_are_written(own_name: str) -> None:
     tool = Tool(own_name)
-    assert search([tool], "url get") == [tool]
+    assert found([tool], "url get") == [tool]
+
+
+@pytest.mark.parametrize("words", ["naïve cart", "カートcart", "“cart”", "—cart—", "it's: cart!"])
+def test_a_word_begins_after_whatever_is_no_letter_of_its_script(words: str) -> None:
+    tool = Tool("a", page_words=words)
+    assert found([tool], "cart") == [tool]
 
 
 def test_scripts_without_spaces_are_searched_inside() -> None:
     tool = Tool(page_words="把商品放进购物车里")
-    assert search([tool], "购物车") == [tool]
+    assert found([tool], "购物车") == [tool]
 
 
 def test_the_own_name_comes_before_its_words_the_origin_the_title_and_the_description() -> None:
@@ -90,7 +101,7 @@ def test_a_public_name_finds_its_own_tool_first() -> None:
 
 def test_among_equals_the_active_tab_comes_first_and_then_the_order_of_the_list() -> None:
     tools = [Tool(origin="https://a.example"), Tool(), Tool(is_active=True), Tool(origin="https://b.example")]
-    first, *others = search(tools, "cart")
+    first, *others = found(tools, "cart")
     assert first.is_active
     assert others == [tools[0], tools[1], tools[3]]
 
@@ -102,7 +113,42 @@ def test_a_better_match_comes_before_the_active_tab() -> None:
 
 def test_what_no_client_is_shown_of_a_description_is_not_read() -> None:
     tool = Tool(page_words="x " * (MAX_READ // 2) + "cart")
-    assert search([tool], "teapot") == search([Tool("a", page_words=tool.page_words)], "cart") == []
+    assert found([tool], "teapot") == found([Tool("a", page_words=tool.page_words)], "cart") == []
+
+
+def test_no_more_words_are_looked_for_than_a_few() -> None:
+    words = [f"w{number}" for number in range(MAX_WORDS + 1)]
+    tool = Tool("a", page_words=" ".join(words[:-1]))
+    assert found([tool], " ".join(words)) == [tool]
+    assert found([tool], " ".join(reversed(words))) == []
+    assert words_of("Cart, CART_w1 … Straße") == ["cart", "w1", "strasse"]
+
+
+def test_a_name_of_many_words_finds_its_own_tool_first() -> None:
+    name = "add_to_a_b_c_d_e_f_g_a"
+    tools = [Tool(f"{name}_b"), Tool(name), Tool(f"{name}_c")]
+    assert own_names(tools, name)[0] == name
+
+
+def test_those_that_fit_equally_well_are_together() -> None:
+    tools = [Tool("a", page_words="cart"), Tool("cart"), Tool("b", page_words="cart")]
+    assert search(tools, "cart") == [[tools[1]], [tools[0], tools[2]]]
+    assert search(tools, "") == [tools]
+
+
+def test_each_text_is_folded_once_however_many_words_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folded: list[str] = []
+
+    def fold(text: str) -> str:
+        folded.append(text)
+        return text.casefold()
+
+    monkeypatch.setattr(search_module, "_folded", fold)
+    text = "a é b c d e f g h" + "x" * MAX_READ
+    assert found([Tool("n", page_words=text)], "a b c d e f g h")
+    assert folded.count(text[:MAX_READ]) == 1
 
 
 def test_a_name_that_was_misspelt_is_met_with_its_neighbours() -> None:

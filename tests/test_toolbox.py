@@ -137,6 +137,18 @@ def test_nothing_found_is_said_with_the_closest_names() -> None:
     assert structured == {"tools": [], "total": 0, "shown": 0}
 
 
+def test_words_that_were_not_looked_for_are_told() -> None:
+    note = "Only the first 8 words of `query` were looked for."
+    tools = [Tool("a", page_words="1 2 3 4 5 6 7 8")]
+    text, structured = answer(tools, query="1 2 3 4 5 6 7 8 9")
+    assert (structured["shown"], text.splitlines()[-1]) == (1, note)
+    text, _ = answer(tools, query="9 8 7 6 5 4 3 2 1")
+    assert text.startswith("None of the 1 page tools matches")
+    assert text.endswith(note)
+    text, _ = answer(tools, query="1 2 3 4 5 6 7 8 8")
+    assert note not in text
+
+
 def test_without_any_tool_it_says_what_is_missing() -> None:
     text, _ = answer([], query="cart")
     assert text == "No page offers a tool right now.\nRun: mcpb status"

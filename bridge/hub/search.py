@@ -1,17 +1,25 @@
-"""Page tools by words: what a person or a model remembers of a tool, in any order, best first. Pure."""
+"""Page tools by words: what a person or a model remembers of a tool, in any order, best first. Pure.
+
+Pages write what is looked through, and a search must not keep the bridge from everything else: texts, words
+and names are bounded, each text is folded once, and nothing of them is kept.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+import string
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+MAX_WORDS = 8
+"""Of a query; further ones are not looked for."""
 MAX_READ = 2000
 """Characters that are looked through of one text: as many as clients are shown of a description."""
 _MAX_COMPARED = 1000
 """Names among which a near one is looked for."""
+_MAX_NEAR = 50
+"""Characters of a name that are compared; the time for it grows with their square."""
 _NEAR = 0.6
 """`difflib`'s ratio; below it names have little in common."""
 
@@ -65,22 +73,30 @@ class Searchable(Protocol):
 T = TypeVar("T", bound=Searchable)
 
 
-def search(entries: Sequence[T], query: str) -> list[T]:
-    """The entries in which every word of `query` is found, best first; without a word, all as they come.
+def search(entries: Sequence[T], query: str) -> list[list[T]]:
+    """The entries in which every word of `query` is found, those that fit equally well together, best first.
 
     A word is found where one begins with it, and counts a little more where it is the whole word. The first
     text that has it decides what it counts: the page's own name for the tool, the origin, a title, the public
     name, the description. A query that is the tool's name comes before all others. Among equals those of the
-    active tab come first, then the order is that of `entries`.
+    active tab come first, then the order is that of `entries`. Without a word all are equal, as they come.
     """
-    words = _words(query)
+    words = words_of(query)[:MAX_WORDS]
     if not words:
-        return list(entries)
-    whole = "".join(words)
-    found = [(_rank(entry, words, whole), entry) for entry in entries]
-    matching = [(rank, entry) for rank, entry in found if rank]
-    matching.sort(key=lambda pair: (-pair[0], not pair[1].is_active))
-    return [entry for _, entry in matching]
+        return [list(entries)]
+    whole = _joined(query)
+    found: dict[int, list[T]] = {}
+    for entry in entries:
+        if rank := _rank(entry, words, whole):
+            found.setdefault(rank, []).append(entry)
+    return [
+        sorted(found[rank], key=lambda entry: not entry.is_active) for rank in sorted(found, reverse=True)
+    ]
+
+
+def words_of(query: str) -> list[str]:
+    """Folded, each once, in order."""
+    return list(dict.fromkeys(_WORD.findall(_folded(query))))
 
 
 def nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[str]:
@@ -89,45 +105,59 @@ def nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[s
     for entry in entries:
         if len(public) == _MAX_COMPARED:
             break
-        public.setdefault(_joined(entry.own_name), entry.name)
-    return [public[own] for own in difflib.get_close_matches(_joined(query), public, count, _NEAR)]
+        public.setdefault(_joined(entry.own_name)[:_MAX_NEAR], entry.name)
+    own_names = difflib.get_close_matches(_joined(query)[:_MAX_NEAR], public, count, _NEAR)
+    return [public[own] for own in own_names]
 
 
 def _rank(entry: Searchable, words: Sequence[str], whole: str) -> int:
     """How well it fits; 0: not every word is found."""
+    texts = (
+        _Text(50, entry.own_name[:_MAX_LABEL], is_name=True),
+        _Text(40, entry.origin[:_MAX_LABEL]),
+        _Text(30, entry.title[:_MAX_LABEL]),
+        _Text(30, entry.tab_title[:_MAX_LABEL]),
+        _Text(20, entry.name[:_MAX_LABEL], is_name=True),
+        _Text(10, entry.page_words[:MAX_READ]),
+    )
     total = 0
     for word in words:
-        counts = _counts(entry, word)
-        if not counts:
+        for text in texts:
+            if counts := text.counts(word):
+                total += counts
+                break
+        else:
             return 0
-        total += counts
     is_its_name = _is_called(entry.own_name, whole) or _is_called(entry.name, whole)
     return total + _ITS_NAME * len(words) if is_its_name else total
 
 
-def _counts(entry: Searchable, word: str) -> int:
-    for weight, max_chars, text, apart in _fields(entry):
+class _Text:
+    """One text of a tool: folded once, and taken apart only when a word may be in it."""
+
+    __slots__ = ("_apart", "_folded", "_is_name", "_text", "_weight")
+
+    def __init__(self, weight: int, text: str, *, is_name: bool = False) -> None:
+        self._weight = weight
+        self._text = text
+        self._is_name = is_name
+        self._folded = _folded(text)
+        self._apart = ""
+
+    def counts(self, word: str) -> int:
+        """0: the word is not found here."""
         # Nearly always the answer is no, and this is the quickest way to it.
-        if word not in _folded(text[:max_chars]):
-            continue
+        if word not in self._folded:
+            return 0
         if not word.isascii():
-            return weight  # not every script puts spaces between its words
-        spaced = apart(text[:max_chars])
-        if f" {word} " in spaced:
-            return weight + 1
-        if f" {word}" in spaced:
-            return weight
-    return 0
-
-
-def _fields(entry: Searchable) -> Iterator[tuple[int, int, str, Callable[[str], str]]]:
-    """What a word counts in each text, how much of it is read, how that is taken apart; weightiest first."""
-    yield 50, _MAX_LABEL, entry.own_name, _name_apart
-    yield 40, _MAX_LABEL, entry.origin, _label_apart
-    yield 30, _MAX_LABEL, entry.title, _label_apart
-    yield 30, _MAX_LABEL, entry.tab_title, _label_apart
-    yield 20, _MAX_LABEL, entry.name, _name_apart
-    yield 10, MAX_READ, entry.page_words, _apart
+            return self._weight  # not every script puts spaces between its words
+        if not self._apart:
+            self._apart = _apart(self._folded)
+            if self._is_name:  # `addToCart` is itself, and its three words
+                self._apart += _apart(_folded(_HUMP.sub(" ", self._text)))
+        if f" {word} " in self._apart:
+            return self._weight + 1
+        return self._weight if f" {word}" in self._apart else 0
 
 
 def _is_called(name: str, whole: str) -> bool:
@@ -135,14 +165,9 @@ def _is_called(name: str, whole: str) -> bool:
     return len(whole) <= len(name) <= 2 * len(whole) and _joined(name) == whole
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Each once, in order."""
-    return tuple(dict.fromkeys(_apart(text).split()))
-
-
 def _joined(name: str) -> str:
     """`addToCart`, `add_to_cart` and `add to cart` are the same."""
-    return "".join(_apart(name[:_MAX_LABEL]).split())
+    return "".join(_WORD.findall(_folded(name[:_MAX_LABEL])))
 
 
 def _folded(text: str) -> str:
@@ -150,29 +175,11 @@ def _folded(text: str) -> str:
     return text.lower() if text.isascii() else text.casefold()
 
 
-def _apart(text: str) -> str:
-    """Folded, a space around each word."""
-    return f" {_folded(text).translate(_SPACES)} "
+def _apart(folded: str) -> str:
+    """A space on both sides of each word. Only for words of ASCII: other characters end them, too."""
+    return f" {folded.encode('ascii', 'replace').translate(_SPACED).decode()} "
 
 
-@lru_cache(16_384)
-def _label_apart(text: str) -> str:
-    return _apart(text)
-
-
-@lru_cache(16_384)
-def _name_apart(name: str) -> str:
-    """`addToCart` is its three words, and itself."""
-    return _apart(_HUMP.sub(" ", name)) + _apart(name)
-
-
-class _Spaces(dict[int, int]):
-    """For `str.translate`: what is neither letter nor digit is a space."""
-
-    def __missing__(self, char: int) -> int:
-        kept = char if chr(char).isalnum() else ord(" ")
-        self[char] = kept
-        return kept
-
-
-_SPACES = _Spaces()
+_WORD = re.compile(r"[^\W_]+")
+_KEPT = (string.ascii_lowercase + string.digits).encode()
+_SPACED = bytes(char if char in _KEPT else ord(" ") for char in range(256))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
-from bridge.hub.search import Searchable, nearest, search
+from bridge.hub.search import MAX_WORDS, Searchable, nearest, search, words_of
 from native_host.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
@@ -77,8 +78,9 @@ TOOLS: tuple[dict[str, Any], ...] = (
                     "type": "string",
                     "maxLength": MAX_QUERY,
                     "description": (
-                        "Words to look for in the tools' names, sites, titles and descriptions: all of them "
-                        "must be there, the best match comes first. Default: all tools."
+                        f"At most {MAX_WORDS} words to look for in the tools' names, sites, titles and "
+                        "descriptions: all of them must be there, the best match comes first. Default: all "
+                        "tools."
                     ),
                 },
                 "limit": {
@@ -140,7 +142,7 @@ def page_tools(
 
     The best matches for `asked.query` come first; what goes beyond `asked.limit` or MAX_TEXT is counted.
     """
-    found = search(entries, asked.query)
+    found = list(chain.from_iterable(search(entries, asked.query)))
     shown = _shown(found[: asked.limit], asked.schemas)
     if not entries:
         said = ["No page offers a tool right now.", *_bounded(notices), whats_missing()]
@@ -148,6 +150,8 @@ def page_tools(
         said = [_none_found(entries, asked.query), *_bounded(notices)]
     else:
         said = [*(tool.text for tool in shown), *_bounded(notices), _how_many(len(shown), len(found), asked)]
+    if len(words_of(asked.query)) > MAX_WORDS:
+        said.append(f"Only the first {MAX_WORDS} words of `query` were looked for.")
     text = "\n".join(line for line in said if line)
     structured = {"tools": [tool.content for tool in shown], "total": len(found), "shown": len(shown)}
     return msgspec.json.encode({"content": [{"type": "text", "text": text}], "structuredContent": structured})
