@@ -251,6 +251,8 @@ class _SharedFile:
         self._directory = directory
         self._path = directory / NAME
         self._descriptor: int | None = None
+        self._is_torn = False
+        """Our last line broke off: the next one is not to be lost with it."""
 
     def append(self, line: bytes) -> None:
         """Write a line at the end.
@@ -260,7 +262,11 @@ class _SharedFile:
             OSError: the disk refuses.
         """
         descriptor = self._current()
-        if os.write(descriptor, line) < len(line):
+        if self._is_torn:
+            line = b"\n" + line
+        written = os.write(descriptor, line)
+        self._is_torn = written < len(line)
+        if self._is_torn:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
     def close(self) -> None:

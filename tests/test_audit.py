@@ -392,6 +392,19 @@ def test_a_log_that_can_be_written_again_is(log: AuditLog, state: Path) -> None:
     assert [line["detail"] for line in lines(state)] == ["after"]
 
 
+def test_a_line_that_broke_off_on_a_full_disk_does_not_take_the_next_one_with_it(
+    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:50]))
+        log.keep(called(detail="torn"))
+        log.keep(called(detail="torn too"))
+    log.keep(called(detail="next"))
+    log.keep(called(detail="last"))
+    assert details(recent(state, 20, Filter())) == ["next", "last"]
+
+
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
