@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from bridge.hub import search as search_module
-from bridge.hub.search import MAX_READ, MAX_WORDS, nearest, search, words_of
+from bridge.hub.search import MAX_READ, MAX_WORDS, in_turns, nearest, search, words_of
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,11 @@ def test_a_better_match_comes_before_the_active_tab() -> None:
 def test_what_no_client_is_shown_of_a_description_is_not_read() -> None:
     tool = Tool(page_words="x " * (MAX_READ // 2) + "cart")
     assert found([tool], "teapot") == found([Tool("a", page_words=tool.page_words)], "cart") == []
+
+
+def test_taking_turns_each_origin_comes_once_before_any_comes_again_in_its_own_order() -> None:
+    tools = [Tool(name, origin=name[0]) for name in ("a0", "a1", "a2", "b0", "c0", "c1")]
+    assert [tool.own_name for tool in in_turns(tools)] == ["a0", "b0", "c0", "a1", "c1", "a2"]
 
 
 def test_no_more_words_are_looked_for_than_a_few() -> None:

@@ -137,6 +137,39 @@ def test_nothing_found_is_said_with_the_closest_names() -> None:
     assert structured == {"tools": [], "total": 0, "shown": 0}
 
 
+EVIL = "https://evil.example"
+
+
+def shown_origins(tools: Sequence[Tool], **arguments: Any) -> list[str]:
+    _, structured = answer(tools, **arguments)
+    return [tool["origin"] for tool in structured["tools"]]
+
+
+@pytest.mark.parametrize("query", ["", "cart"])
+@pytest.mark.parametrize("is_active", [False, True])
+def test_a_site_with_many_tools_does_not_hide_those_of_others(query: str, is_active: bool) -> None:
+    crowd = many(300, origin=EVIL, page_words="cart", is_active=is_active)
+    tools = [*crowd, Tool("a", page_words="cart"), Tool("b", page_words="cart")]
+    origins = shown_origins(tools, query=query)
+    assert origins[:4] == [EVIL, "https://shop.example", EVIL, "https://shop.example"]
+    assert (origins.count(EVIL), len(origins)) == (23, 25)
+
+
+def test_a_site_with_long_descriptions_does_not_hide_those_of_others() -> None:
+    crowd = many(20, origin=EVIL, page_words="\N{TEAPOT}" * 2000)
+    assert "https://shop.example" in shown_origins([*crowd, Tool("a")])
+
+
+def test_while_all_are_shown_those_of_a_site_stay_together() -> None:
+    tools = [*many(3, origin=EVIL), *many(3)]
+    assert shown_origins(tools) == [EVIL] * 3 + ["https://shop.example"] * 3
+
+
+def test_a_better_match_of_a_site_comes_before_another_site_s_turn() -> None:
+    tools = [*many(300, page_words="cart"), Tool("cart", origin=EVIL), Tool("cart_more", origin=EVIL)]
+    assert shown_origins(tools, query="cart")[:3] == [EVIL, EVIL, "https://shop.example"]
+
+
 def test_words_that_were_not_looked_for_are_told() -> None:
     note = "Only the first 8 words of `query` were looked for."
     tools = [Tool("a", page_words="1 2 3 4 5 6 7 8")]

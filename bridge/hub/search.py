@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 import string
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Protocol, TypeVar
 
 MAX_WORDS = 8
@@ -92,6 +94,16 @@ def search(entries: Sequence[T], query: str) -> list[list[T]]:
     return [
         sorted(found[rank], key=lambda entry: not entry.is_active) for rank in sorted(found, reverse=True)
     ]
+
+
+def in_turns(entries: Iterable[T]) -> list[T]:
+    """One of each origin, then the second of each, and so on: for when not all of them can be shown."""
+    taken = Counter[str]()
+    turns: dict[int, list[T]] = {}
+    for entry in entries:
+        turns.setdefault(taken[entry.origin], []).append(entry)
+        taken[entry.origin] += 1
+    return list(chain.from_iterable(turns.values()))
 
 
 def words_of(query: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
-from bridge.hub.search import MAX_WORDS, Searchable, nearest, search, words_of
+from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
 from native_host.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
@@ -141,9 +141,14 @@ def page_tools(
     """The answer of `list_page_tools`: a text to read, and the same as structured content.
 
     The best matches for `asked.query` come first; what goes beyond `asked.limit` or MAX_TEXT is counted.
+    Where something does, origins take turns among equals: one with many tools does not hide the others'.
     """
-    found = list(chain.from_iterable(search(entries, asked.query)))
+    equals = search(entries, asked.query)
+    found = list(chain.from_iterable(equals))
     shown = _shown(found[: asked.limit], asked.schemas)
+    if len(shown) < len(found):
+        fair = chain.from_iterable(map(in_turns, equals))
+        shown = _shown(list(islice(fair, asked.limit)), asked.schemas)
     if not entries:
         said = ["No page offers a tool right now.", *_bounded(notices), whats_missing()]
     elif not found:
