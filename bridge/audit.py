@@ -35,10 +35,10 @@ and a short one does not even meet a reader half."""
 ARGUMENTS_BYTES = 2048
 MAX_TOOLS = 20
 """Names in the line of a registration."""
-REGISTRATIONS_A_MINUTE = 10
-"""Lines for each origin: a page that registers in a loop is not to push the calls out of the log."""
-MAX_ORIGINS = 100
-"""So many origins are counted each by itself within a minute; further ones share one count."""
+REGISTRATIONS_A_MINUTE = 60
+"""Lines: pages that register in a loop are not to push calls out of the log, whatever their origins."""
+REGISTRATIONS_OF_ORIGIN = 10
+"""Of these, for each origin: one site's flood leaves room for others."""
 _MINUTE_S = 60.0
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID = 128, 160, 60, 40
 
@@ -218,13 +218,18 @@ class _Allowance:
 
     def __init__(self) -> None:
         self._minutes: dict[str, _Minute] = {}
-        """By origin, in the order in which they began; those of too many origins under the empty one."""
+        """By origin, in the order in which they began. Those for which no line was left share the empty one,
+        for each of these minutes may end in a line of its own."""
+        self._written = 0
+        """In all these minutes."""
 
     def allows(self, origin: str, now: float) -> bool:
         """Count one; whether it is to be written."""
-        key = origin if origin in self._minutes or len(self._minutes) < MAX_ORIGINS else ""
+        has_room = self._written < REGISTRATIONS_A_MINUTE
+        key = origin if has_room or origin in self._minutes else ""
         minute = self._minutes.setdefault(key, _Minute(now))
-        is_allowed = minute.written < REGISTRATIONS_A_MINUTE
+        is_allowed = has_room and minute.written < REGISTRATIONS_OF_ORIGIN
+        self._written += is_allowed
         minute.written += is_allowed
         minute.left_out += not is_allowed
         return is_allowed
@@ -236,6 +241,7 @@ class _Allowance:
             if 0 <= now - minute.began_at < _MINUTE_S:
                 return
             del self._minutes[origin]
+            self._written -= minute.written
             if minute.left_out:
                 yield origin, minute.left_out
 

@@ -49,7 +49,8 @@ def _duration(ms: Any) -> str:
 
 def _detail(line: Mapping[str, Any]) -> str:
     if line.get("leftOut"):
-        return f"{_text(line, 'leftOut')} more lists of this site were left out"
+        whose = "this site" if line.get("origin") else "further sites"
+        return f"{_text(line, 'leftOut')} more lists of {whose} were left out"
     if line.get("event") == "registered":
         names = line.get("tools")
         shown = cleaned(", ".join(map(str, names)), _MAX_TEXT) if isinstance(names, list) else ""
