@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from bridge import audit, audit_reading
 from bridge.audit import AuditLog
 from bridge.audit_reading import Filter, follow, recent
+from bridge.audit_text import row
 from bridge.hub.records import Called, Registered, Site
 from bridge.hub.sessions import Session
 from native_host import wire
@@ -228,6 +229,7 @@ def test_all_origins_together_are_bounded_too(log: AuditLog, state: Path, clock:
     assert len(registered) == audit.REGISTRATIONS_A_MINUTE
     assert left_out["leftOut"] == 5000 - audit.REGISTRATIONS_A_MINUTE
     assert "origin" not in left_out
+    assert row(left_out)[-1] == "4940 more lists of further sites were left out"
 
 
 def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
