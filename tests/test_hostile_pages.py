@@ -207,6 +207,66 @@ async def test_a_call_whose_server_stops_ends_and_may_have_run_whoever_follows(
     assert "may have run" in text
 
 
+WRITTEN_ANEW = """document.open();
+    document.write('<script src="tools.js"><\\/script><script src="tabserver.js"><\\/script>'
+        + '<script>startServer(new Map([["after", extraTool("after")]]))<\\/script>');
+    document.close(); 0"""
+
+
+async def test_a_page_that_writes_itself_anew_offers_what_its_new_server_offers(
+    chain: Chain, browser: Chromium
+) -> None:
+    tab = await chain.open(browser, "tabserver.html")
+    with trio.fail_after(20):
+        async with chain.client() as client:
+            await until_listed(client, lambda names: len(names) == TOOLS)
+            await tab.evaluate(WRITTEN_ANEW)
+            await until_listed(client, lambda names: names == {chain.name("after")})
+            assert await call(client, chain.name("after")) == (False, "extra: after")
+
+
+async def test_a_page_that_writes_itself_anew_without_a_server_offers_nothing_any_more(
+    chain: Chain, browser: Chromium
+) -> None:
+    tab = await chain.open(browser, "tabserver.html")
+    with trio.fail_after(20):
+        async with chain.client() as client:
+            await until_listed(client, lambda names: len(names) == TOOLS)
+            await tab.evaluate("document.write('no tools')")
+            await until_listed(client, lambda names: not names)
+
+
+async def test_a_page_that_replaces_its_root_keeps_its_server_and_its_calls(
+    chain: Chain, browser: Chromium
+) -> None:
+    tab = await chain.open(browser, "tabserver.html")
+    answers: list[tuple[bool, str]] = []
+
+    async def wait_for_slow(client: Client) -> None:
+        answers.append(await call(client, chain.name("slow")))
+
+    with trio.fail_after(20):
+        async with chain.client() as client, trio.open_nursery() as nursery:
+            await until_listed(client, lambda names: len(names) == TOOLS)
+            nursery.start_soon(wait_for_slow, client)
+            await tab.wait_until("window.runs === 1")
+            await tab.evaluate("document.documentElement.replaceWith(document.createElement('html'))")
+            await tab.evaluate("setTimeout(finishSlow, 300); 0")  # later than a call outlives its server
+            await until(lambda: bool(answers))
+    assert answers == [(False, "slow: done")]
+
+
+async def test_a_polyfill_s_tools_outlive_a_page_that_writes_itself_anew(
+    chain: Chain, browser: Chromium
+) -> None:
+    tab = await chain.open(browser, "polyfill.html")
+    with trio.fail_after(20):
+        async with chain.client() as client:
+            await until_listed(client, lambda names: chain.name("echo") in names)
+            await tab.evaluate("document.write('written anew')")
+            assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
+
+
 # ── Floods ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 POSTING = """window.flood = setInterval(() => postMessage({ channel: "mcp-default", type: "mcp",

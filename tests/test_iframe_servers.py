@@ -226,6 +226,20 @@ async def test_an_iframe_that_was_there_before_the_extension_is_reached(
     assert await page.evaluate("frames.length") == 1
 
 
+async def test_an_iframe_that_writes_itself_anew_is_reached(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await browser.open_page(nest(chain, f"{other_origin(chain)}/iframeserver.html?tools=before"))
+    before = await client.until_offered("before")
+    scripts = [f'<script src="{source}"></script>' for source in ("tools.js", "tabserver.js")]
+    server = "startServer(new Map([['after', extraTool('after')]]), { parent: true })"
+    written = json.dumps("".join([*scripts, f"<script>{server}</script>"]))
+    await in_iframe(page, f"document.open(); document.write({written}); document.close()")
+    after = await client.until_offered("after")
+    assert after["documentId"] == before["documentId"]
+    assert await client.call(after, "after") == "extra: after"
+
+
 # ── Pages that mean harm ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -323,7 +337,9 @@ async def test_a_page_cannot_announce_tools_in_the_name_of_another_site_s_iframe
     frame = await client.until_offered("pay", bank)
     await page.wait_until("window.forged")
     assert await client.call(frame, "pay") == "extra: pay"
-    assert not client.offering("forged")
+    await in_iframe(page, "addTool('more')")  # so that everybody is listed once more, and waited for
+    listed = await client.until_offered("more")
+    assert [tool["name"] for tool in listed["tools"]] == ["pay", "more"]
 
 
 async def test_a_page_that_hears_a_call_s_progress_cannot_answer_it(

@@ -47,7 +47,7 @@ class IframeCarrier {
   listen(ear, closed) {
     this.#ear = ear;
     if (window.parent === window) return;
-    window.addEventListener("message", (event) => this.#received(event), { signal: closed, capture: true });
+    hear(window, "message", (event) => this.#received(event), { signal: closed, capture: true });
   }
 
   /** Say to the parent's script that we listen now, if it may have asked before we did. */
@@ -107,6 +107,7 @@ class IframeHost {
    */
   constructor(events, closed) {
     this.events = events;
+    // Not anew after `document.open()`: the page could hear names before us then, and give them to frames of its own.
     window.addEventListener("message", (event) => this.#received(event), { signal: closed, capture: true });
   }
 

@@ -99,18 +99,29 @@
     }
   }
 
-  window.addEventListener("message", ({ source, data }) => {
+  /** @param {MessageEvent} event */
+  function received({ source, data }) {
     if (source !== window || data?.channel !== CHANNEL || data.type !== "mcp" || data.direction !== "client-to-server")
       return;
     const { payload } = data;
     if (payload === "mcp-check-ready") return found ? send("mcp-server-ready") : look();
     if (payload.method === "notifications/cancelled") return running.get(payload.params.requestId)?.abort();
     if (payload.id !== undefined) void answer(payload);
-  });
-  document.addEventListener("DOMContentLoaded", look);
-  window.addEventListener("load", () => {
+  }
+
+  function loaded() {
     look();
     for (const ms of LATER_LOOKS_MS) setTimeout(look, ms);
-  });
+  }
+
+  /** A listener that is there already is not added twice. */
+  function listen() {
+    window.addEventListener("message", received);
+    document.addEventListener("DOMContentLoaded", look);
+    window.addEventListener("load", loaded);
+  }
+
+  listen();
+  new MutationObserver(listen).observe(document, { childList: true }); // content/reopening.js says why
   if (document.readyState !== "loading") look();
 })();

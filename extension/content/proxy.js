@@ -82,8 +82,9 @@ class PageProxy {
     if (/** @type {any} */ (document).prerendering) {
       return document.addEventListener("prerenderingchange", () => this.start(), { once: true });
     }
-    document.addEventListener("visibilitychange", () => this.#visible());
-    window.addEventListener("pageshow", ({ persisted }) => persisted && this.#restored());
+    hear(document, "visibilitychange", () => this.#visible());
+    hear(window, "pageshow", ({ persisted }) => persisted && this.#restored());
+    onReopened.push(() => this.#closed.signal.aborted || this.#sources.reopened());
     chrome.runtime.onMessage.addListener((message) => {
       if (message?.type === "dial" && !this.#port) this.#dialIfWorthwhile();
     });

@@ -58,7 +58,7 @@ class WindowCarrier {
       if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
       heard(data.payload);
     };
-    window.addEventListener("message", received, { signal: closed });
+    hear(window, "message", received, { signal: closed });
   }
 }
 
@@ -211,7 +211,7 @@ class TabTransport {
   /** @param {any} payload */
   #received(payload) {
     if (payload === "mcp-server-ready") return this.#ready();
-    if (payload === "mcp-server-stopped") return this.#stopped();
+    if (payload === "mcp-server-stopped") return this.stopped();
     if (typeof payload !== "object" || payload === null) return;
     if (typeof payload.method === "string") return this.#asked(payload);
     this.#answered(payload);
@@ -228,7 +228,8 @@ class TabTransport {
     for (const id of [...this.#pending.keys()]) this.#abandon(id);
   }
 
-  #stopped() {
+  /** The server has stopped; another one may be there. */
+  stopped() {
     this.connected = false;
     this.#initialized = false;
     const asked = [...this.#pending.keys()]; // what is asked from now on is asked of another one

@@ -43,6 +43,12 @@ class ToolSources {
     this.polyfill?.check();
   }
 
+  /** The page has called `document.open()`: its servers hear nothing any more; what a polyfill holds is still there. */
+  reopened() {
+    for (const server of this.servers) server.stopped();
+    this.polyfill?.check();
+  }
+
   /**
    * Run a tool where it is to be run.
    *

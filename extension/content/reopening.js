@@ -1,0 +1,32 @@
+/**
+ * `document.open()`, which `document.write()` calls by itself once a page has loaded, takes all listeners from window
+ * and document, ours as well; documents and scripts stay what they are. No event tells of it, but a MutationObserver
+ * of the document outlives it, and sees the old root go.
+ */
+
+const PROBE = "dev.mcpb.probe";
+/** What is done each time, in this order. @type {(() => void)[]} */
+const onReopened = [];
+let isProbeHeard = false;
+
+/**
+ * Hear an event for as long as the document lives.
+ *
+ * @param {EventTarget} target
+ * @param {string} type
+ * @param {(event: any) => void} listener
+ * @param {AddEventListenerOptions} [options]
+ */
+function hear(target, type, listener, options = {}) {
+  const listen = () => target.addEventListener(type, listener, options);
+  listen();
+  onReopened.push(listen);
+}
+
+hear(window, PROBE, () => (isProbeHeard = true));
+new MutationObserver(() => {
+  isProbeHeard = false;
+  window.dispatchEvent(new Event(PROBE));
+  if (isProbeHeard) return; // a root that a page has replaced by itself
+  for (const act of onReopened) act();
+}).observe(document, { childList: true });
