@@ -185,6 +185,18 @@ async def test_a_frame_of_an_allowed_site_inside_a_denied_page_is_denied_with_it
     assert await listed(router) == [GET_CART]
 
 
+async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    router = hub(Terms())
+    dotted = f"{ORIGIN}."
+    transport.announce("h1", wire.Paused(sites=[ORIGIN]), wire.TabChanged(tab=tab(1, dotted)))
+    transport.announce("h1", tools(1, "getCart", origin=dotted))
+    (name,) = await listed(router)
+    result = json.loads(await router.call(Session("ours"), name, {}))
+    assert "paused this" in result["content"][0]["text"]
+
+
 async def test_a_paused_page_is_paused_with_all_its_frames(hub: Open, transport: PlayedTransport) -> None:
     router = hub(Terms())
     around = wire.TabChanged(tab=tab(1, "https://portal.example"))

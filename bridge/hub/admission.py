@@ -8,6 +8,7 @@ from typing import Any
 from bridge.errors import CallError
 from bridge.hub.arguments import ArgumentCheck
 from bridge.hub.entry import Entry, LiveEntry
+from bridge.hub.origins import canonical
 from bridge.hub.pace import CallPace
 from bridge.hub.registry import Browser
 from bridge.hub.sessions import Session
@@ -56,7 +57,8 @@ def _check_pauses(session: Session, entry: Entry, browser: Browser) -> None:
     if browser.profile != entry.site.profile:
         return
     # A frame is in its tab: who pauses a site wants nothing called there.
+    paused = {canonical(site) for site in browser.paused.sites}
     around = entry.offer.tab.origin if isinstance(entry, LiveEntry) else entry.origin
     for origin in (entry.origin, around):
-        if origin in browser.paused.sites:
+        if canonical(origin) in paused:
             raise CallError(Code.PAUSED, origin, handed=False)
