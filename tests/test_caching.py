@@ -1,5 +1,6 @@
 """What is kept of tools that outlive their page: what it allows, within bounds, and no secrets for long."""
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.hub import caching
 from bridge.hub.caching import (
     MAX_BYTES,
     MAX_SITE_BYTES,
@@ -228,14 +230,67 @@ def test_definitions_of_a_site_are_bounded_together() -> None:
     assert names(shelf) == ["a", "c"]
 
 
-def test_many_sites_together_are_bounded_and_the_oldest_goes() -> None:
+def test_many_sites_together_are_bounded_and_those_with_most_give_way() -> None:
     shelf = Shelf()
-    sites = MAX_TOOLS // MAX_SITE_TOOLS
-    for number in range(sites + 1):
-        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", now=NOW + number)
+    offer(shelf, tools("a", "b"))
+    sites = MAX_TOOLS // MAX_SITE_TOOLS + 10
+    for number in range(sites):
+        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", now=NOW + 1 + number)
     assert len(shelf.tools()) == MAX_TOOLS
-    origins = {cached.origin for cached in shelf.tools()}
-    assert origins == {f"https://s{number}.example" for number in range(1, sites + 1)}
+    kept = Counter(cached.origin for cached in shelf.tools())
+    assert kept.pop(SHOP) == 2
+    assert set(kept.values()) == {MAX_SITE_TOOLS, MAX_SITE_TOOLS - 1}
+    assert kept["https://s0.example"] == MAX_SITE_TOOLS - 1
+
+
+def test_one_origin_after_another_of_a_hostile_site_pushes_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caching, "MAX_TOOLS", 50)
+    shelf = Shelf()
+    offer(shelf, tools("getCart"))
+    for number in range(40):
+        offer(shelf, numbered(30), origin=f"https://s{number}.evil.example", now=NOW + 1 + number)
+        assert SHOP in {cached.origin for cached in shelf.tools()}
+    assert len(shelf.tools()) == 50
+
+
+def test_where_all_sites_have_equally_few_the_one_seen_longest_ago_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caching, "MAX_TOOLS", 5)
+    shelf = Shelf()
+    for number in range(7):
+        offer(shelf, tools("a", "b"), origin=f"https://s{number}.example", now=NOW + number)
+    assert [(cached.origin, cached.tool.name) for cached in shelf.tools()] == [
+        (f"https://s{number}.example", "a") for number in range(2, 7)
+    ]
+
+
+def test_long_definitions_give_way_to_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "MAX_BYTES", 10_000)
+    shelf = Shelf()
+    offer(shelf, tools("a", "b"))
+    for number in range(20):
+        long = numbered(3, description="x" * 1000)
+        offer(shelf, long, origin=f"https://s{number}.example", now=NOW + 1 + number)
+        assert [cached.tool.name for cached in shelf.tools() if cached.origin == SHOP] == ["a", "b"]
+    assert sum(len(cached.tool.raw) for cached in shelf.tools()) <= 10_000
+    assert len(shelf.tools()) > 9
+
+
+def test_what_found_no_room_is_not_tried_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "MAX_TOOLS", 25)
+    shelf = Shelf()
+    for number in range(2):
+        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", tab_id=number)
+    for later in range(3):
+        again = numbered(MAX_SITE_TOOLS)
+        assert not offer(shelf, again, origin="https://s1.example", tab_id=1, now=NOW + later)
+    assert Counter(cached.origin for cached in shelf.tools()) == {
+        "https://s0.example": 12,
+        "https://s1.example": 13,
+    }
 
 
 def test_the_definitions_of_many_sites_are_bounded_together() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.hub.caching import TAB_S, TOUCH_S, Shelf
+from bridge.hub.caching import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host import wire
@@ -174,14 +174,14 @@ from bridge.store import SqliteToolStore
 from test_store import offer, names, tools
 store = SqliteToolStore(pathlib.Path(sys.argv[1]))
 for number in range(50):
-    offer(store, tools(f"theirs{number}"))
+    offer(store, tools(f"theirs{number}"), origin=f"https://theirs{number}.example")
 print(*names(store))
 """
     with subprocess.Popen(
         [sys.executable, "-c", script, str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as theirs:
         for number in range(50):
-            offer(ours, tools(f"ours{number}"))
+            offer(ours, tools(f"ours{number}"), origin=f"https://ours{number}.example")
         said, _ = theirs.communicate(timeout=30)
     assert theirs.returncode == 0
     assert "a" in said.split()
@@ -508,5 +508,5 @@ def test_a_page_that_announces_without_end_costs_bounded_disk(open_store: Open, 
     for number in range(60):
         many = tools(*(f"t{index}" for index in range(210)), description=str(number) + "x" * 4500)
         offer(store, many, origin=f"https://s{number % 3}.example", tab_id=number)
-    assert len(store.tools()) == 600
+    assert len(store.tools()) == 3 * MAX_SITE_TOOLS
     assert sum(file.stat().st_size for file in state.iterdir()) < 16 * 1024 * 1024

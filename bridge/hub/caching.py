@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool
 
-MAX_SITE_TOOLS = 200
+MAX_SITE_TOOLS = 20
 MAX_SITE_BYTES = 1024 * 1024
 """Of definitions; both for one profile and origin."""
 MAX_TOOLS = 5000
@@ -172,8 +172,9 @@ class Shelf:
     def offered(self, key: TabKey, origin: str, url: str, tools: Sequence[PageTool], now: float) -> Change:
         """A tab's document offers these: what it allows is kept, what it no longer allows goes.
 
-        Only for web pages. Above a bound what was seen longest ago goes; of one page's own tools those at the
-        end of its list.
+        Only for web pages. Where a site offers too many, what was seen longest ago goes, and of one page's
+        own tools those at the end of its list. Where all sites together have too many, those with most give
+        way: the last tool of a site goes only for as many others as there is room for, all seen later.
         """
         if not key.profile or not origin or origin_of(origin) != origin:
             return Change()
@@ -196,7 +197,7 @@ class Shelf:
         if allowed:
             self._opened(KeptTab(key, origin, address, now), change)
         if change.tools:
-            self._make_room(change)
+            self._make_room(staying, change)
         return change
 
     def stale(self, now: float, max_days: float = 0) -> Change:
@@ -237,12 +238,14 @@ class Shelf:
         if len(others) >= MAX_TABS:
             change.gone_tabs = [other.key for other in _newest(others)[MAX_TABS - 1 :]]
 
-    def _make_room(self, change: Change) -> None:
-        coming = {kept.key: kept for kept in change.tools}
-        gone = {*change.gone_tools, *coming}
-        others = _newest([kept for kept in self._kept() if kept.key not in gone])
-        staying = {kept.key for kept in _within_bounds([*coming.values(), *others], MAX_TOOLS, MAX_BYTES)}
-        change.gone_tools += [kept.key for kept in others if kept.key not in staying]
+    def _make_room(self, staying: Sequence[KeptTool], change: Change) -> None:
+        """`staying`: all of the site that comes, as far as it goes by itself."""
+        coming = staying[0].key[:2]
+        others = [_newest(site.values()) for key, site in self._sites.items() if key != coming]
+        fair = {kept.key for kept in _fair_shares([staying, *others])}
+        leaving = [kept.key for kept in self._kept() if kept.key not in fair]
+        change.tools = [kept for kept in change.tools if kept.key in fair]
+        change.gone_tools = list(dict.fromkeys([*change.gone_tools, *leaving]))
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -324,6 +327,18 @@ def _within_bounds(tools: Iterable[KeptTool], max_tools: int, max_bytes: int) ->
             max_bytes -= len(kept.tool.raw)
             staying.append(kept)
     return staying
+
+
+def _fair_shares(sites: Iterable[Sequence[KeptTool]]) -> list[KeptTool]:
+    """What stays of all sites, of each its first ones: as if all took turns, and of equals the newest."""
+    turns: list[tuple[float, float, KeptTool]] = []
+    for site in sites:
+        taken = 0
+        for count, kept in enumerate(site, 1):
+            taken += len(kept.tool.raw)
+            turns.append((max(count / MAX_TOOLS, taken / MAX_BYTES), -kept.seen_at, kept))
+    turns.sort(key=itemgetter(0, 1))
+    return _within_bounds((kept for _, _, kept in turns), MAX_TOOLS, MAX_BYTES)
 
 
 _T = TypeVar("_T", KeptTool, KeptTab)
