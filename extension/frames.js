@@ -7,7 +7,7 @@
 import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announced_room.js";
 import { Frame, refusal } from "./frame.js";
 import { Iframes } from "./iframes.js";
-import { Code, notification, WireError } from "./wire.js";
+import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./frame.js"
@@ -16,6 +16,9 @@ import { Code, notification, WireError } from "./wire.js";
  * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
  */
+
+/** Of a name, in the popup. */
+const SHOWN_BYTES = 256;
 
 /** What a frame announces for which there is no room. @type {Offer} */
 const CROWDED_OUT = Object.freeze({
@@ -88,12 +91,10 @@ export class Frames {
     return [...this.#frames.values()]
       .filter((frame) => frame.tabId === tabId && frame.offer)
       .map(({ origin, tools, via, offer, crowdedOut }) => ({
-        origin,
+        origin: cut(origin, SHOWN_BYTES),
         notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
         allowed: this.origins.allow(origin),
-        tools: tools.map(({ name, description }) => {
-          return { name, description: String(description ?? ""), via: via.get(name) };
-        }),
+        tools: crowdedOut ? [] : tools.map(({ name }) => ({ name: cut(name, SHOWN_BYTES), via: via.get(name) })),
       }));
   }
 
@@ -123,7 +124,7 @@ export class Frames {
     if (!this.origins.allow(frame.origin)) {
       throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
     }
-    this.pauses.checkSite(frame.origin);
+    for (const site of this.#sites(frame)) this.pauses.checkSite(site);
     if (!frame.offers(toolName)) {
       throw refusal(Code.NO_LONGER_OFFERED, `The page does not offer ${toolName} any more. List the tools again.`);
     }
@@ -147,6 +148,17 @@ export class Frames {
     before.abandonCalls();
     this.#iframes.left(before);
     before.port.disconnect();
+  }
+
+  /**
+   * Whose pause is a frame's as well: its own site's, that of the address where the sandbox has taken its origin away,
+   * and that of its tab.
+   *
+   * @param {Frame} frame
+   */
+  #sites({ origin, url, tabId }) {
+    const own = origin === "null" ? (URL.parse(url)?.origin ?? "") : origin;
+    return [own, this.tabs.get(tabId)?.origin ?? ""];
   }
 
   /** @param {Frame} frame */

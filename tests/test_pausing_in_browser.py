@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -73,6 +74,42 @@ async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
     assert_paused(await client.request("createTab", url=f"{dotted}/plain.html"), chain.pages)
     await client.request("browser/pause", site=site, paused=False)
     assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
+SANDBOXED = """document.body.append(Object.assign(document.createElement("iframe"),
+    { sandbox: "allow-scripts", %s })); 0"""
+
+
+async def test_a_paused_site_s_tools_are_not_run_in_a_sandboxed_iframe_either(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    elsewhere = chain.pages.replace("localhost", "127.0.0.1")
+    tab = await browser.open_page(f"{elsewhere}/plain.html")
+    await tab.evaluate(SANDBOXED % f"src: '{chain.pages}/tabserver.html'")
+    frame = await client.until_offered("echo")
+    assert frame["origin"] == "null"
+    await client.request("browser/pause", site=chain.pages, paused=True)
+    assert_paused(await client.call(frame, "echo", text="hi"), chain.pages)
+    await client.request("browser/pause", site=chain.pages, paused=False)
+    assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
+@pytest.mark.parametrize("frame", ["of another site", "without a site"])
+async def test_whatever_is_in_a_tab_of_a_paused_site_is_paused_with_it(
+    chain: Chain, browser: Chromium, client: Onlooker, frame: str
+) -> None:
+    elsewhere = chain.pages.replace("localhost", "127.0.0.1")
+    scripts = "".join(f'<script src="{elsewhere}/{name}.js"></script>' for name in ("tools", "tabserver"))
+    server = "<script>startServer(new Map(Object.entries(tools)))</script>"
+    attributes = {
+        "of another site": f"src: '{elsewhere}/tabserver.html'",
+        "without a site": f"srcdoc: {json.dumps(scripts + server)}",
+    }
+    tab = await chain.open(browser, "plain.html")
+    await tab.evaluate(SANDBOXED % attributes[frame])
+    offered = await client.until_offered("echo")
+    await client.request("browser/pause", site=chain.pages, paused=True)
+    assert_paused(await client.call(offered, "echo", text="hi"), chain.pages)
 
 
 async def test_no_tab_is_led_to_a_paused_site(chain: Chain, client: Onlooker) -> None:
