@@ -1,6 +1,7 @@
 /** What the popup is told, for as long as it is open, and what the person may ask there. */
 
 import { canonical } from "./origins.js";
+import { isTooLarge } from "./link.js";
 import { isOrigin } from "./pauses.js";
 
 /**
@@ -45,12 +46,13 @@ export class Popups {
   /** @param {chrome.runtime.Port} port */
   accept(port) {
     if (!port.sender?.url?.startsWith(chrome.runtime.getURL(""))) return port.disconnect();
+    this.#open.set(port, chrome.tabs.TAB_ID_NONE);
     port.onDisconnect.addListener(() => this.#open.delete(port));
     port.onMessage.addListener((message) => void this.#received(port, message));
   }
 
   tell() {
-    for (const [port, tabId] of this.#open) port.postMessage(this.#report(tabId));
+    for (const [port, tabId] of this.#open) say(port, this.#report(tabId));
   }
 
   /**
@@ -59,6 +61,7 @@ export class Popups {
    */
   async #received(port, message) {
     await this.loaded;
+    if (!this.#open.has(port)) return; // closed meanwhile
     switch (message.type) {
       case "watch":
         return this.#watch(port, message.tabId);
@@ -119,5 +122,20 @@ export class Popups {
     const here = [tab?.origin ?? "", ...offers.map(({ origin }) => origin)].filter(isOrigin);
     const origins = new Set([...here.map(canonical), ...this.pauses.all.sites]);
     return [...origins].map((origin) => ({ origin, paused: this.pauses.hasSite(origin) }));
+  }
+}
+
+/**
+ * Show a report. Whatever is wrong with a popup, what was asked elsewhere goes on.
+ *
+ * @param {chrome.runtime.Port} port
+ * @param {Report} report
+ */
+function say(port, report) {
+  try {
+    port.postMessage(report);
+  } catch (error) {
+    if (isTooLarge(error) && report.offers.length > 0) return say(port, { ...report, offers: [] });
+    // The popup is closed: its onDisconnect follows.
   }
 }

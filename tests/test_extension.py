@@ -229,6 +229,41 @@ class TestModules:
         invalid = wire.Code.INVALID_PARAMS
         assert said == [["a", invalid], ["b", invalid], ["c", invalid], ["d", 0]]
 
+    async def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
+        self, modules: Page
+    ) -> None:
+        told = await modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
+            const parts = { native: { host: null, nudge() {} }, clients: () => [], loaded: Promise.resolve(),
+                tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
+                pauses: { all: { sites: [], sessions: [] } },
+                frames: { ofTab: () => [{ origin: "o", tools: [] }] } };
+            const popups = new Popups(parts);
+            const told = { small: [], closed: [], whole: [] };
+            const refusals = { small: ({ offers }) => offers.length > 0 && "exceeded maximum allowed size",
+                closed: () => "disconnected", whole: () => false };
+            const closing = [];
+            const played = (name) => {
+                const port = { sender: { url: chrome.runtime.getURL("popup.html") }, said: [],
+                    onMessage: { addListener: (hear) => (port.hear = hear) },
+                    onDisconnect: { addListener: (close) => closing.push(close) },
+                    postMessage(report) {
+                        const refusal = refusals[name](report);
+                        if (refusal) throw new Error(refusal);
+                        told[name].push(report.offers.length);
+                    } };
+                popups.accept(port);
+                return port;
+            };
+            const ports = Object.keys(told).map(played);
+            popups.tell();
+            ports[2].hear({ type: "watch", tabId: 1 });
+            for (const close of closing) close(); // while what is kept is being read
+            await new Promise((resolve) => setTimeout(resolve));
+            popups.tell();
+            return told;
+        })""")
+        assert told == {"small": [0], "closed": [], "whole": [1]}
+
     async def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
         self, modules: Page
     ) -> None:
