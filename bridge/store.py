@@ -27,7 +27,8 @@ FILE = "tools.sqlite"
 SCHEMA = 1
 """`PRAGMA user_version`. A file with a higher one is left alone."""
 BUSY_S = 0.25
-"""So long another bridge's writing is waited for; the hub stands still meanwhile."""
+"""So long another process is waited for, which may have been stopped; the hub stands still meanwhile."""
+_RETRY_S = 0.01
 REST_S = 5.0
 """So long the file is left alone after it failed."""
 PRUNE_APART_S = 60.0
@@ -283,10 +284,23 @@ class _File:
         """One process at a time: for what SQLite's own locks do not cover."""
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(directory, fcntl.LOCK_EX)
+            self._lock(directory)
             yield
         finally:
             os.close(directory)
+
+    def _lock(self, directory: int) -> None:
+        """Wait for it as SQLite waits for its own locks."""
+        give_up_at = time.monotonic() + BUSY_S
+        while True:
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= give_up_at:
+                    raise TimeoutError(f"another process holds {self.path.parent}") from None
+                time.sleep(_RETRY_S)
+            else:
+                return
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)

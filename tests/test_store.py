@@ -1,5 +1,6 @@
 """Cached tools on disk: shared by all bridges, private, and never the reason why a bridge fails."""
 
+import fcntl
 import logging
 import os
 import sqlite3
@@ -424,6 +425,27 @@ def test_what_cannot_be_written_while_somebody_locks_the_file_is_written_later(
     clock.now += REST_S
     assert store.refresh()
     assert names(store) == names(open_store()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database"], ids=["a new file", "a damaged file"])
+def test_a_process_that_holds_the_directory_is_not_waited_for_without_end(
+    open_store: Open, state: Path, clock: Clock, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    state.mkdir(mode=0o700)
+    (state / FILE).write_bytes(content)
+    holder = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        store = open_store()
+        assert not offer(store, tools("a"))
+        assert f"another process holds {state}" in warnings(caplog)[-1]
+        with pytest.raises(StoreError, match=r"another process holds .*\. Try again"):
+            store.forget(SHOP)
+    finally:
+        os.close(holder)
+    clock.now += REST_S
+    assert store.refresh()
+    assert names(store) == ["a"]
 
 
 def test_a_locked_file_does_not_make_every_announcement_wait(
