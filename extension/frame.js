@@ -53,19 +53,22 @@ import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
  * @typedef {{ onProgress: (progress: Progress) => void, onQuestion: (question: Question) => Promise<any> }} Hearing
  * @typedef {{ id: string, signal: AbortSignal } & Hearing} Asked
  * @typedef {{ resolve: (executed: Executed) => void, reject: (error: WireError) => void, asking: boolean,
- *   pace: InstanceType<typeof PageBounds.Pace> } & Hearing} Call `asking`: a question of it is open
+ *   questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing} Call `asking`: a question of it is open;
+ *   `questions`: how many more it may ask
  */
 
 export const FRAME_PORT = "mcpb-frame";
 /** What content scripts may fail a call with. @type {Set<number>} */
 const CONTENT_CODES = new Set([Code.TOO_LARGE, Code.NAVIGATED, Code.NO_LONGER_OFFERED]);
+/** Of one call to the person. */
+const MOST_QUESTIONS = 8;
 /** Of what a content script calls its question. */
 const LONGEST_QUESTION_ID = 64;
 
 export class Frame {
   /** What it offers, as the wire has it; null: not known yet. @type {Offer | null} */
   offer = null;
-  /** Of the offer, as JSON. */
+  /** That the offer takes: its own as JSON, or what its tools take by their number. */
   bytes = 0;
   /** @type {Map<string, Via>} by tool name */
   via = new Map();
@@ -121,7 +124,7 @@ export class Frame {
       ...(capabilities && { capabilities }),
       ...(fit.notice && { notice: fit.notice }),
     };
-    this.bytes = jsonBytes(this.offer);
+    this.bytes = Math.max(jsonBytes(this.offer), PageBounds.room(fit.tools));
   }
 
   /**
@@ -136,7 +139,8 @@ export class Frame {
     /** @type {PromiseWithResolvers<Executed>} */
     const { promise, resolve, reject } = Promise.withResolvers();
     this.#hand({ type: "execute-tool", requestId: id, toolName, args, wantsProgress });
-    this.#calls.set(id, { resolve, reject, ...hearing, asking: false, pace: new PageBounds.Pace() });
+    const pace = new PageBounds.Pace();
+    this.#calls.set(id, { resolve, reject, ...hearing, asking: false, questions: MOST_QUESTIONS, pace });
     signal.addEventListener("abort", () => {
       if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
     });
@@ -186,9 +190,16 @@ export class Frame {
     }
     if (call.asking) throw refusal(Code.INVALID_REQUEST, "Another question of this call is still open.");
     const question = fitQuestion(asked);
+    if (call.questions === 0) {
+      const text = `A call may ask ${MOST_QUESTIONS} questions, and none once the person has cancelled one.`;
+      throw refusal(Code.INVALID_REQUEST, text);
+    }
+    call.questions -= 1;
     call.asking = true;
     try {
-      return await call.onQuestion(question);
+      const answer = await call.onQuestion(question);
+      if (answer?.action === "cancel") call.questions = 0;
+      return answer;
     } finally {
       call.asking = false;
     }

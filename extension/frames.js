@@ -26,7 +26,8 @@ const CROWDED_OUT = Object.freeze({
   via: {},
   notice:
     "The tools of this frame are left out: the lists of a tab's frames may hold " +
-    `${TAB_BYTES / 1024} KiB together, and those of all tabs ${ALL_BYTES / 1024} KiB.`,
+    `${TAB_BYTES / 1024} KiB together, and those of all tabs ${ALL_BYTES / 1024} KiB; ` +
+    `each tool takes at least ${PageBounds.TOOL_BYTES / 1024} KiB.`,
 });
 
 export class Frames {

@@ -96,6 +96,7 @@ function noticeFor(given, kept) {
   const left = given - kept;
   return (
     `${left} of this page's ${given} tools ${left === 1 ? "is" : "are"} left out: a page's list may hold ` +
-    `${PageBounds.FRAME_TOOLS_BYTES / 1024} KiB, and each tool needs a name of its own and a readable description.`
+    `${PageBounds.FRAME_TOOLS_BYTES / 1024} KiB, of which each tool takes at least ` +
+    `${PageBounds.TOOL_BYTES / 1024} KiB, and each tool needs a name of its own and a readable description.`
   );
 }

@@ -184,6 +184,18 @@ class TestModules:
         assert fit["via"] == {"a": "mcp-b"}
         assert fit["notice"].startswith("5 of this page's 7 tools are left out")
 
+    async def test_a_frame_s_list_is_bounded_by_number_too(self, modules: Page) -> None:
+        kept, notice, taken = await modules.evaluate("""load("frame.js").then(({ Frame }) => {
+            const frame = new Frame({}, 1, {});
+            const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
+            frame.list({ tools, via: {}, leftOut: 0 });
+            return [frame.tools.length, frame.offer.notice, frame.bytes];
+        })""")
+        assert kept == 1024
+        assert notice.startswith("1976 of this page's 3000 tools are left out")
+        assert "each tool takes at least 1 KiB" in notice
+        assert taken == wire.MIB  # so that a tab's room of four is full with 4096 of them
+
     async def test_what_a_content_script_left_out_is_counted_too(self, modules: Page) -> None:
         notice = await modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
             fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")

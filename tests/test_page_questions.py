@@ -164,12 +164,40 @@ async def test_a_call_has_one_open_question_at_a_time(shop: Page, client: Onlook
     assert await answer(shop) == {"action": "cancel"}
 
 
+async def test_a_call_may_ask_eight_questions(shop: Page, client: Onlooker) -> None:
+    call = await begin_slow(client, shop)
+    for _ in range(8):
+        await ask(shop, message="Sure?")
+        await client.say(id=(await question(client))["id"], result={"action": "decline"})
+        assert await answer(shop) == {"action": "decline"}
+    await ask(shop, message="Really?")
+    refused = await answer(shop)
+    assert refused["code"] == Code.INVALID_REQUEST
+    assert "8 questions" in refused["message"]
+    await shop.evaluate("window.finishSlow()")
+    await client.answer_to(call)
+    await begin_slow(client, shop)
+    await ask(shop, message="And in another call?")
+    await question(client)
+
+
+async def test_a_call_whose_question_the_person_cancels_may_ask_nothing_more(
+    shop: Page, client: Onlooker
+) -> None:
+    await begin_slow(client, shop)
+    await ask(shop, message="Sure?")
+    await client.say(id=(await question(client))["id"], result={"action": "cancel"})
+    assert await answer(shop) == {"action": "cancel"}
+    await ask(shop, message="Really?")
+    assert "once the person has cancelled" in (await answer(shop))["message"]
+
+
 async def test_a_long_question_is_cut_and_a_long_form_is_refused(shop: Page, client: Onlooker) -> None:
     await begin_slow(client, shop)
     await ask(shop, message="é" * 5000)
     asked = await question(client)
     assert asked["params"]["message"] == "é" * 1024
-    await client.say(id=asked["id"], result={"action": "cancel"})
+    await client.say(id=asked["id"], result={"action": "decline"})
     await answer(shop)
     refusable: list[dict[str, Any]] = [
         {"message": "x", "requestedSchema": {"title": "x" * 64 * 1024}},

@@ -8,6 +8,8 @@ var PageBounds = (() => {
   const MIB = 1024 * 1024;
   /** Of one frame's list of tools, as JSON. */
   const FRAME_TOOLS_BYTES = MIB;
+  /** That a tool takes at least, however short it is: whoever reads a list does work for each. */
+  const TOOL_BYTES = 1024;
   /** Of serverInfo and capabilities, each: they are labels. */
   const LABEL_BYTES = 64 * 1024;
   /** Of a page server's own notification, or of one about a call's progress. */
@@ -34,6 +36,16 @@ var PageBounds = (() => {
     return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(bytes)).read);
   }
 
+  /** Bytes of room that a tool takes in a list. @param {unknown} tool */
+  function taken(tool) {
+    return Math.max(TOOL_BYTES, jsonBytes(tool) + 1);
+  }
+
+  /** Bytes of room that these tools take. @param {unknown[]} tools */
+  function room(tools) {
+    return tools.reduce((/** @type {number} */ sum, tool) => sum + taken(tool), 0);
+  }
+
   /**
    * As many tools as a list may hold, in their order; one that is too long leaves its place to the next.
    *
@@ -42,11 +54,11 @@ var PageBounds = (() => {
    * @returns {T[]}
    */
   function fitting(tools) {
-    let room = FRAME_TOOLS_BYTES;
+    let left = FRAME_TOOLS_BYTES;
     return tools.filter((tool) => {
-      const bytes = jsonBytes(tool) + 1;
-      if (bytes > room) return false;
-      room -= bytes;
+      const bytes = taken(tool);
+      if (bytes > left) return false;
+      left -= bytes;
       return true;
     });
   }
@@ -89,6 +101,17 @@ var PageBounds = (() => {
     }
   }
 
-  return Object.freeze({ FRAME_TOOLS_BYTES, QUESTION_RULE, cut, jsonBytes, fitting, label, question, Pace });
+  return Object.freeze({
+    FRAME_TOOLS_BYTES,
+    TOOL_BYTES,
+    QUESTION_RULE,
+    cut,
+    jsonBytes,
+    room,
+    fitting,
+    label,
+    question,
+    Pace,
+  });
 })();
 globalThis.PageBounds = PageBounds;
