@@ -69,10 +69,12 @@ function pause(pauses, params) {
  */
 function working(browser) {
   const { tabs, frames, owners } = browser;
+  const inTurn = turns();
   return {
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
-    createTab: (params) => createTab(browser, params),
+    // A session's first tab makes its group; the next one must find it.
+    createTab: (params) => inTurn(optionalText(params, "session"), () => createTab(browser, params)),
     activateTab: async (params) => {
       const tab = await mine(browser, params);
       await chrome.tabs.update(tab.tabId, { active: true });
@@ -211,8 +213,8 @@ async function navigate(browser, params, { signal }) {
   if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(chrome.tabs.update(tabId, { url }));
-  await navigation(tabId, start, { waitUntil, timeoutMs, signal });
-  return whereabouts(tabId);
+  await navigation(tabId, new URL(url).href, start, { waitUntil, timeoutMs, signal });
+  return arrival(browser, tabId);
 }
 
 /**
@@ -223,8 +225,26 @@ async function navigate(browser, params, { signal }) {
  */
 async function travel(browser, params, { signal }, go) {
   const { tabId } = await mine(browser, params);
-  await navigation(tabId, () => refusedWith(go(tabId)), { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
-  return whereabouts(tabId);
+  await navigation(tabId, "", () => refusedWith(go(tabId)), { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
+  return arrival(browser, tabId);
+}
+
+/**
+ * Where a tab has come to. Redirects and its history lead where no client may send it: there it stays, but what is
+ * there is not told.
+ *
+ * @param {Browser} browser
+ * @param {number} tabId
+ */
+async function arrival(browser, tabId) {
+  const here = await whereabouts(tabId);
+  try {
+    if (URL.canParse(here.url)) checkUrl(browser, here.url);
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    throw new WireError(error.code, `The tab was led on to another site. ${error.message}`, { handed: true });
+  }
+  return here;
 }
 
 /**
@@ -271,6 +291,23 @@ function checkUrl({ origins, pauses }, url) {
   throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
     handed: false,
   });
+}
+
+/**
+ * What is done in its turn begins when all that came before it under that key has ended.
+ *
+ * @returns {<T>(key: string, act: () => Promise<T>) => Promise<T>}
+ */
+function turns() {
+  /** @type {Map<string, Promise<unknown>>} */
+  const last = new Map();
+  return (key, act) => {
+    const turn = (last.get(key) ?? Promise.resolve()).then(act, act);
+    last.set(key, turn);
+    const ended = () => last.get(key) === turn && last.delete(key);
+    turn.then(ended, ended);
+    return turn;
+  };
 }
 
 /** @param {number} tabId */

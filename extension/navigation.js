@@ -1,5 +1,6 @@
 /** Waiting for a tab's main frame to get where it was sent. */
 
+import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -7,19 +8,24 @@ import { Code, WireError } from "./wire.js";
  * @typedef {{ waitUntil: WaitUntil, timeoutMs: number, signal: AbortSignal }} Patience
  */
 
+/** What a timer can count to. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 /**
  * Start a navigation and wait for its end.
  *
  * @param {number} tabId
+ * @param {string} target where to; empty: it is not known
  * @param {() => Promise<unknown>} start tells the browser to go; its rejection is ours
  * @param {Patience} patience
  * @throws {WireError} the page did not load, took too long, or its tab was closed. All may have reached the site.
  */
-export async function navigation(tabId, start, { waitUntil, timeoutMs, signal }) {
+export async function navigation(tabId, target, start, { waitUntil, timeoutMs, signal }) {
   const stop = new AbortController();
-  const arrival = arrived(tabId, waitUntil, AbortSignal.any([stop.signal, signal]));
+  const journey = { tabId, target, ...(await underWay(tabId)) };
+  const arrival = arrived(journey, waitUntil, AbortSignal.any([stop.signal, signal]));
   arrival.catch(() => {}); // `start` may fail first
-  const timer = setTimeout(() => stop.abort(tookTooLong(timeoutMs)), timeoutMs);
+  const timer = setTimeout(() => stop.abort(tookTooLong(timeoutMs)), Math.min(timeoutMs, LONGEST_MS));
   try {
     await start();
     await arrival;
@@ -44,32 +50,63 @@ export async function whereabouts(tabId) {
 }
 
 /**
- * Settles on the first event of the main frame that ends the wait.
+ * What a tab shows and where it was going already.
  *
  * @param {number} tabId
+ */
+async function underWay(tabId) {
+  const [tab, frame] = await Promise.all([existing(tabId), chrome.webNavigation.getFrame({ tabId, frameId: 0 })]);
+  const unloaded = frame?.documentId ? "" : tab?.url || "about:blank";
+  return { before: frame?.documentId ?? "", heading: tab?.pendingUrl || unloaded };
+}
+
+/**
+ * Settles on the first event of the main frame that ends the wait. The events of a page that was on its way before
+ * ours come in between, and a page may move within itself at any time. So the newest navigation counts, events of
+ * documents before it do not, and nothing is over while the tab has another address to go to.
+ *
+ * @param {{ tabId: number, target: string, before: string, heading: string }} journey `before`: the document that is
+ *   there; `heading`: the address of a navigation that may still end; empty: there is none
  * @param {WaitUntil} waitUntil
  * @param {AbortSignal} signal ends the wait and its listeners
  * @returns {Promise<void>}
  */
-function arrived(tabId, waitUntil, signal) {
+function arrived({ tabId, target, before, heading }, waitUntil, signal) {
   return new Promise((resolve, reject) => {
-    /** An earlier navigation of the tab may still report its end: only what follows our start counts. */
-    let begun = false;
-    let committed = false;
+    let navigations = 0;
+    /** Of the newest navigation; empty: it is under way. */
+    let document = "";
+    const left = new Set([before]);
     const of = (/** @type {(details: any) => void} */ react) => (/** @type {any} */ details) => {
       if (details.tabId === tabId && details.frameId === 0) react(details);
     };
-    const begins = of(() => (begun = true));
-    const commits = of(({ transitionQualifiers }) => {
-      begun = true;
-      committed = true;
-      // A page from the back/forward cache was loaded long ago: no load event follows.
-      if (waitUntil === "commit" || transitionQualifiers?.includes("forward_back"))
-        void finishOnceLoaded(tabId, waitUntil, resolve);
+    /** @param {() => void} settle @param {(tab: chrome.tabs.Tab | null) => boolean} [isOver] */
+    const end = async (settle, isOver = () => true) => {
+      const count = navigations;
+      const tab = await existing(tabId);
+      if (!tab?.pendingUrl && count === navigations && isOver(tab)) settle();
+    };
+
+    const begins = of(() => {
+      navigations += 1;
+      left.add(document);
+      document = "";
     });
-    const completes = of(() => committed && resolve());
-    const moves = of(() => resolve());
-    const fails = of(({ error, url }) => begun && reject(notLoaded(error, url)));
+    const commits = of(({ documentId, url, transitionQualifiers }) => {
+      if (url === heading && url !== target) return void left.add(documentId);
+      navigations += 1;
+      document = documentId;
+      if (waitUntil === "commit") return void end(resolve);
+      // A page from the back/forward cache was loaded long ago: no load event follows.
+      if (transitionQualifiers?.includes("forward_back")) void end(resolve, (tab) => tab?.status === "complete");
+    });
+    const completes = of(({ documentId }) => documentId === document && void end(resolve));
+    const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
+    const fails = of(({ documentId, error, url }) => {
+      // What has been committed is there: it was stopped, or gives way to another page.
+      if (documentId === document) return void end(resolve, (tab) => tab?.status === "complete");
+      if (document === "" && navigations > 0 && !left.has(documentId)) void end(() => reject(notLoaded(error, url)));
+    });
     const closes = (/** @type {number} */ closed) => closed === tabId && reject(closedMeanwhile());
 
     const web = chrome.webNavigation;
@@ -88,17 +125,6 @@ function arrived(tabId, waitUntil, signal) {
       reject(signal.reason);
     });
   });
-}
-
-/**
- * @param {number} tabId
- * @param {WaitUntil} waitUntil
- * @param {() => void} resolve
- */
-async function finishOnceLoaded(tabId, waitUntil, resolve) {
-  if (waitUntil === "commit") return resolve();
-  const tab = await chrome.tabs.get(tabId);
-  if (tab.status === "complete") resolve();
 }
 
 /** @param {number} timeoutMs */
