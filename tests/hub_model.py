@@ -22,6 +22,8 @@ GRACE_S = 3.0
 MAX_NAME = 46
 FORBIDDEN = "forbidden"
 """The policy refuses tools that are called so."""
+DENIED = "https://denied.example"
+"""The policy denies this origin."""
 ELSEWHERE = (Code.NO_SUCH_TAB, Code.GONE, Code.NAVIGATED, Code.NO_LONGER_OFFERED)
 """After these a call that names no tab, and did not run, may be made in another one."""
 
@@ -69,6 +71,8 @@ DOMAINS = {
     "http://shop.example": "shop_example",
     "http://localhost:3000": "localhost_3000",
     "https://rather-long-host.example": "rather-long-host_example",
+    DENIED: "denied_example",
+    "null": "null",
 }
 
 
@@ -90,6 +94,17 @@ class Kept(NamedTuple):
     origin: str
     own_name: str
 
+    @property
+    def origins(self) -> set[str]:
+        return {self.origin}
+
+
+class Address(NamedTuple):
+    """Where a tab is opened for a tool."""
+
+    kept: Kept
+    url: str
+
 
 class Here(NamedTuple):
     """A tool that is there now."""
@@ -100,23 +115,34 @@ class Here(NamedTuple):
     url: str
     """Without its fragment."""
     tool: Tool
-    ordinal: int
-    owner: str | None
+    tab: wire.Tab
     is_missing: bool
     """Its host, or its page, has yet to come back."""
-    nearness: tuple[bool, bool, float]
 
     @property
     def kept_as(self) -> Kept:
         return Kept(self.spot.profile, self.spot.origin, self.spot.own_name)
 
+    @property
+    def origins(self) -> set[str]:
+        """Its own, and its tab's: the page around a frame may look over it."""
+        return {self.spot.origin, self.tab.origin}
+
+    @property
+    def nearness(self) -> tuple[bool, bool, bool, bool, float, str, int, int]:
+        """A site's own page before frames of it in others' pages; at the end any order, but a total one."""
+        tab, spot = self.tab, self.spot
+        is_shown = tab.active and tab.focused
+        by_itself = self.host, -spot.tab_id, -spot.frame_id
+        is_at_home = spot.origin == tab.origin
+        return not self.is_missing, is_at_home, is_shown, spot.frame_id == 0, tab.last_accessed, *by_itself
+
 
 class Target(NamedTuple):
     """What a call must come to, as things are now: one of these."""
 
-    run: Collection[Here] = ()
-    """In any of these, which are equally near."""
-    open: Collection[Kept] = ()
+    run: Here | None = None
+    open: Collection[Address] = ()
     """A tab for any of these."""
     refusals: Collection[Code] = ()
     is_unknown: bool = False
@@ -241,6 +267,8 @@ class Model:
         tab = host.tabs.get(said.tab_id)
         if tab is None or tab.incognito or said.frame_id != 0 or not host.is_introduced:
             return
+        if said.origin == DENIED or not is_website(said.origin):
+            return
         for each in offered.values():
             kept = Kept(host.profile, said.origin, each.own_name)
             if each.is_cached:
@@ -271,6 +299,10 @@ class Model:
         known = [host for host in self.hosts if host.is_known]
         return [host for host in known if not any(other.hides(host) for other in known)]
 
+    def is_there(self, profile: str) -> bool:
+        """Its browser runs, or has only just gone."""
+        return any(host.profile == profile for host in self.shown_hosts())
+
     def is_running(self, profile: str) -> bool:
         return any(host.profile == profile and host.lost_at is None for host in self.shown_hosts())
 
@@ -298,17 +330,15 @@ class Model:
             document_id=said.document_id,
             url=said.url.split("#")[0],
             tool=each,
-            ordinal=tab.ordinal,
-            owner=tab.owner,
+            tab=tab,
             is_missing=is_missing,
-            nearness=(not is_missing, tab.active and tab.focused, tab.last_accessed),
         )
 
     # ── Names ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def plain_names(self) -> dict[Spot, str | None]:
         """The name that each tool must have; None where it has to be marked or shortened."""
-        plain = {here.spot: plain_name(here.spot, here.ordinal) for here in self.here()}
+        plain = {here.spot: plain_name(here.spot, here.tab.ordinal) for here in self.here()}
         times = Counter(plain.values())
         return {
             spot: name if times[name] == 1 and len(name) <= MAX_NAME else None for spot, name in plain.items()
@@ -325,79 +355,125 @@ class Model:
     # ── What a call must come to ────────────────────────────────────────────────────────────────────────────
 
     def target(
-        self, session: str, name: str, live: Mapping[str, Spot], missed: Collection[Spot] = ()
+        self,
+        session: str,
+        name: str,
+        live: Mapping[str, Spot],
+        missed: Collection[Spot] = (),
+        profile: str | None = None,
     ) -> Target:
-        """`live`: what the hub's names mean now. `missed`: where the call has failed without running."""
-        target = self._meant(session, name, live, missed)
-        if any(here.is_missing for here in target.run):
+        """`live`: what the hub's names mean now. `missed`: where the call has failed without running.
+        `profile`: where it was tried first; another profile is another account."""
+        target = self._meant(session, name, live, missed, profile)
+        run = target.run
+        if run and run.is_missing:
             return target
-        refusals = [*target.refusals]
-        refusals += [refusal for found in target.run if (refusal := self._refusal(session, found))]
-        refusals += [refusal for found in target.open if (refusal := self._refusal(session, found))]
-        run = [here for here in target.run if not self._refusal(session, here)]
-        to_open = [kept for kept in target.open if not self._refusal(session, kept)]
+        found: list[Here | Kept] = [each.kept for each in target.open]
+        if run:
+            found.append(run)
+        refusals = [*target.refusals, *(code for each in found if (code := self.refusal(session, each)))]
+        if run and self.refusal(session, run):
+            run = None
+        to_open = [each for each in target.open if not self.refusal(session, each.kept)]
         return Target(run, to_open, refusals, target.is_unknown)
 
     def names_a_tab(self, session: str, name: str, live: Mapping[str, Spot]) -> bool:
         shown = self.shown.get(session, {}).get(name)
         return name in live if shown is None else isinstance(shown, Here)
 
-    def in_tab(self, session: str, kept: Kept, tab_id: int) -> list[Here]:
+    def in_tab(self, session: str, kept: Kept, tab_id: int) -> Here | None:
         """The tool in a tab that was opened for it."""
         there = [here for here in self.here() if (here.kept_as, here.spot.tab_id) == (kept, tab_id)]
-        return _nearest(_usable(session, there))
+        return _nearest(here for here in _usable(session, there) if not here.is_missing)
 
-    def _meant(self, session: str, name: str, live: Mapping[str, Spot], missed: Collection[Spot]) -> Target:
+    def refusal(self, session: str, found: Here | Kept) -> Code | None:
+        if is_forbidden(found):
+            return Code.NOT_ALLOWED
+        profile = found.spot.profile if isinstance(found, Here) else found.profile
+        for host in self.shown_hosts():
+            is_there = host.profile == profile and not found.origins.isdisjoint(host.paused.sites)
+            if is_there or session in host.paused.sessions:
+                return Code.PAUSED
+        if isinstance(found, Here) and not _usable(session, [found]):
+            return Code.NOT_YOURS
+        return None
+
+    def _meant(
+        self,
+        session: str,
+        name: str,
+        live: Mapping[str, Spot],
+        missed: Collection[Spot],
+        profile: str | None,
+    ) -> Target:
         by_spot = {here.spot: here for here in self.here()}
         match self.shown.get(session, {}).get(name):
             case Here() as shown:
                 return self._meant_in_tab(shown, by_spot, live.get(name))
             case Kept() as shown:
-                there = [
-                    here for here in by_spot.values() if here.kept_as == shown and here.spot not in missed
-                ]
-                if usable := _nearest(_usable(session, there)):
-                    return Target(run=usable)
-                return (
-                    Target(open=[shown]) if shown in self.kept else Target(refusals=[Code.NO_LONGER_OFFERED])
-                )
+                return self._meant_as_kept(session, shown, missed)
         if name in live:
-            return Target(run=[by_spot[live[name]]])
-        return self._meant_by_domain(session, name, missed, live)
+            return Target(run=by_spot[live[name]])
+        return self._meant_by_domain(session, name, missed, profile) or self._meant_by_hash(
+            session, name, missed, live
+        )
 
-    @staticmethod
-    def _meant_in_tab(shown: Here, by_spot: Mapping[Spot, Here], now_called_so: Spot | None) -> Target:
+    def _meant_in_tab(self, shown: Here, by_spot: Mapping[Spot, Here], now_called_so: Spot | None) -> Target:
         there = by_spot.get(shown.spot)
-        if there is None and now_called_so is not None:
-            is_same_tool = by_spot[now_called_so].kept_as == shown.kept_as
-            is_same_tab = now_called_so.tab_id == shown.spot.tab_id or now_called_so.pid != shown.spot.pid
-            there = by_spot[now_called_so] if is_same_tool and is_same_tab else None
+        if there is None and now_called_so is not None and self._continues(shown, by_spot[now_called_so]):
+            there = by_spot[now_called_so]
         if there is None:
             return Target(refusals=[Code.NO_LONGER_OFFERED])
         is_reload = (there.url, there.tool.raw) == (shown.url, shown.tool.raw)
         if there.document_id != shown.document_id and not is_reload:
             return Target(refusals=[Code.NAVIGATED])
-        return Target(run=[there])
+        return Target(run=there)
+
+    def _continues(self, shown: Here, now: Here) -> bool:
+        """A frame made anew, or a browser restarted: not one with a copied profile beside the first."""
+        if shown.kept_as != now.kept_as:
+            return False
+        if shown.spot.pid == now.spot.pid:
+            return shown.spot.tab_id == now.spot.tab_id
+        return all(host.pid != shown.spot.pid for host in self.shown_hosts())
+
+    def _meant_as_kept(self, session: str, kept: Kept, missed: Collection[Spot]) -> Target:
+        there = [here for here in self.here() if here.kept_as == kept and here.spot not in missed]
+        if nearest := _nearest(_usable(session, there)):
+            return Target(run=nearest)
+        if kept not in self.kept:
+            return Target(refusals=[Code.NO_LONGER_OFFERED])
+        return Target(open=[Address(kept, self.kept[kept])])
 
     def _meant_by_domain(
-        self, session: str, name: str, missed: Collection[Spot], live_names: Collection[str]
-    ) -> Target:
-        there = [here for here in self.here() if form_of(here.spot.origin, here.spot.own_name) == name]
-        kept = [each for each in self.kept if form_of(each.origin, each.own_name) == name]
-        kinds = {(here.spot.origin, here.spot.own_name) for here in there}
-        kinds |= {(each.origin, each.own_name) for each in kept}
+        self, session: str, name: str, missed: Collection[Spot], profile: str | None
+    ) -> Target | None:
+        """None: no tool is called so."""
+        there = [
+            here
+            for here in self.here()
+            if form_of(here.spot.origin, here.spot.own_name) == name and profile in (None, here.spot.profile)
+        ]
+        kept = [
+            Address(each, url)
+            for each, url in self.kept.items()
+            if form_of(each.origin, each.own_name) == name and profile in (None, each.profile)
+        ]
+        usable = _usable(session, there)
+        elsewhere = [Address(h.kept_as, f"{h.spot.origin}/") for h in there if is_website(h.spot.origin)]
+        kinds = {here.kept_as[1:] for here in usable} | {each.kept[1:] for each in (*kept, *elsewhere)}
         if not kinds:
-            return self._meant_by_hash(session, name, missed, live_names)
+            return None
         if len(kinds) > 1:
             return Target(refusals=[Code.INVALID_PARAMS])
-        usable = _usable(session, there)
         if nearest := _nearest(here for here in usable if here.spot not in missed):
             return Target(run=nearest)
         if kept:
-            return Target(open=kept)
+            return Target(open=[each for each in kept if self.is_running(each.kept.profile)] or kept)
         if nearest := _nearest(usable):
             return Target(run=nearest)
-        return Target(open=[here.kept_as for here in there])
+        # What is refused where others have it may be refused in a tab of its own as well.
+        return Target(open=elsewhere, refusals=[Code.NOT_ALLOWED for here in there if is_forbidden(here)])
 
     def _meant_by_hash(
         self, session: str, name: str, missed: Collection[Spot], live_names: Collection[str]
@@ -405,21 +481,7 @@ class Model:
         kept = self.marked.get(name)
         if kept not in self.kept or self.has_plain_name(kept, live_names):
             return UNKNOWN
-        there = [here for here in self.here() if here.kept_as == kept and here.spot not in missed]
-        usable = _nearest(_usable(session, there))
-        return Target(run=usable) if usable else Target(open=[kept])
-
-    def _refusal(self, session: str, found: Here | Kept) -> Code | None:
-        kept = found.kept_as if isinstance(found, Here) else found
-        if kept.own_name == FORBIDDEN:
-            return Code.NOT_ALLOWED
-        for host in self.shown_hosts():
-            is_there = host.profile == kept.profile and kept.origin in host.paused.sites
-            if is_there or session in host.paused.sessions:
-                return Code.PAUSED
-        if isinstance(found, Here) and not _usable(session, [found]):
-            return Code.NOT_YOURS
-        return None
+        return self._meant_as_kept(session, kept, missed)
 
 
 def plain_name(spot: Spot, ordinal: int) -> str:
@@ -440,11 +502,19 @@ def _is_over(since: float | None, now: float) -> bool:
     return since is not None and now >= since + GRACE_S
 
 
+def is_forbidden(found: Here | Kept) -> bool:
+    own_name = found.spot.own_name if isinstance(found, Here) else found.own_name
+    return own_name == FORBIDDEN or DENIED in found.origins
+
+
+def is_website(origin: str) -> bool:
+    """Whether a tab can be opened there."""
+    return origin.startswith(("http://", "https://"))
+
+
 def _usable(session: str, there: Iterable[Here]) -> list[Here]:
-    return [here for here in there if here.owner in (None, session)]
+    return [here for here in there if here.tab.owner in (None, session)]
 
 
-def _nearest(there: Iterable[Here]) -> list[Here]:
-    found = list(there)
-    best = max((here.nearness for here in found), default=None)
-    return [here for here in found if here.nearness == best]
+def _nearest(there: Iterable[Here]) -> Here | None:
+    return max(there, key=lambda here: here.nearness, default=None)

@@ -18,7 +18,7 @@ from bridge.hub.entry import CachedEntry, Entry, LiveEntry
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record
-from bridge.hub.registry import FrameAt, Registry
+from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import (
@@ -32,11 +32,13 @@ from bridge.hub.transport import (
     TabAddress,
 )
 from hub_model import (
+    DENIED,
     ELSEWHERE,
     FORBIDDEN,
     GRACE_S,
     MAX_NAME,
     TOOLS,
+    Address,
     Here,
     Host,
     Kept,
@@ -44,6 +46,8 @@ from hub_model import (
     Spot,
     Target,
     form_of,
+    is_forbidden,
+    is_website,
 )
 from native_host import wire
 from native_host.wire import Code
@@ -52,7 +56,11 @@ from said_by_hosts import announce, browser_hello, connect, host_hello
 
 MAX_ATTEMPTS = 3
 TOLD_APART_S = 0.5
-POLICY = Policy(PolicyRules(tools=(ToolRule(name=FORBIDDEN, allow=False),)))
+OPENING_S = 5.0
+"""So long the page of a tab that was opened is waited for."""
+LOADED_AGAIN = 3
+"""So often, at most, within that time."""
+POLICY = Policy(PolicyRules(deny=(DENIED,), tools=(ToolRule(name=FORBIDDEN, allow=False),)))
 
 
 class Memory(NothingKept):
@@ -78,6 +86,8 @@ class Memory(NothingKept):
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
         del tab_id
+        if not is_website(origin):
+            return False
         before = dict(self.kept)
         for each in tools:
             key = Kept(profile, origin, each.name)
@@ -112,20 +122,43 @@ class Made:
 
 
 @dataclass
+class Attempt:
+    """What a call may do until it is made."""
+
+    since: float
+    awaited: set[str] = field(default_factory=set)
+    """Profiles whose host or page had to come back first, at any moment of it."""
+    wanted: set[Address] = field(default_factory=set)
+    """For any of these a tab was to be opened, at any moment of it."""
+    away: set[str] = field(default_factory=set)
+    """The profiles of both that did not run when something happened last."""
+    opening: Address | None = None
+    """For that one it was."""
+    is_new: bool = False
+    """Which was not there before."""
+    times_loaded: int = 0
+    """Again."""
+
+    @property
+    def has_waited(self) -> bool:
+        return bool(self.awaited or self.wanted)
+
+
+@dataclass
 class Going:
     """A call on its way."""
 
     step: steps.Calls
     name: str
+    attempt: Attempt
     made: list[Made] = field(default_factory=list)
     missed: set[Spot] = field(default_factory=set)
-    opening: Kept | None = None
-    """For which tool a tab was opened in the present attempt."""
     open_failed: bool = False
-    waits: bool = False
-    """For a host or a page to come back, in the present attempt."""
-    could_run: bool = False
-    """After that wait."""
+
+    @property
+    def profile(self) -> str | None:
+        """Where it was tried first."""
+        return self.made[0].where.spot.profile if self.made else None
 
     @property
     def goes_on(self) -> bool:
@@ -176,9 +209,10 @@ class Player:
         self._going: Going | None = None
         self._told_at = -1.0
         self._told: list[tuple[str, str, bytes]] = []
-        self._told_of_frames: set[FrameAt] = set()
-        """When they are others, that is told as well, though clients may see the same list."""
+        self._told_frames: set[tuple[str, int, int, int]] = set()
+        """A tool that moves from one to another is told of as well, though it may be called as before."""
         self._opened: dict[tuple[str, str, str], int] = {}
+        """By session, profile and address: the tab that was opened last."""
 
     async def begin(self) -> None:
         self.transport.happen(LookedAround())
@@ -203,6 +237,11 @@ class Player:
 
     def happen(self, step: steps.News) -> None:
         self.model.time_is(trio.current_time())
+        self._follow()
+        self._happen(step)
+        self._follow()
+
+    def _happen(self, step: steps.News) -> None:
         match step:
             case steps.Starts():
                 self._start(step)
@@ -229,6 +268,7 @@ class Player:
             self.transport.happen(Announced(host, type(message).__name__, message))
 
     def _forgotten(self, origin: str) -> None:
+        self._follow()
         self.model.forgotten(origin)
 
     def _start(self, step: steps.Starts) -> None:
@@ -293,16 +333,16 @@ class Player:
         names = self._names_for(step)
         if not names:
             return
-        self._going = going = Going(step, names[step.which % len(names)])
+        attempt = Attempt(trio.current_time())
+        self._going = going = Going(step, names[step.which % len(names)], attempt)
         session = self.sessions[step.session]
         recorded = len(self.records)
         unknown = False
-        began = trio.current_time()
-        going.waits = self._awaits(going)
+        self._follow()
         async with trio.open_nursery() as nursery:
             for after_s, news in step.meanwhile:
                 nursery.start_soon(self._later, after_s, news)
-            with trio.fail_after(60):
+            with trio.fail_after(120):
                 try:
                     if step.by_tool:
                         called = {"name": going.name}
@@ -311,15 +351,13 @@ class Player:
                         await self.router.call(session, going.name, {})
                 except UnknownToolError:
                     unknown = True
-            self._going = None
             (record,) = self.records[recorded:]
             assert unknown == (record.outcome == "unknown_tool" and not step.by_tool)
-            going.waits &= trio.current_time() > began
-            if going.waits:
-                await (
-                    trio.testing.wait_all_tasks_blocked()
-                )  # the hub forgets what is over at this very moment
+            if going.attempt.has_waited:
+                # The hub forgets what is over at this very moment.
+                await trio.testing.wait_all_tasks_blocked()
             self._check_outcome(going, record)
+            self._going = None
 
     async def _later(self, after_s: float, news: steps.News) -> None:
         await trio.sleep(after_s)
@@ -351,16 +389,32 @@ class Player:
     def _live_names(self) -> dict[str, Spot]:
         return {entry.name: _spot(entry) for entry in self.router.catalog.live()}
 
-    def _awaits(self, going: Going) -> bool:
-        target = self._target(going)
-        return any(here.is_missing for here in target.run)
-
     def _target(self, going: Going) -> Target:
         self.model.time_is(trio.current_time())
-        return self._meant(going)
+        live = self._live_names()
+        return self.model.target(going.step.session, going.name, live, going.missed, going.profile)
 
-    def _meant(self, going: Going) -> Target:
-        return self.model.target(going.step.session, going.name, self._live_names(), going.missed)
+    def _follow(self) -> None:
+        """What the present attempt may come to, as things are at this moment, and may be no more later."""
+        if (going := self._going) is None:
+            return
+        attempt = going.attempt
+        profiles = attempt.awaited | {each.kept.profile for each in attempt.wanted}
+        attempt.away = {profile for profile in profiles if not self.model.is_running(profile)}
+        target = self._target(going)
+        if target.run and target.run.is_missing:
+            attempt.awaited.add(target.run.spot.profile)
+        attempt.wanted.update(target.open)
+
+    def _in_opened(self, going: Going) -> dict[Address, Here | None]:
+        """The tool in each tab that was opened for it, as far as the present attempt is about it."""
+        session, attempt = going.step.session, going.attempt
+        wanted = {attempt.opening} if attempt.opening else attempt.wanted
+        return {
+            each: self.model.in_tab(session, each.kept, tab_id)
+            for each in wanted
+            if (tab_id := self._opened.get((session, each.kept.profile, each.url))) is not None
+        }
 
     # ── What the browser is asked ───────────────────────────────────────────────────────────────────────────
 
@@ -369,13 +423,18 @@ class Player:
         going = self._going
         assert going, "nobody calls"
         assert going.goes_on, f"{going.name} was to be tried no more after {going.made}"
-        target = self._target(going)
-        if isinstance(asked.params, wire.ExecuteTool):
-            self._judge_run(going, asked.tab, asked.params, target)
-        else:
-            self._judge_opening(going, asked, target)
+        self._follow()
+        match asked.params:
+            case wire.ExecuteTool():
+                self._judge_run(going, asked.tab, asked.params)
+            case wire.CreateTab():
+                self._judge_opening(going, asked.tab, asked.params)
+            case wire.Navigate():
+                self._judge_loading(going, asked.tab, asked.params)
+            case _:
+                raise AssertionError(asked)
 
-    def _judge_run(self, going: Going, tab: TabAddress, params: wire.ExecuteTool, target: Target) -> None:
+    def _judge_run(self, going: Going, tab: TabAddress, params: wire.ExecuteTool) -> None:
         at = tab.host, params.tab_id, params.frame_id, params.document_id, params.tool_name
         found = [
             here
@@ -384,38 +443,57 @@ class Player:
         ]
         assert found, f"there is no {at}"
         (where,) = found
-        assert not where.is_missing or target.open or going.opening, f"{where} cannot be reached"
-        assert where.owner in (None, going.step.session), f"{where} is not the caller's"
-        if target.open or going.opening:
-            kept = going.opening or where.kept_as
-            assert going.opening or where.kept_as in target.open, f"{where} is not {target.open}"
-            opened_in = self._opened.get((going.step.session, kept.profile, kept.origin), 0)
-            assert where in self.model.in_tab(going.step.session, kept, opened_in), f"{where} was not opened"
-        else:
-            assert where in target.run, f"{where} is not {target}"
+        assert not where.is_missing, f"{where} cannot be reached"
+        assert not self.model.refusal(going.step.session, where), f"{where} is refused"
+        target = self._target(going)
+        if going.attempt.opening or where != target.run:
+            assert where in self._in_opened(going).values(), f"{where} is neither {target} nor opened for it"
         names_a_tab = self.model.names_a_tab(going.step.session, going.name, self._live_names())
         answers = going.step.answers[len(going.made) :]
-        answer = answers[0] if answers else "result"
-        # A tab that was opened may have lost its host since: the call fails there.
-        going.made.append(
-            Made(where, names_a_tab, steps.Fails(Code.GONE, False) if where.is_missing else answer)
-        )
+        going.made.append(Made(where, names_a_tab, answers[0] if answers else "result"))
         going.missed.add(where.spot)
-        going.opening = None
+        going.attempt = Attempt(trio.current_time())
 
-    def _judge_opening(self, going: Going, asked: Asked, target: Target) -> None:
-        assert target.open, f"{asked.params} is not {target}"
-        assert going.opening is None, "a second tab is opened"
-        host = self.model.linked(asked.tab.host)
-        assert host in self.model.shown_hosts()
-        assert isinstance(asked.params, wire.CreateTab | wire.Navigate)
-        fitting = [
-            kept
-            for kept in target.open
-            if kept.profile == host.profile and asked.params.url.startswith(f"{kept.origin}/")
+    def _judge_opening(self, going: Going, at: TabAddress, params: wire.CreateTab) -> None:
+        attempt, browser = going.attempt, self._asked_browser(at)
+        assert attempt.opening is None, "a second tab is opened"
+        found = [
+            each for each in attempt.wanted if (each.kept.profile, each.url) == (browser.profile, params.url)
         ]
-        assert fitting, f"{asked.params} at {host.profile} is none of {target.open}"
-        going.opening = fitting[0]
+        assert found, f"{params} at {browser.profile} is none of {attempt.wanted}"
+        attempt.opening, attempt.is_new = found[0], True
+        assert not self._opened_tab(going, browser, found[0]), "the tab that was opened before is there"
+
+    def _judge_loading(self, going: Going, at: TabAddress, params: wire.Navigate) -> None:
+        attempt, browser = going.attempt, self._asked_browser(at)
+        wanted = (each for each in attempt.wanted if each.kept.profile == browser.profile)
+        opened = {each: self._opened_tab(going, browser, each) for each in wanted}
+        found = [
+            (each, tab)
+            for each, tab in opened.items()
+            if tab and (tab.tab_id, each.url) == (params.tab_id, params.url)
+        ]
+        assert found, f"{params} is none of {opened}"
+        (address, tab), *_ = found
+        assert tab.status == "complete", "it is still loading"
+        assert (tab.tab_id, 0) not in browser.documents, "a page is there"
+        assert attempt.opening in (None, address), "two pages are waited for"
+        attempt.opening = address
+        attempt.times_loaded += 1
+        assert attempt.times_loaded <= LOADED_AGAIN + (not attempt.is_new), "loaded too often"
+
+    def _asked_browser(self, at: TabAddress) -> Host:
+        browser = self.model.linked(at.host)
+        assert browser in self.model.shown_hosts()
+        return browser
+
+    def _opened_tab(self, going: Going, browser: Host, address: Address) -> wire.Tab | None:
+        """The tab that was opened, if it is there and still the caller's."""
+        session = going.step.session
+        opened = self._opened.get((session, browser.profile, address.url), 0)
+        return next(
+            (tab for tab in browser.tabs.values() if (tab.tab_id, tab.owner) == (opened, session)), None
+        )
 
     def _answer(self, asked: Asked) -> Answer:
         going = self._going
@@ -449,48 +527,64 @@ class Player:
                 )
             case "host ends" | "host ended before" if is_linked:
                 self._end(browser, host)
-        going.waits = self._awaits(going)
+        self._follow()
         code, handed = failure_of(answer)
         assert code is not None
         return CallError(code, handed=handed)
 
     def _open(self, going: Going, asked: Asked) -> Answer:
-        assert going.opening
-        session, kept, opens = going.step.session, going.opening, going.step.opens
+        address, session, opens = going.attempt.opening, going.step.session, going.step.opens
+        assert address
         host = asked.tab.host
         is_linked = any(host in hosts for hosts in self._hosts.values())
-        if opens == "fails" or not is_linked:
+        there = self.model.linked(host) if is_linked else None
+        is_gone = asked.tab.tab_id is not None and there and asked.tab.tab_id not in there.tabs
+        if opens == "fails" or there is None or is_gone:
             going.open_failed = True
             return CallError(Code.TIMED_OUT, handed=True)
-        there = self.model.linked(host)
-        tab_id = next(free for free in range(5, 99) if free not in there.tabs and free != steps.INCOGNITO_TAB)
-        if isinstance(asked.params, wire.Navigate):
-            assert there.tabs[asked.params.tab_id].owner == session, "another's tab is navigated"
-            tab_id = asked.params.tab_id
-        self._opened[session, kept.profile, kept.origin] = tab_id
-        tab = wire.Tab(tab_id=tab_id, window_id=1, origin=kept.origin, url="", ordinal=tab_id, owner=session)
+        unused = (each for each in range(5, 99) if each not in there.tabs and each != steps.INCOGNITO_TAB)
+        tab_id = asked.tab.tab_id or next(unused)
+        self._opened[session, address.kept.profile, address.url] = tab_id
+        tab = wire.Tab(
+            tab_id=tab_id,
+            window_id=1,
+            origin=address.kept.origin,
+            ordinal=tab_id,
+            owner=session,
+            status="loading" if opens == "late" else "complete",
+        )
         self._say(host, wire.TabChanged(tab=tab))
-        if opens in ("at once", "late"):
-            offered = next(each for each in TOOLS if each.own_name == kept.own_name)
-            page = wire.FrameTools(
-                tab_id=tab_id,
-                frame_id=0,
-                document_id=f"d{len(self.transport.asked)}",
-                origin=kept.origin,
-                url=f"{kept.origin}/",
-                tools=[msgspec.Raw(offered.raw)],
-            )
-            if opens == "at once":
-                self._say(host, page)
-            else:
-                self._nursery.start_soon(self._dial, host, page)
+        self._load(host, tab, address, opens, is_again=asked.tab.tab_id is not None)
+        self._follow()
         return {"tabId": tab_id, "windowId": 1}
+
+    def _load(self, host: str, tab: wire.Tab, address: Address, opens: steps.Opens, is_again: bool) -> None:
+        offered = next(each for each in TOOLS if each.own_name == address.kept.own_name)
+        page = wire.FrameTools(
+            tab_id=tab.tab_id,
+            frame_id=0,
+            document_id=f"d{len(self.transport.asked)}",
+            origin=tab.origin,
+            url=address.url,
+            tools=[] if opens == "without the tool" else [msgspec.Raw(offered.raw)],
+        )
+        match opens:
+            case "at once" | "without the tool":
+                self._say(host, page)
+            case "when loaded again" if is_again:
+                self._say(host, page)
+            case "late":
+                self._nursery.start_soon(self._dial, host, page)
 
     async def _dial(self, host: str, page: wire.FrameTools) -> None:
         await trio.sleep(steps.LATE_S)
         is_linked = any(host in hosts for hosts in self._hosts.values())
-        if is_linked and page.tab_id in self.model.linked(host).tabs:
-            self._say(host, page)
+        tab = self.model.linked(host).tabs.get(page.tab_id) if is_linked else None
+        if tab is None:
+            return
+        self._follow()
+        self._say(host, wire.TabChanged(tab=msgspec.structs.replace(tab, status="complete")), page)
+        self._follow()
 
     # ── What came of it ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -501,9 +595,9 @@ class Player:
             assert record.outcome == (ended or (code and code.name.lower()))
             assert record.handed == handed
             return
+        self._follow()
         target = self._target(going)
-        has_looked = going.waits or going.opening or going.open_failed
-        if target.is_unknown and going.made and not has_looked:
+        if target.is_unknown and going.made and not going.attempt.has_waited:
             code, handed = failure_of(going.made[-1].answer)
             assert code
             assert (record.outcome, record.handed) == (code.name.lower(), handed)
@@ -511,23 +605,42 @@ class Player:
         assert not record.handed, f"nothing was run: {record}"
         if going.open_failed:
             assert record.outcome == "timed_out"
-        elif record.outcome not in {code.name.lower() for code in target.refusals}:
+            return
+        opened = [here for here in self._in_opened(going).values() if here]
+        refusals = {*target.refusals, *(self.model.refusal(going.step.session, here) for here in opened)}
+        if record.outcome not in {code.name.lower() for code in refusals if code}:
             self._check_why_not(going, record, target)
 
     def _check_why_not(self, going: Going, record: Called, target: Target) -> None:
         """Why a call reached no page, when nobody refused it."""
-        away = "no_longer_offered", "gone"
-        if going.opening:
-            assert record.outcome in away
-        elif going.waits:
-            assert record.outcome in away
-            assert not going.could_run, f"{record} was not run"
-        elif target.open:
-            assert record.outcome == "gone"
-            assert not all(self.model.is_running(kept.profile) for kept in target.open)
-        else:
-            assert record.outcome == "unknown_tool", f"{record} is not {target}"
-            assert target.is_unknown
+        attempt = going.attempt
+        match record.outcome:
+            case "gone":
+                assert self._is_away(going), f"{record} is there"
+            case "no_longer_offered":
+                is_missing = target.run is not None and target.run.is_missing
+                is_still_away = attempt.awaited and (target.is_unknown or is_missing)
+                assert is_still_away or self._has_waited_for_a_page(going), f"{record} is {target}"
+            case _:
+                assert record.outcome == "unknown_tool", f"{record} is not {target}"
+                assert target.is_unknown
+
+    def _is_away(self, going: Going) -> bool:
+        """Whether a browser is not there, and was given time to come back if it has only just gone."""
+        attempt = going.attempt
+        not_running = [
+            each.kept.profile for each in attempt.wanted if not self.model.is_running(each.kept.profile)
+        ]
+        is_late = trio.current_time() >= attempt.since + GRACE_S
+        return bool(attempt.away & attempt.awaited) or any(
+            is_late or not self.model.is_there(profile) for profile in {*attempt.away, *not_running}
+        )
+
+    def _has_waited_for_a_page(self, going: Going) -> bool:
+        """In a tab that was opened for it, and that shows none or another one."""
+        opened = self._in_opened(going)
+        is_late = trio.current_time() >= going.attempt.since + OPENING_S
+        return is_late and not all(opened.values())
 
     def _keep(self, record: Record) -> None:
         if isinstance(record, Called):
@@ -556,7 +669,7 @@ class Player:
             assert entry.offer.frame.document_id == here.document_id
             assert entry.tool.raw == here.tool.raw
             assert (entry.offer.lost_at is not None) == here.is_missing
-            assert bool(entry.refusal) == (here.spot.own_name == FORBIDDEN)
+            assert bool(entry.refusal) == is_forbidden(here)
             assert entry.name == (plain[here.spot] or entry.name)
             assert (entry.name in plain.values()) == (plain[here.spot] is not None)
 
@@ -618,18 +731,17 @@ class Player:
     def _client_view(self) -> list[tuple[str, str, bytes]]:
         return [(each.name, each.origin, each.tool.raw) for each in self.router.catalog.entries()]
 
-    def _frames(self) -> set[FrameAt]:
-        """Where tools are, whether or not the policy allows them."""
-        offers = [entry.offer for entry in self.router.catalog.live()]
-        return {FrameAt(offer.browser.host, offer.tab_id, offer.frame.frame_id) for offer in offers}
+    def _frames(self) -> set[tuple[str, int, int, int]]:
+        """Where tools are, whichever host serves them."""
+        spots = [_spot(entry) for entry in self.router.catalog.live() if not entry.refusal]
+        return {(spot.profile, spot.pid, spot.tab_id, spot.frame_id) for spot in spots}
 
     async def _tell(self) -> None:
         now = trio.current_time()
         assert now >= self._told_at + TOLD_APART_S, "told too often"
-        view = self._client_view()
-        frames = self._frames()
-        assert view != self._told or frames != self._told_of_frames, "told of nothing"
-        self._told, self._told_of_frames, self._told_at = view, frames, now
+        view, frames = self._client_view(), self._frames()
+        assert view != self._told or frames != self._told_frames, "told of nothing"
+        self._told, self._told_frames, self._told_at = view, frames, now
 
     async def finish(self) -> None:
         """When all is quiet, clients have been told; when every browser is gone, what is kept is there."""
@@ -637,7 +749,9 @@ class Player:
             for browser, hosts in self._hosts.items() if is_end else ():
                 for host in list(hosts):
                     self._end(browser, host)
-            await trio.sleep(GRACE_S + 2 * TOLD_APART_S)
+            await trio.sleep(GRACE_S + TOLD_APART_S)
+            self.transport.happen(LookedAround())  # what a call itself forgets is told with the next news
+            await trio.sleep(TOLD_APART_S)
             await self.check()
             assert sorted(self._told) == sorted(self._client_view()), "not told"
         assert not list(self.router.catalog.live())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 from hypothesis import strategies as st
@@ -152,7 +153,8 @@ class Fails:
 
 
 Answer = Literal["result", "throws", "tab closes", "goes elsewhere", "host ends", "host ended before"] | Fails
-Opens = Literal["at once", "late", "without the tool", "fails"]
+Opens = Literal["at once", "late", "without the tool", "without a page", "when loaded again", "fails"]
+"""How the page of a tab comes that is opened, or loaded again, for a tool."""
 News = Starts | Replays | Ends | Tab | Looks | Page | PageGoes | TabCloses | AllTabs | Pauses | Forgets
 
 
@@ -198,7 +200,7 @@ _flags = st.booleans()
 _rarely = st.sampled_from([False, False, False, True])
 _browsers = st.sampled_from(["first", "first", "first", "copy", "second"])
 _tab_ids = st.sampled_from([1, 1, 1, 2, 2, 2, 3, 3, 5, INCOGNITO_TAB])
-_origins = st.sampled_from(["https://shop.example", "https://shop.example", *DOMAINS])
+_origins = st.sampled_from([*3 * ["https://shop.example"], *DOMAINS])
 _sessions = st.sampled_from(SESSIONS)
 _definitions = _often(
     (2, st.sampled_from([each.raw for each in TOOLS[:3]])),
@@ -276,15 +278,19 @@ _calls = st.builds(
     ),
     st.integers(0, 9),
     answers=_often((1, st.just(())), (1, st.lists(_answers, min_size=1, max_size=3).map(tuple))),
-    opens=st.sampled_from(["at once", "at once", "late", "without the tool", "fails"]),
+    opens=st.sampled_from(
+        ["at once", "at once", "late", "without the tool", "without a page", "when loaded again", "fails"]
+    ),
     by_tool=_rarely,
     meanwhile=_often(
         (3, st.just(())),
         (
             1,
-            st.lists(st.tuples(st.sampled_from([0.1301, 0.6133, 1.1719, 2.4103]), _news), max_size=2).map(
-                tuple
-            ),
+            st.lists(
+                st.tuples(st.sampled_from([0.1301, 0.6133, 1.1719, 2.4103]), _news),
+                max_size=2,
+                unique_by=itemgetter(0),
+            ).map(tuple),
         ),
     ),
 )
