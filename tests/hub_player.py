@@ -325,6 +325,7 @@ class Player:
             names = [entry.name for entry in self.router.catalog.entries()]
         else:
             names = [str(each["name"]) for each in (await self.router.tools(session))[2:]]
+        self.model.time_is(trio.current_time())  # a list waits for browsers that have not said everything
         meanings = self._meanings()
         assert sorted(names) == sorted(meanings)
         self.model.was_shown(step.session, meanings)
@@ -640,7 +641,24 @@ class Player:
         """In a tab that was opened for it, and that shows none or another one."""
         opened = self._in_opened(going)
         is_late = trio.current_time() >= going.attempt.since + OPENING_S
-        return is_late and not all(opened.values())
+        return is_late and not all(opened.values()) and not self._is_left_blank(going, list(opened))
+
+    def _is_left_blank(self, going: Going, opened: Sequence[Address]) -> bool:
+        """Whether the tab has shown all the time that nothing came, and was not loaded again as often."""
+        attempt = going.attempt
+        running = [host for host in self.model.shown_hosts() if host.lost_at is None]
+        tabs = [
+            (host, self._opened_tab(going, host, each))
+            for each in opened
+            for host in running
+            if host.profile == each.kept.profile
+        ]
+        if going.step.meanwhile or len(tabs) != 1:
+            return False
+        ((host, tab),) = tabs
+        if tab is None or tab.status != "complete" or (tab.tab_id, 0) in host.documents:
+            return False
+        return attempt.times_loaded < LOADED_AGAIN + (not attempt.is_new)
 
     def _keep(self, record: Record) -> None:
         if isinstance(record, Called):

@@ -301,7 +301,7 @@ steps: st.SearchStrategy[Step] = _often(
     (1, st.builds(Passes, st.sampled_from([0.2113, 0.7307, 1.3711, 3.1039]))),
 )
 
-_BUY, _KEEP, _READ = TOOLS[0].raw, TOOLS[2].raw, TOOLS[4].raw
+_BUY, _KEEP, _READ, _AGAIN = TOOLS[0].raw, TOOLS[2].raw, TOOLS[4].raw, TOOLS[5].raw
 _ONE_PAGE = (Starts("first"), Page("first", 1, (_BUY, _KEEP)), Lists("s1"))
 BEGINNINGS: Sequence[Sequence[Step]] = (
     _ONE_PAGE,
@@ -320,6 +320,38 @@ BEGINNINGS: Sequence[Sequence[Step]] = (
         Page("copy", 1, (_BUY,)),
     ),
     (*_ONE_PAGE, Page("first", 2, (_BUY,), origin="http://shop.example"), TabCloses("first", 1), Lists("s1")),
+    # Frames of a site in its own pages and in another's, which is looked at.
+    (
+        *_ONE_PAGE[:2],
+        Page("first", 2, (), origin="http://localhost:3000"),
+        Page("first", 2, (_BUY, _KEEP), frame_id=4),
+        Looks("first", 2, True, 2.0),
+        Page("first", 3, (_BUY, _AGAIN), frame_id=4),
+        Looks("first", 3, False, 3.0),
+    ),
+    (*_ONE_PAGE[:1], Page("first", 1, (_BUY,), frame_id=4), Pauses("first", ("https://shop.example",), ())),
+    (
+        *_ONE_PAGE[:1],
+        Page("first", 1, (), origin="http://localhost:3000"),
+        Page("first", 1, (_BUY, _AGAIN), frame_id=4),
+        Pauses("first", ("http://localhost:3000",), ()),
+    ),
+    # A copy of the profile, which outlives the page that was listed.
+    (*_ONE_PAGE, Starts("copy"), Page("copy", 1, (_BUY, _AGAIN)), TabCloses("first", 1)),
+    # Tools without a tab: of others' tabs, and of two profiles.
+    (
+        Starts("first"),
+        Tab("first", 1, "null", owner="s2"),
+        Page("first", 1, (_BUY, _AGAIN), origin="null"),
+    ),
+    (
+        *_ONE_PAGE[:2],
+        Starts("second"),
+        Page("second", 1, (_KEEP, _READ)),
+        TabCloses("first", 1),
+        TabCloses("second", 1),
+        Ends("second"),
+    ),
 )
 
 
