@@ -767,9 +767,7 @@ class Player:
             for browser, hosts in self._hosts.items() if is_end else ():
                 for host in list(hosts):
                     self._end(browser, host)
-            await trio.sleep(GRACE_S + TOLD_APART_S)
-            self.transport.happen(LookedAround())  # what a call itself forgets is told with the next news
-            await trio.sleep(TOLD_APART_S)
+            await trio.sleep(GRACE_S + 2 * TOLD_APART_S)
             await self.check()
             assert sorted(self._told) == sorted(self._client_view()), "not told"
         assert not list(self.router.catalog.live())

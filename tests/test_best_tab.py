@@ -8,6 +8,8 @@ import pytest
 import trio
 
 from bridge.errors import CallError, UnknownToolError
+from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import ATTEMPTS, Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
@@ -232,6 +234,27 @@ async def test_a_call_that_met_a_tab_that_was_gone_does_not_go_to_another_profil
     transport.on_request = failing_in(1, CallError(Code.NAVIGATED, handed=False))
     failure_of(await router.call(Session("ours"), ANY, {}))
     assert {at for at, _ in transport.executed()} == {1}
+
+
+async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(transport: PlayedTransport) -> None:
+    raw = msgspec.json.encode({"name": "getCart"})
+    tool = PageTool.of("getCart", {"name": "getCart", "inputSchema": {"type": "object"}}, raw)
+
+    class Kept(NothingKept):
+        def tools(self) -> list[CachedTool]:
+            return [CachedTool("p2", "https://shop.example", "https://shop.example/", tool)]
+
+    router = Router(transport, store=Kept())
+    transport.happen(LookedAround())
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
+
+    def close(asked: Asked) -> Answer:
+        transport.announce("h1", wire.TabRemoved(tab_id=1))
+        return CallError(Code.NO_SUCH_TAB, handed=False)
+
+    transport.on_request = close
+    failure_of(await router.call(Session("ours"), ANY, {}))
+    assert [asked.method for asked in transport.asked] == ["browser/executeTool"]
 
 
 async def test_a_name_does_not_pass_to_a_copy_of_the_profile_that_runs_beside_it(

@@ -181,7 +181,7 @@ class Catalog:
         kept.sort(key=lambda entry: self._registry.live_browser(entry.profile) is not None)
         missed = [entry for entry in live if entry.meaning.identity in passing_by]
         ranked = chain(
-            (CachedEntry.elsewhere(entry) for entry in live if entry.origin.startswith("http")),
+            (self._elsewhere(entry) for entry in live if entry.origin.startswith("http")),
             self._of_session(session, missed),
             kept,
             self._of_session(session, (entry for entry in live if entry not in missed)),
@@ -189,12 +189,18 @@ class Catalog:
         meant: dict[tuple[str, str], Entry] = {(entry.origin, entry.own_name): entry for entry in ranked}
         if not meant:
             found = self._kept.get(name)
-            if found is None:
+            if found is None or profile not in (None, found.profile):
                 raise UnknownToolError(name)
             return self._best_of_kept(session, name, found.meaning.identity, passing_by)
         if len(meant) > 1:
             raise CallError(Code.INVALID_PARAMS, _choice(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
+
+    def _elsewhere(self, entry: LiveEntry) -> CachedEntry:
+        """The tool of a tab that the asker may not use, in one still to be opened at its own site."""
+        url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
+        cached = CachedTool(entry.offer.browser.profile, entry.origin, url, entry.tool)
+        return CachedEntry.of(entry.name, cached, refusal, entry.own_words)
 
     def _best_of_kept(
         self, session: Session, name: str, shown: Identity, passing_by: Collection[Identity]

@@ -151,12 +151,6 @@ class CachedEntry(Entry):
         """A kept tool under a name."""
         return cls(name, cached.tool, cached.origin, refusal, own_words, cached.profile, cached.url)
 
-    @classmethod
-    def elsewhere(cls, entry: LiveEntry) -> CachedEntry:
-        """The tool of a tab that the asker may not use, in a tab still to be opened."""
-        profile, url = entry.offer.browser.profile, f"{entry.origin}/"
-        return cls(entry.name, entry.tool, entry.origin, entry.refusal, entry.own_words, profile, url)
-
     @property
     def place(self) -> str:
         """See `Entry`."""

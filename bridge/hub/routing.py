@@ -121,8 +121,7 @@ class Router:
                 self._look_into_store()
                 look_at = trio.current_time() + STORE_LOOK_S
             if trio.current_time() >= self.registry.next_expiry():
-                self.registry.expire(trio.current_time())
-                self.news.tell()
+                self._forget_the_lost()
 
     async def tell_changes(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Call `tell` whenever the list of tools has changed. Runs until cancelled."""
@@ -247,6 +246,8 @@ class Router:
         call.meets(entry)
         self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
         if isinstance(entry, CachedEntry):
+            if self.registry.live_browser(entry.site.profile) is None:
+                await self.settle()  # it may have been started just now
             entry = await self.tabs.open(call.session, entry)
             call.meets(entry)
             self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
@@ -285,7 +286,7 @@ class Router:
             return self._find(call)
         if self.registry.live_browser(entry.site.profile) is None:
             raise CallError(Code.GONE, "its browser has not come back", handed=False)
-        self.registry.expire(trio.current_time())
+        self._forget_the_lost()
         try:
             entry = self._find(call)  # what is kept, if it is
         except UnknownToolError:
@@ -308,6 +309,10 @@ class Router:
     def _hear(self, event: Event) -> None:
         if self._registrations.hear(event, trio.current_time()):
             self.catalog.store_changed()
+        self.news.tell()
+
+    def _forget_the_lost(self) -> None:
+        self.registry.expire(trio.current_time())
         self.news.tell()
 
     def _look_into_store(self) -> None:
