@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
-from threading import Thread
 from typing import Any
 
 import trio
@@ -18,6 +16,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 import extension
 from benchmarks.table import Row
 from demo.chromium import Page, find_chromium, open_chromium
+from demo.served_page import served_page
 from demo.stage import Place
 from demo.throw_away import throw_away_directory
 
@@ -42,7 +41,7 @@ def rows() -> Iterator[Row]:
 
 async def _measure(place: Place, executable: Path) -> list[Row]:
     place.register_host()
-    with trio.fail_after(120), _served_page() as url:
+    with trio.fail_after(120), served_page(_PAGE.read_text()) as url:
         async with _browser(place, executable) as open_page, _client(place) as client:
             page = await open_page(url)
             name = await _listed(client, "_echo")
@@ -101,26 +100,3 @@ async def _browser(place: Place, executable: Path) -> AsyncIterator[Any]:
         async with open_chromium(place.profile, executable=executable, stderr=log.fileno()) as chromium:
             await chromium.load_extension(Path(next(iter(extension.__path__))))
             yield chromium.open_page
-
-
-@contextmanager
-def _served_page() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        yield f"http://localhost:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # the name is http.server's
-        body = _PAGE.read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
-        """Say nothing: the table is what people read."""

@@ -6,11 +6,7 @@ What it sells and what its tools are called is read from the page, so that it st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from threading import Thread
 from typing import Any
 
 import msgspec
@@ -34,36 +30,6 @@ def _block(name: str) -> Any:
     found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page(), re.DOTALL)
     assert found is not None
     return msgspec.json.decode(found[1])
-
-
-# ── Served ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def served_shop() -> Iterator[str]:
-    """Serve the page on a free port of this machine; yields its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://localhost:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # the name is http.server's
-        body = page().encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
-        """Say nothing: the transcript is what people read."""
 
 
 # ── Simulated ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from typing import Protocol
 import extension
 from demo import shop
 from demo.chromium import Page, open_chromium
+from demo.served_page import served_page
 from demo.simulated_browser import SimulatedBrowser
 from install import disk
 from install import plan as planning
@@ -88,7 +89,7 @@ async def shop_in_chromium(place: Place, executable: Path) -> AsyncIterator[Shop
     Raises:
         ChromiumError, DevToolsError: it did not start, or did not take the extension.
     """
-    with place.browser_log.open("wb") as log, shop.served_shop() as url:
+    with place.browser_log.open("wb") as log, served_page(shop.page()) as url:
         async with open_chromium(place.profile, executable=executable, stderr=log.fileno()) as chromium:
             await chromium.load_extension(_extension())
             page = await chromium.open_page(url)
