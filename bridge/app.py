@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from bridge.server import McpServer
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -94,7 +97,12 @@ def _state() -> Path:
 def serve_stdio() -> None:
     """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
     log.configure(_state())
-    trio.run(_serve_stdio, configuration())
+    try:
+        config = configuration()
+    except SystemExit as refusal:
+        _log.error("%s", refusal)  # clients show no stderr; the log file stays
+        raise SystemExit(1) from None
+    trio.run(_serve_stdio, config)
 
 
 async def _serve_stdio(config: Config) -> None:

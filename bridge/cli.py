@@ -224,10 +224,10 @@ def _no_browser(hub: Hub) -> str:
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="The tools as MCP clients see them.")
+@click.option("--json", "as_json", is_flag=True, help="The tools as MCP sees them.")
 @click.option("--forget", metavar="ORIGIN", help="Instead forget the tools that were kept of a site.")
 def tools(*, as_json: bool, forget: str | None) -> None:
-    """List the tools that MCP clients see."""
+    """List the tools that MCP clients may call."""
     if forget is not None:
         _forget(forget)
         return
@@ -258,6 +258,8 @@ def _forget(origin: str) -> None:
             raise click.ClickException(shown(str(error), on=sys.stderr)) from None
     tools = f"{count} tool{'' if count == 1 else 's'}"
     click.echo(shown(f"Forgot {tools} of {origin}." if count else f"Nothing was kept of {origin}."))
+    if count:
+        click.echo("A page of it that is open may let its tools be kept again.")
 
 
 @main.command()
@@ -360,7 +362,8 @@ def _parameters(tool: Mapping[str, Any]) -> str:
 
 def _not_offered(name: str, listed: Iterable[str], missing: str) -> str:
     """A name that nobody offers: the names that are close to it, or why there are none at all."""
-    close = get_close_matches(name, listed)
+    names = list(listed)
+    close = [known for known in names if known.endswith(f"_{name}")] or get_close_matches(name, names)
     hint = f"Close to it: {', '.join(close)}. " if close else ""
     return f"No page offers {name!r}. {missing or hint + 'To see what there is, run: mcpb tools'}"
 

@@ -51,7 +51,7 @@ _WORDS: dict[int, _Words] = {
     Code.NOT_YOURS: _Words("The tab belongs to another session", "Use a tab of your own."),
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
-    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it: in the popup, or `mcpb pause`."),
+    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it, in the popup or as said."),
 }
 _OTHER = _Words("The browser could not do it", _LOOK)
 

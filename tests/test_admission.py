@@ -108,8 +108,8 @@ async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: O
 @pytest.mark.parametrize(
     ("paused", "names"),
     [
-        (wire.Paused(sites=[ORIGIN]), ORIGIN),
-        (wire.Paused(sessions=["ours"]), "this client"),
+        (wire.Paused(sites=[ORIGIN]), f"{ORIGIN}; to resume it: mcpb pause {ORIGIN} --resume"),
+        (wire.Paused(sessions=["ours"]), "it is this client; to resume it: mcpb pause ours --resume"),
     ],
 )
 async def test_what_a_person_has_paused_is_refused_and_goes_on_when_it_is_resumed(
@@ -119,7 +119,6 @@ async def test_what_a_person_has_paused_is_refused_and_goes_on_when_it_is_resume
     transport.announce("h1", paused)
     text = await refusal(router)
     assert f"paused this: {names}" in text
-    assert "mcpb pause" in text
     transport.announce("h1", wire.Paused())
     assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
 

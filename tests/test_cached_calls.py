@@ -380,3 +380,14 @@ async def test_a_browser_that_has_gone_leaves_it_listed(
     transport.happen(HostLost("h1"))
     await trio.sleep(4)
     assert list(await page_tools(router)) == [ANY]
+
+
+async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
+    transport: PlayedTransport, store: Kept
+) -> None:
+    router = Router(transport, lambda _: "No browser is connected.", store=store)
+    transport.happen(LookedAround())
+    assert router.whats_missing() == "No browser is connected."
+    listed = json.loads(await router.call(Session("ours"), "list_page_tools", {}))["content"][0]["text"]
+    assert listed.startswith(ANY)
+    assert listed.endswith("No browser is connected.")

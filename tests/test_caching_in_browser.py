@@ -32,7 +32,7 @@ async def test_it_is_opened_and_run_once_after_browser_and_bridge_were_closed(ch
             assert await page_tools(client) == {kept}
             is_error, text = await call(client, kept)
             assert is_error
-            assert "is not running; start that browser. Nothing was run." in text
+            assert "is not running; start that browser, or open the page. Nothing was run." in text
             async with chain.browser() as browser:
                 await until_connected(chain)
                 assert await pages_of(browser, chain) == []

@@ -96,7 +96,8 @@ def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_ho
             in CliRunner().invoke(main, ["status"]).output
         )
         done = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
-        assert (done.exit_code, done.output) == (0, "Forgot 2 tools of https://shop.example.\n")
+        assert done.exit_code == 0
+        assert done.output.startswith("Forgot 2 tools of https://shop.example.\n")
         assert store.refresh()
         assert {kept.origin for kept in store.tools()} == {"https://other.example"}
     again = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
@@ -143,8 +144,11 @@ async def test_call_exits_1_when_the_tool_fails(shop: SimulatedBrowser) -> None:
     assert (done.exit_code, done.output) == (1, "Error: out of tea\n")
 
 
-async def test_call_of_a_name_that_nobody_offers_says_which_are_close_to_it(shop: SimulatedBrowser) -> None:
-    done = await run("call", GET_CART[:-1])
+@pytest.mark.parametrize("name", [GET_CART[:-1], "getCart"])
+async def test_call_of_a_name_that_nobody_offers_says_which_are_close_to_it(
+    shop: SimulatedBrowser, name: str
+) -> None:
+    done = await run("call", name)
     assert done.exit_code == 1
     assert f"Close to it: {GET_CART}. To see what there is, run: mcpb tools" in done.output
 

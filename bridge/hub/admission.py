@@ -53,7 +53,8 @@ class Admission:
 
 def _check_pauses(session: Session, entry: Entry, browser: Browser) -> None:
     if session.id in browser.paused.sessions:
-        raise CallError(Code.PAUSED, "this client", handed=False)
+        resume = f"mcpb pause {session.id[:8]} --resume"
+        raise CallError(Code.PAUSED, f"it is this client; to resume it: {resume}", handed=False)
     if browser.profile != entry.site.profile:
         return
     # A frame is in its tab: who pauses a site wants nothing called there.
@@ -61,4 +62,5 @@ def _check_pauses(session: Session, entry: Entry, browser: Browser) -> None:
     around = entry.offer.tab.origin if isinstance(entry, LiveEntry) else entry.origin
     for origin in (entry.origin, around):
         if canonical(origin) in paused:
-            raise CallError(Code.PAUSED, origin, handed=False)
+            resume = f"mcpb pause {canonical(origin)} --resume"
+            raise CallError(Code.PAUSED, f"{origin}; to resume it: {resume}", handed=False)

@@ -137,7 +137,8 @@ class TabOpener:
             )
         browser = self._registry.live_browser(entry.profile)
         if browser is None:
-            detail = f"the browser profile that has {entry.origin} is not running; start that browser"
+            where = f"the browser profile that has {entry.origin}"
+            detail = f"{where} is not running; start that browser, or open the page"
             raise CallError(Code.GONE, detail, handed=False)
         return browser
 

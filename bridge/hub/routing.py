@@ -104,9 +104,10 @@ class Router:
 
     def whats_missing(self) -> str:
         """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
-        if self.catalog.entries():
+        refusals = [entry.refusal for entry in self.catalog.live()]
+        if not all(refusals):
             return ""
-        if refusal := next((entry.refusal for entry in self.catalog.live()), ""):
+        if refusal := next(iter(refusals), ""):
             return f"Pages offer tools, but config.toml does not allow them: {refusal}."
         return self._whats_missing(self.registry)
 
@@ -169,6 +170,8 @@ class Router:
         asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
         await self.settle()
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
+        if self.catalog.entries():
+            notices.append(self.whats_missing())  # what is kept needs a browser as well
         return toolbox.page_tools(self.catalog.show(session), asked, notices, self.whats_missing)
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
