@@ -28,6 +28,7 @@ from bridge.status import whats_missing
 from bridge.store import SqliteToolStore
 from install.checks import registrations
 from native_host import endpoint, wire
+from native_host.home import mcpb_home
 
 if TYPE_CHECKING:
     from bridge.server import McpServer
@@ -71,7 +72,7 @@ def configuration() -> Config:
         SystemExit: it cannot be used. Nothing is called by rules that nobody has read.
     """
     try:
-        return read_config(endpoint.home())
+        return read_config(mcpb_home())
     except ConfigError as error:
         raise SystemExit(f"mcpb: {error}") from None
 
@@ -91,7 +92,7 @@ def _audit(config: Config) -> AuditLog:
 
 
 def _state() -> Path:
-    return endpoint.home() / "state"
+    return mcpb_home() / "state"
 
 
 def serve_stdio() -> None:

@@ -19,7 +19,7 @@ from bridge.audit import NAME
 from bridge.audit_reading import Filter, follow, outcomes, recent
 from bridge.columns import Columns
 from bridge.terminal import shown
-from native_host.endpoint import home
+from native_host.home import mcpb_home
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FOLLOW_S = 0.25
@@ -76,7 +76,7 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
 
     A ! before a GLOB means all others.
     """
-    state, wanted = home() / "state", Filter(**where)
+    state, wanted = mcpb_home() / "state", Filter(**where)
     show = _audit_printer(as_json=as_json)
     if not (state / NAME).exists():
         click.echo(f"Nothing has been called yet. The log will be {state / NAME}", err=True)

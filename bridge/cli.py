@@ -116,10 +116,10 @@ def status(*, as_json: bool, is_watching: bool) -> None:
 
 def _recent_calls() -> list[dict[str, Any]]:
     from bridge.audit_reading import Filter, recent
-    from native_host.endpoint import home
+    from native_host.home import mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
-        return recent(home() / "state", _RECENT_CALLS, Filter())
+        return recent(mcpb_home() / "state", _RECENT_CALLS, Filter())
     return []
 
 
@@ -249,9 +249,9 @@ def tools(*, as_json: bool, forget: str | None) -> None:
 
 def _forget(origin: str) -> None:
     from bridge.store import SqliteToolStore, StoreError
-    from native_host.endpoint import home
+    from native_host.home import mcpb_home
 
-    with closing(SqliteToolStore(home() / "state")) as store:
+    with closing(SqliteToolStore(mcpb_home() / "state")) as store:
         try:
             count = store.forget(origin)
         except StoreError as error:
@@ -306,10 +306,10 @@ def demo(ctx: click.Context) -> None:
 def extension() -> None:
     """Copy the browser extension to where it can stay, and say how to load it."""
     from bridge.unpacked import UnpackedError, unpack
-    from native_host.endpoint import home
+    from native_host.home import mcpb_home
 
     try:
-        target = unpack(home())
+        target = unpack(mcpb_home())
     except UnpackedError as error:
         raise click.ClickException(str(error)) from None
     click.echo(

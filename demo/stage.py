@@ -19,7 +19,7 @@ from demo.served_page import served_page
 from demo.simulated_browser import SimulatedBrowser
 from install import disk
 from install import plan as planning
-from install.browsers import Target
+from install.browsers import user_data_dir_target
 from install.interpreter import current_interpreter
 from install.ownership import wrapper_path
 
@@ -53,7 +53,7 @@ class Place:
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
         host = planning.Host(self.home, self.home, current_interpreter())
-        disk.apply(planning.install(host, [Target("demo", self.profile)], [], disk.look))
+        disk.apply(planning.install(host, [user_data_dir_target(self.profile)], [], disk.look))
 
 
 class Shop(Protocol):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from install.browsers import Target, default_target, known_browsers
+from install.browsers import Target, known_browsers, user_data_dir_target, user_targets
 from install.disk import look
+from install.machine import this_machine
 from install.ownership import Look, installed_wrapper, manifest_fault, wrapper_path
 from install.plan import registered_manifests
-from native_host import endpoint
+from native_host.home import mcpb_home
 
 COMMAND = "mcpb install-native-host"
 
@@ -31,19 +32,18 @@ def registrations(environ: Mapping[str, str] = os.environ, look: Look = look) ->
 
     An empty list: no browser that we know has ever run here.
     """
-    home = endpoint.home(environ).absolute()
+    home = mcpb_home(environ).absolute()
     return [_registration(target, home, look) for target in present_targets(environ, look)]
 
 
 def present_targets(environ: Mapping[str, str], look: Look = look) -> list[Target]:
     """The user data directories that exist, and those of manifests that point at our wrapper."""
-    usual = [default_target(browser, environ, Path.home()) for browser in known_browsers()]
-    present = [target for target in usual if look(target.user_data_dir).mode]
+    known_rows = known_browsers()
+    usual = [target for row in known_rows for target in user_targets(row, this_machine(environ), known_rows)]
+    present = [target for target in usual if target.data and look(target.data).mode]
     known = {target.manifest for target in present}
-    others = [
-        path for path in registered_manifests(endpoint.home(environ).absolute(), look) if path not in known
-    ]
-    return present + [Target("--user-data-dir", manifest.parent.parent) for manifest in others]
+    others = [path for path in registered_manifests(mcpb_home(environ).absolute(), look) if path not in known]
+    return present + [user_data_dir_target(manifest.parent.parent) for manifest in others]
 
 
 def _registration(target: Target, home: Path, look: Look) -> Registration:

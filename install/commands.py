@@ -12,12 +12,14 @@ import click
 import msgspec
 
 from install import plan as planning
-from install.browsers import Target, default_target, is_origin, known_browsers, origin
+from install.browsers import Target, known_browsers, user_data_dir_target, user_targets
+from install.callers import caller
 from install.checks import present_targets
 from install.disk import ApplyError, apply, look
 from install.interpreter import InterpreterError, current_interpreter
+from install.machine import this_machine
 from install.plan import Host, MakeDirectory, Plan, Remove, RemoveEmptyDirectory, Step, Write
-from native_host import endpoint
+from native_host.home import mcpb_home
 from native_host.wire import EXTENSION_ID
 
 INSTALL = "mcpb install-native-host"
@@ -95,7 +97,7 @@ def install_native_host(
     plan = planning.install(this_host(), targets, origins, look)
     if not as_json:
         click.echo(
-            "Register the native host in " + ", ".join(str(target.user_data_dir) for target in targets)
+            "Register the native host in " + ", ".join(str(target.directory.parent) for target in targets)
         )
     _carry_out(plan, "Registered already.", dry_run=dry_run, yes=yes, as_json=as_json)
     if not as_json and not dry_run:
@@ -112,7 +114,7 @@ def uninstall_native_host(
     *, browsers: Sequence[str], user_data_dirs: Sequence[Path], dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Remove what install-native-host wrote, from all browsers or from those named."""
-    home = endpoint.home()
+    home = mcpb_home()
     manifests = [target.manifest for target in _chosen(browsers, user_data_dirs)]
     manifests = manifests or planning.our_manifests(home, present_targets(os.environ), look)
     plan = planning.uninstall(home, manifests, look)
@@ -125,7 +127,7 @@ def this_host() -> Host:
     Raises:
         click.ClickException: its interpreter will not do.
     """
-    home = endpoint.home()
+    home = mcpb_home()
     if not _is_text(str(home)):
         raise click.ClickException("MCPB_HOME is not UTF-8, and a host manifest can hold nothing else")
     try:
@@ -139,15 +141,16 @@ def this_host() -> Host:
 
 
 def _chosen(browsers: Sequence[str], user_data_dirs: Sequence[Path]) -> list[Target]:
-    named = [browser for browser in known_browsers() if browser.name in browsers]
+    known = known_browsers()
+    named = [browser for browser in known if browser.name in browsers]
     return [
-        *(default_target(browser, os.environ, Path.home()) for browser in named),
-        *(Target("--user-data-dir", directory) for directory in user_data_dirs),
+        *(target for browser in named for target in user_targets(browser, this_machine(), known)),
+        *(user_data_dir_target(directory) for directory in user_data_dirs),
     ]
 
 
 def _origin(extension_id: str) -> str:
-    if is_origin(asked := origin(extension_id)):
+    if asked := caller(extension_id):
         return asked
     raise click.BadParameter(
         f"{extension_id!r} is no extension id (32 letters from a to p, as chrome://extensions shows it)",
@@ -156,8 +159,9 @@ def _origin(extension_id: str) -> str:
 
 
 def _no_browser() -> str:
-    looked = [default_target(browser, os.environ, Path.home()) for browser in known_browsers()]
-    places = ", ".join(f"{target.title} ({target.user_data_dir})" for target in looked)
+    known = known_browsers()
+    looked = [target for browser in known for target in user_targets(browser, this_machine(), known)]
+    places = ", ".join(f"{target.title} ({target.data})" for target in looked)
     return (
         f"No browser has been used here; looked for {places}. "
         f"Start one once, or name one: {INSTALL} --browser chromium, or --user-data-dir DIR"

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from install import wrapper
-from install.browsers import is_origin
+from install.callers import is_caller
 from install.wrapper import Wrapper
 from native_host.wire import HOST_NAME
 
@@ -59,7 +59,7 @@ def manifest_fault(content: bytes, wrapper_file: Path) -> str:
 def registered_origins(content: bytes) -> list[str]:
     """The extensions that a manifest of ours admits; what a browser would not accept is left out."""
     listed: Any = msgspec.json.decode(content).get("allowed_origins")
-    return [item for item in listed if is_origin(item)] if isinstance(listed, list) else []
+    return [item for item in listed if is_caller(item, "chromium")] if isinstance(listed, list) else []
 
 
 # ── Refusals: empty when there is none ──────────────────────────────────────────────────────────────────────

@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.browsers import OUR_ORIGIN, Target, manifest_text
+from install.browsers import Target
+from install.callers import OUR_CALLERS
+from install.manifest import manifest_text
 from install.ownership import (
     Look,
     installed_wrapper,
@@ -97,7 +99,7 @@ def install(host: Host, targets: Sequence[Target], extension_origins: Sequence[s
     made = Wrapper(
         interpreter=str(host.interpreter),
         home=str(host.baked_home) if host.baked_home else None,
-        origins=_united([OUR_ORIGIN], known.origins if known else [], extension_origins),
+        origins=_united(OUR_CALLERS, known.origins if known else [], extension_origins),
         manifests=_united(
             [str(manifest) for manifest in registered_manifests(host.home, look)],
             [str(target.manifest) for target in targets],
@@ -109,9 +111,9 @@ def install(host: Host, targets: Sequence[Target], extension_origins: Sequence[s
         refusal = refused_manifest(manifest, look, path)
         before = look(manifest).content
         origins = _united(
-            [OUR_ORIGIN], registered_origins(before) if before and not refusal else [], extension_origins
+            OUR_CALLERS, registered_origins(before) if before and not refusal else [], extension_origins
         )
-        _write(plan, manifest, manifest_text(path, origins), MANIFEST_MODE, look, refusal)
+        _write(plan, manifest, manifest_text(target.kind, path, origins), MANIFEST_MODE, look, refusal)
     return plan
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pwd
 import secrets
 import shlex
 import socket
@@ -24,6 +23,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from native_host.home import mcpb_home
 from native_host.wire import Wire
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
@@ -51,20 +51,13 @@ class Record(Wire, kw_only=True):
     profile_label: str = ""
 
 
-def home(environ: Mapping[str, str] = os.environ) -> Path:
-    """`MCPB_HOME`, or `.mcpb` in the home directory that the password database names (not `$HOME`)."""
-    if chosen := environ.get("MCPB_HOME"):
-        return Path(chosen).absolute()
-    return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".mcpb"
-
-
 def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """The directories to watch; a host uses the first. Computed alike by a browser's child and a terminal's.
 
     `MCPB_HOME` leaves only its own `run`; else `/run/user/<uid>/mcpb` where its parent is private and ours,
     then `run` below `home()`.
     """
-    below_home = home(environ) / "run"
+    below_home = mcpb_home(environ) / "run"
     if environ.get("MCPB_HOME"):
         return [below_home]
     runtime = Path(f"/run/user/{os.getuid()}")

@@ -16,6 +16,7 @@ import trio
 
 from native_host import endpoint
 from native_host.endpoint import EndpointError, Record
+from native_host.home import mcpb_home
 
 NOBODY = 65534
 
@@ -53,7 +54,7 @@ def test_mcpb_home_replaces_every_other_place() -> None:
 
 
 def test_a_relative_mcpb_home_counts_from_where_we_are() -> None:
-    assert endpoint.home({"MCPB_HOME": "x"}) == Path.cwd() / "x"
+    assert mcpb_home({"MCPB_HOME": "x"}) == Path.cwd() / "x"
 
 
 def test_without_it_the_home_of_the_password_database_counts_and_no_other_environment() -> None:
