@@ -1,5 +1,6 @@
-"""The browsers we know, and in which folders each looks for host manifests. The table is manifests/browsers.toml;
-rows of the person's own `browsers.toml`, in mcpb's home, are added to it or take the place of those they name.
+"""The browsers we know, and in which folders each looks for host manifests: the table manifests/browsers.toml.
+
+Rows of the person's own `browsers.toml`, in mcpb's home, are added to it or take the place of those they name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     borrows: str = ""
     """The browser, by name, in whose first place this one looks as well, or instead of its own."""
     hedge: bool = False
-    """Perhaps not read, or by some versions only: used where the borrowed folder is there already, never made."""
+    """Perhaps not read, or by some versions only: used where that folder is there already."""
 
 
 class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,7 +70,7 @@ class Target:
     browser: str = ""
     """The row; empty for a folder that was named by hand."""
     data: Path | None = None
-    """The browser's own folder: it is there when the browser has been used. None: not known, or for all users."""
+    """The browser's own folder: it is there when the browser has been used. None: not known, or of all users."""
     level: Level = "user"
 
     @property

@@ -28,6 +28,6 @@ def caller(extension_id: str) -> str | None:
 
 
 def is_caller(item: object, kind: Kind) -> bool:
-    """Whether a browser of this kind accepts it in a manifest; one malformed entry makes the whole file invalid."""
+    """Whether a browser of this kind accepts it in a manifest; one malformed entry spoils the whole file."""
     rule = _ORIGIN if kind == "chromium" else _ADDON_ID
     return isinstance(item, str) and rule.fullmatch(item) is not None
