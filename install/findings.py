@@ -1,4 +1,4 @@
-"""What is wrong with an installation: one code for each cause, with the sentence and the command that mends it.
+"""What is wrong with an installation: a code for each cause, its sentence, and the command that mends it.
 
 The table of docs/TROUBLESHOOTING.md lists the codes; a test walks it.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 Level = Literal["fault", "warning", "note"]
 """A fault stops the chain; a warning may; a note is only to be known."""
-Hop = Literal[
+Hop = Literal["environment", "wrapper", "manifest", "browser", "host", "socket", "extension", "page"]
     "environment", "manifest", "wrapper", "browser", "host", "socket", "extension", "worker", "page"
 ]
 """Where in the chain, in the order in which they are looked at."""

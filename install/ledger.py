@@ -39,7 +39,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     """That we made; removed when they are empty."""
     removed: tuple[str, ...] = ()
-    """Browsers (rows of the table) and folders that the person took out: only naming them brings them back."""
+    """Browsers (rows of the table) and folders that the person took out: back only when named."""
 
 
 def ledger_path(mcpb_home: Path) -> Path:

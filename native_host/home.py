@@ -1,4 +1,4 @@
-"""Where everything of mcpb is below. Alone in its file, because it is wanted where nothing else may be imported."""
+"""Where everything of mcpb is: a file of its own, wanted where nothing heavy may be imported."""
 
 from __future__ import annotations
 
