@@ -11,12 +11,17 @@ import pytest
 from chain import Chain, serving_pages
 from demo.chromium import Chromium, find_chromium
 from demo.throw_away import throw_away_directory
+from firefox import find_firefox
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Without a browser its tests are skipped, but never in CI."""
-    if item.get_closest_marker("chromium") and not find_chromium() and not os.environ.get("CI"):
+    if os.environ.get("CI"):
+        return
+    if item.get_closest_marker("chromium") and not find_chromium():
         pytest.skip("no Chromium: apt install chromium")
+    if item.get_closest_marker("firefox") and not find_firefox():
+        pytest.skip("no Firefox: apt install firefox-esr")
 
 
 @pytest.fixture
