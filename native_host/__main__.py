@@ -1,4 +1,5 @@
 """Process entry of the native host: guard the pipes, check the caller, run the relay."""
+# ruff: noqa: E402  (Windows is refused before anything is imported that is not there)
 
 from __future__ import annotations
 
@@ -6,6 +7,10 @@ import logging
 import os
 import signal
 import sys
+
+from native_host.windows import refuse_windows
+
+refuse_windows()
 
 import trio
 
