@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from native_host.windows import refuse_windows
 
@@ -31,8 +34,8 @@ def main() -> None:
     Exit codes: 0 the browser closed its end; 1 no endpoint; 2 not started by a browser, or by an extension
     that was not registered with `mcpb install-native-host --extension-id`.
     """
-    origin = sys.argv[1] if len(sys.argv) > 1 else ""
-    if not origin.startswith("chrome-extension://"):
+    caller = _caller(sys.argv[1:])
+    if caller is None:
         sys.exit(_by_hand())
     # The browser shares its process group with us: Ctrl-C in its terminal is not meant for us. What ends us
     # is the end of input, after which the files of the endpoint are removed.
@@ -40,9 +43,23 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)
     browser_in, browser_out = _take_pipes()
     _log_to_stderr()
-    if origin not in _accepted_origins():
-        sys.exit(_refuse(browser_out, origin))
-    sys.exit(_serve(browser_in, browser_out, origin))
+    if caller not in _accepted_callers():
+        sys.exit(_refuse(browser_out, caller))
+    sys.exit(_serve(browser_in, browser_out, caller))
+
+
+def _caller(arguments: Sequence[str]) -> str | None:
+    """The extension that wants us, as its browser names it; None: no browser started us.
+
+    Chromium gives its origin (on Windows also a window's number), Firefox the manifest's path and the
+    add-on's id.
+    """
+    match arguments:
+        case [origin, *_] if origin.startswith("chrome-extension://"):
+            return origin
+        case [manifest, addon_id, *_] if Path(manifest).name == f"{wire.HOST_NAME}.json":
+            return addon_id
+    return None
 
 
 def _by_hand() -> int:
@@ -67,26 +84,26 @@ def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format="mcpb-native-host: %(levelname)s %(message)s")
 
 
-def _accepted_origins() -> set[str]:
+def _accepted_callers() -> set[str]:
     """Our own extension, and those that the installer baked into the wrapper."""
-    registered = os.environ.get("MCPB_ORIGINS", "").split()
-    return {f"chrome-extension://{wire.EXTENSION_ID}/", *registered}
+    registered = os.environ.get("MCPB_CALLERS", "").split()
+    return {f"chrome-extension://{wire.EXTENSION_ID}/", wire.FIREFOX_ID, *registered}
 
 
-def _refuse(browser_out: int, origin: str) -> int:
-    extension = origin.removeprefix("chrome-extension://").rstrip("/")
+def _refuse(browser_out: int, caller: str) -> int:
+    extension = caller.removeprefix("chrome-extension://").rstrip("/")
     _say_error(
         browser_out,
         Code.NOT_ALLOWED,
         f"the extension {extension} is not registered with mcpb",
-        f"mcpb install-native-host --extension-id {extension}",
+        f"mcpb install-native-host --extension-id {shlex.quote(extension)}",
     )
     return 2
 
 
-def _serve(browser_in: int, browser_out: int, origin: str) -> int:
+def _serve(browser_in: int, browser_out: int, caller: str) -> int:
     try:
-        trio.run(relay.run, browser_in, browser_out, origin)
+        trio.run(relay.run, browser_in, browser_out, caller)
     except endpoint.EndpointError as error:
         logging.getLogger(__name__).error("%s", error)  # noqa: TRY400  (the text says it all)
         _say_error(browser_out, Code.INTERNAL_ERROR, str(error), "mcpb status")

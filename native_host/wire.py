@@ -44,6 +44,9 @@ REPLAY_TOOLS_BYTES = 64 * MIB
 MAX_DEPTH = 200
 """Of nesting, in what the extension posts: decoders on the way have limits of their own."""
 
+TROUBLE_BYTES = 1024
+"""Of what the extension reports of its own trouble."""
+
 RawOrUnset = msgspec.Raw | msgspec.UnsetType
 """A payload that may be absent. (msgspec reads `Raw | None` as null only.)"""
 
@@ -94,6 +97,7 @@ class HostHello(Wire, kw_only=True):
     browser_pid: int
     """The host's parent when it started."""
     extension_origin: str
+    """As the browser names it: `chrome-extension://<id>/`, or an add-on's id in Firefox."""
     limits: Limits
 
 
@@ -155,6 +159,17 @@ class Capabilities(Wire, kw_only=True):
     tools: list[msgspec.Raw] = []
 
 
+class Trouble(Wire, kw_only=True):
+    """What last kept the extension from a host, or ended its connection to one."""
+
+    attempts: int
+    """How often in a row it came to nothing."""
+    reason: str
+    """The browser's own words, or those of the host; cut to TROUBLE_BYTES."""
+    at: float
+    """The last time; milliseconds since the epoch."""
+
+
 class BrowserHello(Wire, kw_only=True):
     """The extension's first message."""
 
@@ -164,6 +179,8 @@ class BrowserHello(Wire, kw_only=True):
     profile: Profile
     incognito_allowed: bool = False
     capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+    trouble: Trouble | None = None
+    """Before this connection; None: none is known."""
 
 
 class Client(Wire, kw_only=True):

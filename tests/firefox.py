@@ -36,7 +36,7 @@ READ_BYTES = 65536
 ACTIVE_PORT = "MarionetteActivePort"
 
 EXTENSION_HOST = "6bd0f4d4-7e3a-4c5e-9d1e-8a54a9d3c001"
-"""In the addresses of our extension's pages. Firefox makes one up for each profile, unless it is given one."""
+"""In the addresses of our extension's pages. Without it Firefox makes one up for each profile."""
 Preference = bool | int | str
 PREFERENCES: Mapping[str, Preference] = {
     "marionette.port": 0,  # any that is free; it writes which into its profile
@@ -305,7 +305,7 @@ async def _connected(process: trio.Process, active_port: Path) -> trio.SocketStr
             with suppress(FileNotFoundError, ValueError):
                 return await trio.open_tcp_stream("127.0.0.1", int(active_port.read_text()))
             await trio.sleep(POLL_SECONDS)
-    raise FirefoxError(f"{process.args} did not start: run it by hand without --marionette")
+    raise FirefoxError("it did not start: run it by hand without --marionette")
 
 
 async def _first_answer(marionette: Marionette) -> str:

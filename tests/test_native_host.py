@@ -22,7 +22,7 @@ from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
 from native_host import endpoint
 from native_host.framing import frame
-from native_host.wire import ANNOUNCEMENTS, FROM_BROWSER_BYTES, MIB, SOCKET_BYTES
+from native_host.wire import ANNOUNCEMENTS, FIREFOX_ID, FROM_BROWSER_BYTES, HOST_NAME, MIB, SOCKET_BYTES
 from peers import HOST_COMMAND, ORIGIN, SocketClient, until
 
 EXIT_SECONDS = 1.0
@@ -473,8 +473,9 @@ def open_descriptors(process: int) -> int:
 # ── The process ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_started_by_hand_it_says_what_it_is(run_directory: Path) -> None:
-    run = subprocess.run(HOST_COMMAND, capture_output=True, text=True, check=False, timeout=20)
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["run.json", "extension@mcpb.dev"]])
+def test_started_by_hand_it_says_what_it_is(run_directory: Path, arguments: list[str]) -> None:
+    run = subprocess.run([*HOST_COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=20)
     assert run.returncode == 2
     assert run.stdout == ""
     assert "mcpb install-native-host" in run.stderr
@@ -493,9 +494,27 @@ def test_an_extension_that_was_not_registered_is_refused_with_the_command_to_run
 
 def test_a_registered_extension_is_served(run_directory: Path) -> None:
     registered = "chrome-extension://" + "a" * 32 + "/"
-    with start_by_hand(registered, MCPB_ORIGINS=f"chrome-extension://{'b' * 32}/ {registered}") as process:
+    with start_by_hand(registered, MCPB_CALLERS=f"chrome-extension://{'b' * 32}/ {registered}") as process:
         assert read_frame(process)["params"]["extensionOrigin"] == registered
         process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("addon_id", [FIREFOX_ID, "other@builds.example"])
+def test_firefox_names_the_manifest_and_then_the_add_on(run_directory: Path, addon_id: str) -> None:
+    manifest = f"/home/me/.mozilla/native-messaging-hosts/{HOST_NAME}.json"
+    with start_by_hand(manifest, addon_id, MCPB_CALLERS="other@builds.example") as process:
+        assert read_frame(process)["params"]["extensionOrigin"] == addon_id
+        process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+def test_an_add_on_that_was_not_registered_is_refused_with_the_command_to_run(run_directory: Path) -> None:
+    stranger = "{6bd0f4d4-7e3a-4c5e-9d1e-8a54a9d3c001}"
+    with start_by_hand(f"/anywhere/{HOST_NAME}.json", stranger) as process:
+        error = read_frame(process)
+        assert process.wait(timeout=10) == 2
+    assert error["params"]["command"] == f"mcpb install-native-host --extension-id '{stranger}'"
+    assert not run_directory.exists()
 
 
 def test_a_directory_that_others_can_enter_is_refused_in_words_the_extension_can_show(
