@@ -1,17 +1,30 @@
-"""The host manifest: what a browser wants to read in it."""
+"""The host manifest: what a browser wants to read in it, and what it finds wrong with one. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from install.browsers import Kind
 from install.callers import is_caller
+from install.findings import Finding
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
+# Chromium's IsValidName and Mozilla's schema of native manifests: the file would not be taken even if it were
+# called the same. (The dots of the first are checked for by the second half.)
+_NAME: dict[Kind, re.Pattern[str]] = {
+    "chromium": re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*"),
+    "firefox": re.compile(r"\w+(\.\w+)*"),
+}
+# What Chromium takes for the pattern of one extension: a host without wildcards, and a path. It does not ask
+# for 32 letters from a to p.
+_ORIGIN_PATTERN = re.compile(r"chrome-extension://[^/*]+/.*")
+_SHOWN = 80
 
 
 def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
@@ -20,3 +33,134 @@ def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
     allowed = [caller for caller in callers if is_caller(caller, kind)]
     manifest = {**template, "path": str(program), CALLERS_KEY[kind]: allowed}
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
+
+
+def read_manifest(content: bytes) -> dict[str, Any] | None:
+    """The object in a manifest; None when there is none."""
+    try:
+        manifest = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return manifest if isinstance(manifest, dict) else None
+
+
+def program_named_in(content: bytes) -> Path | None:
+    """What a manifest makes the browser start; None when it names no absolute path."""
+    manifest = read_manifest(content) or {}
+    named = manifest.get("path")
+    return Path(named) if isinstance(named, str) and named.startswith("/") else None
+
+
+def callers_in(content: bytes, kind: Kind) -> list[str]:
+    """Who may start the program; what is not text is left out."""
+    manifest = read_manifest(content) or {}
+    listed = manifest.get(CALLERS_KEY[kind])
+    return [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
+
+
+def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list[Finding]:
+    """Why a browser of this kind does not let `caller` start the program of this manifest.
+
+    The checks are the browser's own, in its order (Chromium: native_messaging_host_manifest.cc and
+    launch_context.cc; Firefox: native_manifest.json and NativeManifests.sys.mjs): it stops at the first.
+    Whether the program could be started comes after them (install/program.py).
+    """
+    manifest = read_manifest(content)
+    if manifest is None:
+        return [_finding("manifest-not-json", f"{file} is not a JSON object ({_json_error(content)})")]
+    checks = _chromium_faults if kind == "chromium" else _firefox_faults
+    found: dict[str, str] = {}
+    for code, text in checks(manifest, file, caller):
+        found.setdefault(code, text)
+    return [_finding(code, f"{file} {text}") for code, text in found.items()]
+
+
+def _finding(code: str, text: str) -> Finding:
+    return Finding(code=code, hop="manifest", text=text)
+
+
+def _json_error(content: bytes) -> str:
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return str(error)
+    return "something else is in it"
+
+
+_Fault = tuple[str, str]
+"""A code, and what is wrong with the file."""
+
+
+def _chromium_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterator[_Fault]:
+    yield from _shape_faults(manifest, "chromium")
+    yield from _name_fault(manifest, file)
+    yield from _caller_fault(manifest, "chromium", caller)
+    yield from _path_fault(manifest)
+
+
+def _firefox_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterator[_Fault]:
+    yield from _shape_faults(manifest, "firefox")
+    yield from _name_fault(manifest, file)
+    yield from _path_fault(manifest)
+    yield from _caller_fault(manifest, "firefox", caller)
+
+
+def _shape_faults(manifest: dict[str, Any], kind: Kind) -> Iterator[_Fault]:
+    """What is said of a file before its name is compared."""
+    name = manifest.get("name")
+    if not (isinstance(name, str) and _NAME[kind].fullmatch(name)):
+        yield "manifest-name", f'has no valid "name" ({_shown(name)})'
+    description = manifest.get("description")
+    if not isinstance(description, str) or (kind == "chromium" and not description):
+        yield "manifest-description", 'has no "description"'
+    if manifest.get("type") != "stdio":
+        yield "manifest-type", f'has not "type": "stdio" ({_shown(manifest.get("type"))})'
+    path = manifest.get("path")
+    if not (isinstance(path, str) and path):
+        yield "manifest-path", 'has no "path"'
+    yield from _callers_fault(manifest.get(CALLERS_KEY[kind]), kind)
+
+
+def _callers_fault(listed: object, kind: Kind) -> Iterator[_Fault]:
+    if not isinstance(listed, list):
+        yield "manifest-callers", f'has no list "{CALLERS_KEY[kind]}"'
+        return
+    malformed = [item for item in listed if not _is_taken(item, kind)]
+    if malformed:
+        wanted = "chrome-extension://<32 letters>/" if kind == "chromium" else "an add-on's id"
+        entry = f'{_shown(malformed[0])} in "{CALLERS_KEY[kind]}"'
+        yield "origin-malformed", f"has {entry}, which is not {wanted}: one such entry spoils the whole file"
+
+
+def _is_taken(item: object, kind: Kind) -> bool:
+    if kind == "firefox":
+        return is_caller(item, kind)
+    return isinstance(item, str) and _ORIGIN_PATTERN.fullmatch(item) is not None
+
+
+def _name_fault(manifest: dict[str, Any], file: Path) -> Iterator[_Fault]:
+    if manifest.get("name") != file.stem:
+        yield "manifest-name", f'has the "name" {_shown(manifest.get("name"))}, not that of the file'
+
+
+def _caller_fault(manifest: dict[str, Any], kind: Kind, caller: str) -> Iterator[_Fault]:
+    listed = manifest.get(CALLERS_KEY[kind])
+    if isinstance(listed, list) and not any(_admits(item, kind, caller) for item in listed):
+        yield "origin-missing", f'does not have {caller} in "{CALLERS_KEY[kind]}"'
+
+
+def _admits(item: object, kind: Kind, caller: str) -> bool:
+    """Chromium compares origins: what follows the slash is nothing to it."""
+    return item == caller or (kind == "chromium" and isinstance(item, str) and item.startswith(caller))
+
+
+def _path_fault(manifest: dict[str, Any]) -> Iterator[_Fault]:
+    path = manifest.get("path")
+    if isinstance(path, str) and path and not path.startswith("/"):
+        yield "manifest-relative-path", f'has the relative "path" {_shown(path)}: it must begin with /'
+
+
+def _shown(value: object) -> str:
+    """As JSON, and not too long of it: the file may be anybody's."""
+    text = msgspec.json.encode(value).decode(errors="replace") if value is not None else "missing"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

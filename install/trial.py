@@ -1,0 +1,262 @@
+"""The host program started as a browser would: does it say hello, say nothing else, and end when told to?
+
+Nothing is said to it. It is a whole host for that moment: it opens its socket in the real directory, which is
+part of what is tried. Bridges that look just then see a host without a browser come and go; it has no tools,
+so their clients hear nothing of it. Hosts that run are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+
+from install.browsers import Kind
+from install.findings import Finding, Level
+from native_host import __version__, envelope, wire
+from native_host.framing import FrameDecoder, FrameError
+
+HELLO_SECONDS = 5.0
+"""Usually 0.2 s. Browsers wait without end, but a person does not."""
+END_SECONDS = 2.0
+"""After the end of its input; then Chromium kills it."""
+DRAIN_SECONDS = 0.5
+"""For what is still in the pipes of a program that has ended; a child of it may keep them open."""
+STDERR_BYTES = 64 * 1024
+SHOWN = 120
+
+INSTALL = "mcpb install-native-host"
+# What a program says is not ours to trust: only a plain command of ours is passed on to be pasted in a shell.
+_PLAIN_COMMAND = re.compile(r"mcpb [\w.@{}=/ -]+")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of it."""
+
+    finding: Finding | None = None
+    """None: a browser would be content."""
+    version: str = ""
+    """Of mcpb, as the host said it."""
+    seconds: float = 0.0
+    """Until its first message."""
+
+
+@dataclass
+class _Heard:
+    """What the program wrote."""
+
+    bodies: list[bytes] = field(default_factory=list)
+    rest: bytes = b""
+    """Of its stdout, what followed the last whole message."""
+    is_noise: bool = False
+    """The rest can become no message any more."""
+    stderr: bytes = b""
+    first: trio.Event = field(default_factory=trio.Event)
+    """It has said or ended something."""
+
+
+def browser_arguments(program: Path, kind: Kind, caller: str, manifest: Path) -> list[str]:
+    """What a browser of this kind starts: Chromium names the caller, Firefox the manifest and the caller."""
+    return [str(program), caller] if kind == "chromium" else [str(program), str(manifest), caller]
+
+
+async def try_host(program: Path, kind: Kind, caller: str, manifest: Path) -> Trial:
+    """Start it with an empty environment in its own folder, wait for its hello, close its input, see it end.
+
+    Codes: host-not-started, host-prints, host-exits, interpreter-gone, host-refuses, host-silent,
+    host-not-ours, host-other-wire; host-version and host-lingers are warnings.
+    """
+    began = trio.current_time()
+    try:
+        async with _started(browser_arguments(program, kind, caller, manifest), program.parent) as process:
+            heard = _Heard()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_read_messages, process, heard)
+                nursery.start_soon(_read_stderr, process, heard)
+                with trio.move_on_after(HELLO_SECONDS):
+                    await heard.first.wait()
+                seconds = trio.current_time() - began
+                ended_by_itself, lingers = await _end(process)
+                nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
+    except OSError as error:
+        text = f"{program} cannot be started: {error.strerror}"
+        return Trial(_finding("host-not-started", text))
+    hello = _hello(heard)
+    finding = _fault(program, heard, process.returncode if ended_by_itself else None)
+    if finding is None and hello is not None:
+        finding = _warning(program, hello, lingers=lingers)
+    return Trial(finding, hello.version if hello else "", seconds)
+
+
+# ── The process ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def _started(command: list[str], folder: Path) -> AsyncIterator[trio.Process]:
+    start = partial(trio.lowlevel.open_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # A session of its own, so that whatever it starts can be ended with it.
+    process = await start(command, stderr=subprocess.PIPE, cwd=folder, env={}, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with trio.CancelScope(shield=True):  # it has been killed
+            await process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    await trio.aclose_forcefully(stream)
+
+
+async def _end(process: trio.Process) -> tuple[bool, bool]:
+    """Close its input; returns whether it had ended before, and whether it does not end now."""
+    with trio.move_on_after(0):
+        await process.wait()
+    ended_by_itself = process.poll() is not None
+    assert process.stdin is not None
+    await process.stdin.aclose()
+    with trio.move_on_after(END_SECONDS):
+        await process.wait()
+    lingers = process.poll() is None
+    if lingers:
+        process.kill()
+    return ended_by_itself, lingers
+
+
+async def _read_messages(process: trio.Process, heard: _Heard) -> None:
+    assert process.stdout is not None
+    decoder = FrameDecoder(wire.TO_BROWSER_BYTES, "native")
+    try:
+        async for data in process.stdout:
+            heard.rest += data
+            decoder.feed(data)
+            while (body := decoder.next_frame()) is not None:
+                heard.rest = heard.rest[heard.rest.index(body) + len(body) :]
+                heard.bodies.append(body)
+                heard.first.set()
+        decoder.end()
+    except FrameError:
+        heard.is_noise = True
+        heard.first.set()
+        return
+    with trio.move_on_after(END_SECONDS):  # its exit code is wanted, if it is about to end
+        await process.wait()
+    heard.first.set()
+
+
+async def _read_stderr(process: trio.Process, heard: _Heard) -> None:
+    assert process.stderr is not None
+    async for data in process.stderr:
+        heard.stderr = (heard.stderr + data)[-STDERR_BYTES:]
+
+
+# ── The verdict ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hello(heard: _Heard) -> wire.HostHello | None:
+    params = _params(heard, "host/hello")
+    try:
+        return msgspec.json.decode(params, type=wire.HostHello) if params else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _params(heard: _Heard, method: str) -> bytes:
+    """Of the first message, if it is that."""
+    try:
+        first = envelope.decode(heard.bodies[0]) if heard.bodies else None
+    except envelope.UndecodableError:
+        return b""
+    return bytes(first.params) if first is not None and first.method == method else b""
+
+
+def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
+    """`code` is that of a program which ended by itself."""
+    if heard.is_noise or not all(_is_json(body) for body in heard.bodies):
+        noise = heard.rest or next(body for body in heard.bodies if not _is_json(body))
+        text = f"{program} writes to its stdout what is no message: {_shown(noise)}"
+        return _finding("host-prints", text)
+    if _params(heard, "host/error"):
+        return _refusal(program, heard)
+    if hello := _hello(heard):
+        if hello.wire == wire.WIRE_VERSION:
+            return None
+        text = f"{program} speaks wire version {hello.wire}, this mcpb {wire.WIRE_VERSION}"
+        return _finding("host-other-wire", text)
+    if heard.bodies:
+        text = f"{program} is no host of mcpb: it says {_shown(heard.bodies[0])}"
+        return _finding("host-not-ours", text)
+    if code is not None:
+        return _finding(
+            "host-exits", f"{program} ends at once, with {_ending(code)}{_last_line(heard.stderr)}"
+        )
+    if heard.begin:
+        return _finding(
+            "host-prints", f"{program} begins a message and does not end it: {_shown(heard.begin)}"
+        )
+    text = f"{program} says nothing within {HELLO_SECONDS:g} s{_last_line(heard.stderr)}"
+    return _finding("host-silent", text)
+
+
+def _refusal(program: Path, heard: _Heard) -> Finding:
+    try:
+        said = msgspec.json.decode(_params(heard, "host/error"), type=wire.HostError)
+    except msgspec.DecodeError:
+        return _finding("host-refuses", f"{program} refuses: {_shown(heard.bodies[0])}")
+    command = said.command if _PLAIN_COMMAND.fullmatch(said.command) else INSTALL
+    # Only the wrapper, which speaks when there is no Python to speak, sends people to the installer for this.
+    by_wrapper = said.code == wire.Code.INTERNAL_ERROR and command == INSTALL
+    code = "interpreter-gone" if by_wrapper else "host-refuses"
+    return _finding(code, f"{program} refuses: {_shown(said.message.encode())}", command)
+
+
+def _warning(program: Path, hello: wire.HostHello, *, lingers: bool) -> Finding | None:
+    if hello.version != __version__:
+        text = f"{program} starts mcpb {_shown(hello.version.encode())}, this is mcpb {__version__}"
+        return _finding("host-version", text, level="warning")
+    if lingers:
+        text = f"{program} does not end within {END_SECONDS:g} s when the browser closes its input"
+        return _finding("host-lingers", text, level="warning")
+    return None
+
+
+def _finding(code: str, text: str, command: str = INSTALL, level: Level = "fault") -> Finding:
+    return Finding(code=code, hop="host", text=text, command=command, level=level)
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.strip().splitlines()
+    return f". Its last words: {_shown(lines[-1])}" if lines else ""
+
+
+def _shown(data: bytes) -> str:
+    """Anybody's bytes, cut, on one line and harmless to a terminal."""
+    text = data.decode(errors="backslashreplace")
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:SHOWN])
+    return shown if len(text) <= SHOWN else shown + "…"
