@@ -200,9 +200,9 @@ def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
         return _finding(
             "host-exits", f"{program} ends at once, with {_ending(code)}{_last_line(heard.stderr)}"
         )
-    if heard.begin:
+    if heard.rest:
         return _finding(
-            "host-prints", f"{program} begins a message and does not end it: {_shown(heard.begin)}"
+            "host-prints", f"{program} begins a message and does not end it: {_shown(heard.rest)}"
         )
     text = f"{program} says nothing within {HELLO_SECONDS:g} s{_last_line(heard.stderr)}"
     return _finding("host-silent", text)
