@@ -1,26 +1,35 @@
-"""The browsers we know, and in which folders each looks for host manifests: the table manifests/browsers.toml.
+"""The browsers we know, and in which folders each looks for host manifests: manifests/browsers.toml.
 
-Rows of the person's own `browsers.toml`, in mcpb's home, are added to it or take the place of those they name.
+Rows of the person's own `browsers.toml`, in mcpb's home, are added or take the place of those they name.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
-from typing import Literal
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from install.machine import Machine
+from install.machine import Machine, System
 from native_host.wire import HOST_NAME
 
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]
+Exists = Callable[[Path], bool]
+"""Whether a folder is there: how these rules look at the disk."""
 
 FILE = "browsers.toml"
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_COMPLAINT = re.compile(r"(?P<said>.*?)(?: - at `\$?\.?(?P<place>.*)`)?", re.DOTALL)
+"""What msgspec says about a value that will not do, and where it is: a path like `$.linux[0]`."""
+_LAST_QUOTED = re.compile(r"[`'](.*)[`']$", re.DOTALL)
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,7 +37,7 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     data: str
     """Below the folder for settings ($CHROME_CONFIG_HOME, $XDG_CONFIG_HOME or ~/.config; on macOS
-    ~/Library/Application Support), or from the home directory with `~/`."""
+    ~/Library/Application Support), from the home directory with `~/`, or absolute: a portable browser's."""
     borrows: str = ""
     """The browser, by name, in whose first place this one looks as well, or instead of its own."""
     hedge: bool = False
@@ -39,20 +48,22 @@ class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A row of the table."""
 
     name: str
-    """What `--browser` takes."""
+    """What `--browser` takes: lower-case letters, digits, hyphens."""
     title: str
     """What people call it."""
     kind: Kind
-    evidence: str
+    evidence: str = ""
     """Why we believe the row."""
     linux: tuple[Place, ...] = ()
     macos: tuple[Place, ...] = ()
-    system: dict[Literal["linux", "macos"], str] = {}
+    system: dict[System, str] = {}
     """The folder of manifests for all users."""
     windows: tuple[str, ...] = ()
-    """Registry keys below HKEY_CURRENT_USER and HKEY_LOCAL_MACHINE; for browsers beside WSL."""
+    """Keys below HKEY_CURRENT_USER and HKEY_LOCAL_MACHINE, the surest first; for browsers beside WSL."""
     programs: tuple[str, ...] = ()
     """How its processes' executables are called."""
+    installed: tuple[str, ...] = ()
+    """Parts of its executable's path (`/chrome-beta/`), any of them, where others' have the same name."""
     flatpak: tuple[str, ...] = ()
     snap: tuple[str, ...] = ()
     named_only: bool = False
@@ -64,13 +75,14 @@ class Target:
     """A folder in which the host is to be registered, or is."""
 
     title: str
+    """Of the browsers that share it, with commas."""
     kind: Kind
     directory: Path
     """Of manifests."""
     browser: str = ""
-    """The row; empty for a folder that was named by hand."""
+    """The row, the first one that looks here; empty for a folder that was named by hand."""
     data: Path | None = None
-    """The browser's own folder: it is there when the browser has been used. None: not known, or of all users."""
+    """The browser's own folder, there when it has been used. None: not known, or of all users."""
     level: Level = "user"
 
     @property
@@ -80,7 +92,7 @@ class Target:
 
 
 class TableError(Exception):
-    """The person's own table cannot be used; the text names file, row and remedy."""
+    """The person's own table cannot be used; the text names file, row, field and remedy."""
 
 
 def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
@@ -89,12 +101,16 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
     Raises:
         TableError: the person's file is not such a table.
     """
-    ours = {browser.name: browser for browser in _rows((resources.files("manifests") / FILE).read_text())}
-    return tuple(ours.values())
-
-
-def _rows(text: str) -> tuple[Browser, ...]:
-    return msgspec.convert(tomllib.loads(text)["browser"], tuple[Browser, ...])
+    ours = _rows((resources.files("manifests") / FILE).read_bytes())
+    if mcpb_home is None:
+        return tuple(ours.values())
+    path = mcpb_home / FILE
+    try:
+        known = tuple((ours | _rows(_content(path))).values())
+        _check_borrowing(known)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from error
+    return known
 
 
 def find_browser(name: str, browsers: Sequence[Browser]) -> Browser | None:
@@ -102,22 +118,54 @@ def find_browser(name: str, browsers: Sequence[Browser]) -> Browser | None:
     return next((browser for browser in browsers if browser.name == name), None)
 
 
+def nearest(name: str, browsers: Sequence[Browser]) -> str:
+    """The row that was meant by a name, title or program that is none; empty when nothing is like it."""
+    spellings = {
+        spelling.lower(): browser.name
+        for browser in reversed(browsers)  # of a program that several share, the first row's
+        for spelling in (*browser.programs, browser.title, browser.name)
+    }
+    near = difflib.get_close_matches(name.lower(), spellings, n=1)
+    return spellings[near[0]] if near else ""
+
+
+def browser_of_program(program: str, browsers: Sequence[Browser]) -> Browser | None:
+    """The browser whose executable this is, by its whole path; the first of those that it could be."""
+    named = [browser for browser in browsers if PurePosixPath(program).name in browser.programs]
+    placed = [browser for browser in named if any(part in program for part in browser.installed)]
+    return next(iter(placed or named), None)
+
+
 # ── Targets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def user_targets(browser: Browser, machine: Machine, browsers: Sequence[Browser]) -> list[Target]:
-    """Where this browser looks for this user's hosts, on this machine; each folder once."""
-    found: dict[Path, Target] = {}
-    for place in _places(browser, machine):
-        data = _settings_path(place.data, browser.kind, machine)
-        directory = data / _manifests_folder(browser.kind, machine)
-        if place.borrows:
-            lender = find_browser(place.borrows, browsers)
-            assert lender is not None, f"{browser.name} borrows from {place.borrows}, which is no row"
-            theirs = _settings_path(_places(lender, machine)[0].data, lender.kind, machine)
-            directory = theirs / _manifests_folder(lender.kind, machine)
-        found.setdefault(directory, Target(browser.title, browser.kind, directory, browser.name, data))
-    return list(found.values())
+    """Wherever this browser may look for this user's hosts, on this machine; each folder once."""
+    return _each_folder_once(
+        _target(browser, place, machine, browsers) for place in _places(browser, machine.system)
+    )
+
+
+def present_targets(browsers: Sequence[Browser], machine: Machine, exists: Exists) -> list[Target]:
+    """Where the browsers look that have been used here, unless they must be named; each folder once."""
+    return _each_folder_once(
+        _target(browser, place, machine, browsers)
+        for browser in browsers
+        if not browser.named_only
+        for place in _used_places(browser, machine, browsers, exists)
+    )
+
+
+def named_targets(
+    browser: Browser, machine: Machine, browsers: Sequence[Browser], exists: Exists
+) -> list[Target]:
+    """Where a browser looks that the person names: if it has not been used here, wherever it surely will.
+
+    An empty list: it is not made for this system, as far as the table knows.
+    """
+    places = list(_used_places(browser, machine, browsers, exists))
+    places = places or [place for place in _places(browser, machine.system) if not place.hedge]
+    return _each_folder_once(_target(browser, place, machine, browsers) for place in places)
 
 
 def system_target(browser: Browser, machine: Machine) -> Target | None:
@@ -140,8 +188,51 @@ def directory_target(directory: Path, kind: Kind) -> Target:
     return Target("--dir", kind, directory)
 
 
-def _places(browser: Browser, machine: Machine) -> tuple[Place, ...]:
-    return browser.linux if machine.system == "linux" else browser.macos
+def kind_of_directory(directory: Path, machine: Machine, browsers: Sequence[Browser]) -> Kind:
+    """Which manifests belong into a folder: the table knows, or its name tells (see `_manifests_folder`)."""
+    for browser in browsers:
+        targets = [*user_targets(browser, machine, browsers), system_target(browser, machine)]
+        if any(target and target.directory == directory for target in targets):
+            return browser.kind
+    is_chromiums = directory.is_relative_to(machine.root / "etc")  # where it writes the name as Firefox does
+    return "firefox" if directory.name == "native-messaging-hosts" and not is_chromiums else "chromium"
+
+
+def _target(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Target:
+    data = _settings_path(place.data, browser.kind, machine)
+    directory = _lending(browser, place, machine, browsers) / _manifests_folder(browser.kind, machine)
+    return Target(browser.title, browser.kind, directory, browser.name, data)
+
+
+def _used_places(
+    browser: Browser, machine: Machine, browsers: Sequence[Browser], exists: Exists
+) -> Iterator[Place]:
+    for place in _places(browser, machine.system):
+        is_there = exists(_settings_path(place.data, browser.kind, machine))
+        if is_there and (not place.hedge or exists(_lending(browser, place, machine, browsers))):
+            yield place
+
+
+def _lending(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Path:
+    """The browser's folder in which the manifests are: its own, or that of the one it borrows from."""
+    if not place.borrows:
+        return _settings_path(place.data, browser.kind, machine)
+    lender = find_browser(place.borrows, browsers)
+    assert lender, f"{browser.name} borrows from {place.borrows}, which is no row"
+    return _settings_path(_places(lender, machine.system)[0].data, lender.kind, machine)
+
+
+def _each_folder_once(targets: Iterable[Target]) -> list[Target]:
+    found: dict[Path, Target] = {}
+    for target in targets:
+        known = found.setdefault(target.directory, target)
+        if target.title not in known.title.split(", "):
+            found[target.directory] = replace(known, title=f"{known.title}, {target.title}")
+    return list(found.values())
+
+
+def _places(browser: Browser, system: System) -> tuple[Place, ...]:
+    return browser.linux if system == "linux" else browser.macos
 
 
 def _settings_path(data: str, kind: Kind, machine: Machine) -> Path:
@@ -159,3 +250,146 @@ def _manifests_folder(kind: Kind, machine: Machine) -> str:
     return (
         "native-messaging-hosts" if (kind, machine.system) == ("firefox", "linux") else "NativeMessagingHosts"
     )
+
+
+# ── Reading the table ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _content(path: Path) -> bytes:
+    """Nothing, where there is no file."""
+    if not path.exists() and not path.is_symlink():
+        return b""
+    if not path.is_file():  # a pipe would wait for its writer
+        raise TableError("it is not a file: remove it, or put the table there")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TableError(f"it cannot be read: {error.strerror}") from error
+
+
+def _rows(content: bytes) -> dict[str, Browser]:
+    """By name, in their order."""
+    found = _parsed(content)
+    for key in found:
+        if key != "browser":
+            raise TableError(f"there is no {key} outside of a row; begin each row with [[browser]]")
+    listed = found.get("browser", [])
+    if not isinstance(listed, list):
+        raise TableError("there can be several browsers: begin each row with [[browser]], not [browser]")
+    rows: dict[str, Browser] = {}
+    for number, fields in enumerate(listed, start=1):
+        browser = _row(fields, number)
+        if browser.name in rows:
+            raise TableError(f'row {number} ("{browser.name}"): name: another row has it; write one of them')
+        rows[browser.name] = browser
+    return rows
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"it is not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TableError(f"it is not valid TOML: line {line} is not UTF-8") from error
+    except RecursionError:
+        raise TableError("it is not valid TOML: it is nested too deeply") from None
+
+
+def _row(fields: Any, number: int) -> Browser:
+    name = fields.get("name") if isinstance(fields, dict) else None
+    where = f'row {number} ("{name}")' if isinstance(name, str) else f"row {number}"
+    try:
+        browser = msgspec.convert(fields, Browser)
+    except msgspec.ValidationError as error:
+        raise TableError(f"{where}: {_explained(str(error))}") from None
+    if fault := next(_faults(browser), ""):
+        raise TableError(f"{where}: {fault}")
+    return browser
+
+
+def _explained(complaint: str) -> str:
+    """For instance `linux[0].dta: there is no such field; did you mean data?`."""
+    parts = _COMPLAINT.fullmatch(complaint)
+    assert parts
+    said, place = parts["said"], (parts["place"] or "").replace("key` in `$.", "")
+    quoted = _LAST_QUOTED.search(said)
+    given = quoted[1] if quoted else ""
+    if said.startswith("Object contains unknown field"):
+        shape = Place if place else Browser
+        return f"{_joined(place, given)}: there is no such field{_meant(given, shape.__struct_fields__)}"
+    if said.startswith("Object missing required field"):
+        return f"{_joined(place, given)}: it is missing"
+    if said.startswith("Invalid enum value"):
+        return f"{place}: there is no {given}{_meant(given, get_args(Kind if place == 'kind' else System))}"
+    plain = said.replace("`", "").replace("object", "table").replace("Expected", "expected", 1)
+    return f"{place}: {plain}" if place else plain
+
+
+def _joined(place: str, field: str) -> str:
+    return f"{place}.{field}" if place else field
+
+
+def _meant(given: str, choices: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(choices)}"
+
+
+def _faults(browser: Browser) -> Iterator[str]:
+    """What the shape of a row does not say, and what to do about it."""
+    if not _NAME.fullmatch(browser.name):
+        yield "name: use lower-case letters and digits, with hyphens between them"
+    if not (browser.linux or browser.macos or browser.windows):
+        yield "it says nowhere where the browser looks: give linux, macos or windows"
+    for where, place, _ in _all_places(browser):
+        if fault := _path_fault(place.data):
+            yield f"{where}.data: {fault}"
+    for system, folder in browser.system.items():
+        if fault := _path_fault(folder):
+            yield f"system.{system}: {fault}"
+        if not folder.startswith("/"):
+            yield f"system.{system}: {folder} is not absolute; begin with /"
+
+
+def _all_places(browser: Browser) -> Iterator[tuple[str, Place, System]]:
+    """Each with what the file calls it, for instance `linux[0]`."""
+    for system in get_args(System):
+        for index, place in enumerate(_places(browser, system)):
+            yield f"{system}[{index}]", place, system
+
+
+def _path_fault(path: str) -> str:
+    parts = PurePosixPath(path.removeprefix("~/")).parts
+    if not path.isprintable():
+        return "it has a control character; write the name as the folder has it"
+    if path.startswith("~") and not path.startswith("~/"):
+        return f"{path} would be a folder of that name; begin with ~/ for your home directory"
+    if ".." in parts:
+        return f"{path} climbs; write where it leads, without .."
+    if parts in {(), ("/",)}:
+        return f'"{path}" is not the folder of a browser alone; name that'
+    return ""
+
+
+def _check_borrowing(browsers: Sequence[Browser]) -> None:
+    """Of all rows, since one that takes the place of ours may have lent its place to others."""
+    for browser in browsers:
+        for where, place, system in _all_places(browser):
+            if place.borrows and (fault := _borrowing_fault(browser, place, system, browsers)):
+                raise TableError(f'row "{browser.name}": {where}.borrows: {fault}')
+
+
+def _borrowing_fault(browser: Browser, place: Place, system: System, browsers: Sequence[Browser]) -> str:
+    lender = find_browser(place.borrows, browsers)
+    if lender is None:
+        near = nearest(place.borrows, browsers)
+        return f"there is no row {place.borrows}" + (f"; did you mean {near}?" if near else "")
+    if lender.kind != browser.kind:
+        return f"{lender.name} is of the kind {lender.kind}, whose manifests {browser.name} cannot read"
+    theirs = _places(lender, system)
+    if not theirs:
+        return f"{lender.name} has no place on {system}; give it one"
+    if theirs[0].borrows:
+        return f"{lender.name} itself borrows from {theirs[0].borrows}; name that"
+    return ""
