@@ -16,6 +16,7 @@ import click
 
 from bridge import __version__
 from bridge.terminal import shown
+from native_host.windows import refuse_windows
 
 if TYPE_CHECKING:
     from bridge.app import Hub
@@ -31,6 +32,9 @@ _ELSEWHERE = {
 }
 """Commands of other files: where, and the line that `mcpb --help` shows without importing them."""
 
+_SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
+"""They show what is wrong with the registration, or change it: it is not mended before."""
+
 _RECENT_CALLS = 5
 """In `mcpb status`."""
 _WATCH_S = 0.5
@@ -39,6 +43,10 @@ _CLIENTS_S = 1.0
 
 class _Commands(click.Group):
     """Commands by name, those from elsewhere imported when they are called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        refuse_windows()  # before a command is imported: some could not be
+        return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ELSEWHERE})
@@ -66,11 +74,18 @@ class _Commands(click.Group):
 @click.version_option(
     __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
 )
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """The browser you already use, for every MCP client.
 
     Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
     """
+    if ctx.invoked_subcommand in _SPEAKING_OF_REGISTRATION or {"-h", "--help"}.intersection(ctx.args):
+        return
+    from install.repair import mend
+
+    if mended := mend():
+        click.echo(mended, err=True)
 
 
 @main.command()
