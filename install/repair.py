@@ -1,0 +1,78 @@
+"""The wrapper, mended when mcpb starts: after an upgrade in place, or when the Python that it starts is gone.
+
+Most starts find nothing to do, so looking is one small read and imports nothing of ours. What is mended is
+this installation's own: a wrapper that starts another living Python, or was edited by hand, stays as it is.
+"""
+# ruff: noqa: PLC0415  (what mends is imported when there is something to mend)
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from native_host import __version__
+from native_host.home import mcpb_home
+
+_WRAPPER = "bin/mcpb-native-host"
+_ENOUGH_BYTES = 64 * 1024
+"""For the first three lines of a wrapper of ours."""
+
+
+def mend() -> str:
+    """Mend the wrapper if that is due and can be done.
+
+    Returns:
+        What was done, for the person; empty when nothing was, also after a failure: `mcpb doctor` shows that.
+    """
+    stamp = _stamp()
+    if not stamp or stamp == f"# mcpb {__version__} {sys.executable}":
+        return ""
+    return _mended()
+
+
+def registered_interpreter() -> str:
+    """What the wrapper starts, as it says; empty when there is none of ours."""
+    return " ".join(_stamp().split(" ")[3:])
+
+
+def _stamp() -> str:
+    """The wrapper's third line, `# mcpb <version> <interpreter>`; empty when there is none."""
+    try:
+        descriptor = os.open(mcpb_home() / _WRAPPER, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            lines = os.fsdecode(file.read(_ENOUGH_BYTES)).split("\n", 3)
+    except OSError:
+        return ""
+    return lines[2] if len(lines) > 3 and lines[2].startswith("# mcpb ") else ""
+
+
+def _mended() -> str:
+    from subprocess import SubprocessError
+
+    from install import disk
+    from install import plan as planning
+    from install.host import Home, Host
+    from install.interpreter import InterpreterError, current_interpreter
+    from install.ledger import LedgerError
+    from install.ownership import installed_wrapper
+
+    home = Home(mcpb_home(), Path.home())
+    with suppress(OSError, SubprocessError, LedgerError, InterpreterError, disk.ApplyError):
+        ledger, known = planning.ledger_of(home, disk.look), installed_wrapper(home.path, disk.look)
+        entry = ledger.entry(home.wrapper) if ledger else None
+        if known is None or entry is None or not entry.holds(disk.look(home.wrapper).content):
+            return ""
+        is_gone = not os.access(known.interpreter, os.X_OK)
+        if not is_gone and known.interpreter != sys.executable:
+            return ""
+        host = Host(home, current_interpreter(), bakes_home=known.home is not None)
+        plan = planning.repair(host, disk.look)
+        if not plan.steps:
+            return ""
+        disk.apply(plan)
+        if is_gone:
+            return f"Mended: browsers start mcpb with {sys.executable}, because {known.interpreter} is gone."
+        return f"Mended: browsers start mcpb {__version__}; the native host was that of {known.version}."
+    return ""
