@@ -1,0 +1,218 @@
+"""In which browser profiles the extension is, as the browsers' own files say. They are only ever read.
+
+What they do not show: an add-on that Firefox loaded temporarily, and what a Chromium has not written down yet
+(it does so some seconds after a change, and when it ends).
+"""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from install.callers import origin
+from install.findings import Finding, Level
+from native_host import __version__
+from native_host.wire import EXTENSION_ID, FIREFOX_ID
+
+OUR_NAME = "mcpb"
+"""In the manifest of our extension."""
+MOST_PROFILES = 100
+LARGEST_BYTES = 64 * 1024 * 1024
+"""Preferences of well-used profiles have some MiB."""
+# Chromium's ManifestLocation: loaded from a folder by the person, or with --load-extension.
+_UNPACKED = {4, 8}
+
+REFRESH = "mcpb extension"
+
+
+@dataclass(frozen=True)
+class InstalledExtension:
+    """Our extension in one profile."""
+
+    profile: Path
+    """The profile's folder."""
+    label: str
+    """What the browser calls the profile; its folder's name where it says nothing."""
+    extension_id: str
+    is_enabled: bool
+    version: str = ""
+    """Empty where it is not known."""
+    lost_folder: str = ""
+    """The folder that it was loaded from, if that is gone."""
+
+
+# ── Chromium ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chromium_extensions(user_data_dir: Path) -> list[InstalledExtension]:
+    """Of all profiles of a user data directory."""
+    return [found for profile in _chromium_profiles(user_data_dir) for found in _in_chromium(profile)]
+
+
+def _chromium_profiles(user_data_dir: Path) -> list[Path]:
+    with suppress(OSError):
+        folders = sorted(path for path in user_data_dir.iterdir() if (path / "Preferences").is_file())
+        return folders[:MOST_PROFILES]
+    return []
+
+
+def _in_chromium(profile: Path) -> Iterator[InstalledExtension]:
+    """Which of the two files has an extension depends on system and version: both are read."""
+    preferences = _object(_read_json(profile / "Preferences"))
+    label = _object(preferences.get("profile")).get("name")
+    settings: dict[str, dict[str, Any]] = {}
+    for source in (preferences, _object(_read_json(profile / "Secure Preferences"))):
+        for extension_id, setting in _object(_object(source.get("extensions")).get("settings")).items():
+            settings.setdefault(extension_id, {}).update(_object(setting))
+    for extension_id, setting in settings.items():
+        folder = _folder(setting)
+        manifest = (
+            _object(_read_json(folder / "manifest.json")) if folder else _object(setting.get("manifest"))
+        )
+        if extension_id == EXTENSION_ID or (folder and manifest.get("name") == OUR_NAME):
+            yield InstalledExtension(
+                profile=profile,
+                label=label if isinstance(label, str) and label else profile.name,
+                extension_id=extension_id,
+                is_enabled=setting.get("state") != 0 and not setting.get("disable_reasons"),
+                version=_text(manifest.get("version")),
+                lost_folder=str(folder) if folder and not manifest else "",
+            )
+
+
+def _folder(setting: dict[str, Any]) -> Path | None:
+    """Where an unpacked extension is; of others the browser keeps a copy of the manifest."""
+    path = setting.get("path")
+    if setting.get("location") in _UNPACKED and isinstance(path, str) and path.startswith("/"):
+        return Path(path)
+    return None
+
+
+# ── Firefox ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def firefox_profiles(data: Path) -> list[Path]:
+    """Named by `profiles.ini` in the browser's folder, or in `firefox` below it."""
+    profiles = [profile for root in (data, data / "firefox") for profile in _listed_profiles(root)]
+    return profiles[:MOST_PROFILES]
+
+
+def _listed_profiles(root: Path) -> Iterator[Path]:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(_read(root / "profiles.ini").decode(errors="replace"))
+    except configparser.Error:
+        return
+    for name in parser.sections():
+        if name.startswith("Profile") and (path := parser[name].get("Path")):
+            yield root / path  # which is the path, if it is an absolute one
+
+
+def firefox_extensions(profiles: Sequence[Path]) -> list[InstalledExtension]:
+    """Of these profiles."""
+    return [found for profile in profiles for found in _in_firefox(profile)]
+
+
+def _in_firefox(profile: Path) -> Iterator[InstalledExtension]:
+    addons = _object(_read_json(profile / "extensions.json")).get("addons")
+    for addon in addons if isinstance(addons, list) else []:
+        if _object(addon).get("id") == FIREFOX_ID:
+            yield InstalledExtension(
+                profile=profile,
+                label=profile.name,
+                extension_id=FIREFOX_ID,
+                is_enabled=addon.get("active") is True,
+                version=_text(addon.get("version")),
+            )
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(path: Path) -> bytes:
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size <= LARGEST_BYTES:
+            return path.read_bytes()
+    return b""
+
+
+def _read_json(path: Path) -> Any:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(_read(path))
+    return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# ── What follows ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def extension_findings(
+    title: str, found: Sequence[InstalledExtension], admitted: Collection[str]
+) -> list[Finding]:
+    """What is wrong with the extension where it is; `admitted` are the callers that may start the host.
+
+    Codes: extension-folder-gone, extension-disabled, extension-other-id, extension-old.
+    """
+    works_somewhere = any(item.is_enabled and not item.lost_folder for item in found)
+    return [
+        finding
+        for item in found
+        if (finding := _fault(title, item, admitted, "warning" if works_somewhere else "fault"))
+    ]
+
+
+def missing_finding() -> Finding:
+    """No profile of any browser here shows the extension."""
+    return Finding(
+        code="extension-missing",
+        hop="extension",
+        text=(
+            "No browser profile has the extension, as far as files tell (one that Firefox loaded temporarily"
+            " they do not show)"
+        ),
+        command=REFRESH,
+        level="warning",
+    )
+
+
+def _fault(title: str, item: InstalledExtension, admitted: Collection[str], level: Level) -> Finding | None:
+    where = f"{title}, profile {item.label}"
+    if item.lost_folder:
+        text = f"the extension was loaded from {item.lost_folder}, which is gone. Put it there again"
+        return _finding("extension-folder-gone", where, text, REFRESH, level)
+    if not item.is_enabled:
+        text = "the extension is switched off. Switch it on where the browser lists its extensions"
+        return _finding("extension-disabled", where, text, "", level)
+    is_chromium = item.extension_id != FIREFOX_ID
+    if is_chromium and item.extension_id != EXTENSION_ID and origin(item.extension_id) not in admitted:
+        text = f"the extension has the id {item.extension_id}, which may not start the host"
+        command = f"mcpb install-native-host --extension-id {item.extension_id}"
+        return _finding("extension-other-id", where, text, command, level)
+    if item.version and _is_older(item.version, __version__):
+        text = f"the extension has version {item.version}, mcpb {__version__}. Renew it, then reload it there"
+        return _finding("extension-old", where, text, REFRESH, "warning")
+    return None
+
+
+def _finding(code: str, where: str, text: str, command: str, level: Level) -> Finding:
+    return Finding(
+        code=code, hop="extension", text=f"{where}: {text}", command=command, level=level, where=where
+    )
+
+
+def _is_older(version: str, than: str) -> bool:
+    numbers = [[int(part) for part in text.split(".") if part.isdigit()] for text in (version, than)]
+    return numbers[0] < numbers[1]
