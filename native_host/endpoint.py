@@ -179,10 +179,19 @@ def open_endpoint(directory: Path) -> Endpoint:
 def sweep(directory: Path) -> None:
     """Remove the files of hosts that are dead: lock free, socket ours, nothing answering."""
     for lock_path in directory.glob("*.lock"):
-        instance = lock_path.stem
         with _locked(lock_path) as is_stale:
-            if is_stale and not _answers(socket_path(directory, instance)):
-                _remove(directory, instance)
+            if is_stale and not _answers(socket_path(directory, lock_path.stem)):
+                _remove(directory, lock_path.stem)
+
+
+def left_by_dead_hosts(directory: Path) -> list[Path]:
+    """What `sweep` would remove: no host has one of these names again."""
+    left: list[Path] = []
+    for lock_path in sorted(directory.glob("*.lock")):
+        with _locked(lock_path) as is_stale:
+            if is_stale and not _answers(socket_path(directory, lock_path.stem)):
+                left += _files(directory, lock_path.stem)
+    return left
 
 
 @contextmanager
@@ -249,10 +258,16 @@ def _create_private(path: str, flags: int) -> int:
 
 
 def _remove(directory: Path, instance: str) -> None:
+    for path in _files(directory, instance):
+        path.unlink(missing_ok=True)
+
+
+def _files(directory: Path, instance: str) -> Iterator[Path]:
+    """A host's own, the lock last."""
     for suffix in (".sock", ".json.new", ".json", ".lock"):
         path = directory / f"{instance}{suffix}"
         if _is_ours(path, stat.S_ISSOCK if suffix == ".sock" else stat.S_ISREG):
-            path.unlink(missing_ok=True)
+            yield path
 
 
 def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
@@ -285,6 +300,21 @@ def live_hosts(directory: Path) -> list[Record]:
         return []
     check_directory(directory)
     return [record for path in sorted(directory.glob("*.json")) if (record := _read_live(path))]
+
+
+def dead_hosts(directory: Path) -> list[str]:
+    """The hosts that have left files behind: what `sweep` removes.
+
+    Raises:
+        EndpointError: the directory is there but not private.
+    """
+    if not directory.exists() and not directory.is_symlink():
+        return []
+    check_directory(directory)
+    locks = (path for path in sorted(directory.glob("*.lock")) if _is_ours(path, stat.S_ISREG))
+    return [
+        path.stem for path in locks if not _is_held(path) and not _answers(socket_path(directory, path.stem))
+    ]
 
 
 def socket_path(directory: Path, instance: str) -> Path:

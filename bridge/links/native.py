@@ -44,6 +44,11 @@ class Problem:
     retry_at: float
     """By trio's clock."""
 
+    @property
+    def is_final(self) -> bool:
+        """Trying again cannot help: it speaks another version of the wire."""
+        return math.isinf(self.retry_at)
+
 
 class NativeLinks:
     """A `TabTransport` over native messaging hosts, one link each."""

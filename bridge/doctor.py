@@ -1,0 +1,272 @@
+"""What is wrong between a native host and a page's tool, in browsers that are connected now. Pure.
+
+What stops a browser before it can connect is found by `install.examination`; `doctor_report` has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bridge import __version__
+from bridge.hub.catalog import Catalog
+from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
+from bridge.hub.registry import Browser, Registry
+from install.findings import Finding
+from native_host import wire
+from native_host.wire import FIREFOX_ID
+
+PING_S = 3.0
+"""For one round trip to the extension: a worker that was stopped needs 0.5 s to start."""
+_MAX_NAMED = 3
+"""Tabs in one sentence."""
+_MAX_REASON = 200
+
+_CLOSED_TO_EXTENSIONS = frozenset({
+    # Chromium's stores, and those of browsers made from it
+    "chromewebstore.google.com", "chrome.google.com", "microsoftedge.microsoft.com", "addons.opera.com",
+    # Firefox: the preference extensions.webextensions.restrictedDomains
+    "accounts-static.cdn.mozilla.net", "accounts.firefox.com", "addons.cdn.mozilla.net", "addons.mozilla.org",
+    "api.accounts.firefox.com", "content.cdn.mozilla.net", "discovery.addons.mozilla.org",
+    "oauth.accounts.firefox.com", "profile.accounts.firefox.com", "support.mozilla.org",
+    "sync.services.mozilla.com",
+})  # fmt: skip
+"""Hosts whose pages take no content scripts."""
+
+
+class SeenTab(msgspec.Struct, frozen=True, rename="camel"):
+    """A tab that clients may know of."""
+
+    origin: str
+    title: str
+    tools: int
+    is_silent: bool
+    """A page that an extension can be in, and ours is not."""
+
+
+class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A native host that is linked, and what it and the extension behind it have said."""
+
+    host: str
+    """Its instance."""
+    host_pid: int
+    host_version: str
+    browser_pid: int
+    caller: str
+    """The extension, as the browser named it to the host: an origin or an add-on id."""
+    brand: str = ""
+    """Empty where the extension has not introduced itself; then nothing below is known."""
+    browser_version: str = ""
+    label: str = ""
+    """What the person calls the profile."""
+    extension_version: str = ""
+    answered_ms: float | None = None
+    """A round trip to the extension; None when there was none."""
+    silence: str = ""
+    """Why there was none."""
+    tabs: tuple[SeenTab, ...] = ()
+    forbidden: str = ""
+    """A rule of config.toml that forbids what pages offer, where it forbids all of it."""
+    trouble: wire.Trouble | None = None
+    """What the extension met with before this connection."""
+
+    @property
+    def is_firefox(self) -> bool:
+        """By how it names extensions."""
+        return self.caller == FIREFOX_ID or not self.caller.startswith("chrome-extension://")
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        called = f"{self.brand} {self.browser_version.partition('.')[0]}".strip()
+        return called or ("Firefox" if self.is_firefox else "a Chromium browser")
+
+    @property
+    def tools(self) -> int:
+        """That clients may call in it."""
+        return sum(tab.tools for tab in self.tabs)
+
+
+class Problem(Protocol):
+    """Why a live host, or a whole directory, is not linked: `links.native.Problem` is one."""
+
+    @property
+    def text(self) -> str:
+        """A sentence."""
+        ...
+
+    @property
+    def is_final(self) -> bool:
+        """It speaks another version of the wire."""
+        ...
+
+
+Answer = float | str
+"""Seconds to the extension and back, or what came instead."""
+
+
+def see(registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]) -> list[SeenBrowser]:
+    """All that is linked now, oldest host first. `answers` are the extensions', by host."""
+    shown = {browser.host for browser in registry.browsers()}
+    linked = [browser for browser in registry.links() if browser.is_live]
+    return [
+        _seen(browser, catalog, answers.get(browser.host, ""))
+        for browser in linked
+        if browser.host in shown or not browser.is_known
+    ]
+
+
+def findings_of(browser: SeenBrowser, where: str) -> Iterator[Finding]:
+    """What stands between this browser and its pages' tools; `where` is what the report calls it."""
+    for finding in (*_host_findings(browser), *_extension_findings(browser), *_page_findings(browser)):
+        yield msgspec.structs.replace(finding, where=where)
+
+
+def unlinked(problems: Mapping[str, Problem]) -> Iterator[Finding]:
+    """Hosts that live and are not linked, and directories that cannot be looked into, each by its name."""
+    for place, problem in problems.items():
+        yield _unlinked(place, problem)
+
+
+# ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
+    host, hello = browser.host_hello, browser.hello
+    assert host is not None, "a live browser's host has said hello"
+    seen = SeenBrowser(
+        host=browser.host,
+        host_pid=host.pid,
+        host_version=cleaned(host.version, MAX_TITLE),
+        browser_pid=host.browser_pid,
+        caller=cleaned(host.extension_origin, MAX_ORIGIN),
+    )
+    if hello is None:
+        return seen
+    refusals = [entry.refusal for entry in catalog.live() if entry.offer.browser is browser]
+    return msgspec.structs.replace(
+        seen,
+        brand=cleaned(hello.browser.brand, MAX_TITLE),
+        browser_version=cleaned(hello.browser.version, MAX_TITLE),
+        label=cleaned(hello.profile.label, MAX_TITLE),
+        extension_version=cleaned(hello.extension.version, MAX_TITLE),
+        answered_ms=round(answer * 1000, 1) if isinstance(answer, float) else None,
+        silence=answer if isinstance(answer, str) else "",
+        tabs=tuple(_tabs(browser, catalog)),
+        forbidden=refusals[0] if refusals and all(refusals) else "",
+        trouble=hello.trouble,
+    )
+
+
+def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
+    callable_in = [
+        entry.offer.tab_id for entry in catalog.live() if entry.offer.browser is browser and not entry.refusal
+    ]
+    for tab in browser.tabs.values():
+        if not tab.incognito:
+            yield SeenTab(
+                origin=cleaned(tab.origin, MAX_ORIGIN),
+                title=cleaned(tab.title, MAX_TITLE),
+                tools=callable_in.count(tab.tab_id),
+                is_silent=_is_open_to_extensions(tab) and (tab.tab_id, 0) not in browser.frames,
+            )
+
+
+def _is_open_to_extensions(tab: wire.Tab) -> bool:
+    """Whether a content script runs in it, once it was loaded with the extension there."""
+    try:
+        url = urlsplit(tab.url)
+    except ValueError:
+        return False
+    is_page = url.scheme in {"http", "https"} and url.hostname not in _CLOSED_TO_EXTENSIONS
+    return is_page and tab.status != "loading" and not tab.discarded
+
+
+# ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _unlinked(place: str, problem: Problem) -> Finding:
+    if place.startswith("/"):
+        return Finding(code="socket-directory", hop="socket", text=problem.text, where=place)
+    if problem.is_final:
+        return Finding(code="wire-version", hop="socket", text=problem.text, where=f"host {place}")
+    text = f"the native host {place} lives, but cannot be spoken with: {problem.text}"
+    return Finding(code="host-not-linked", hop="socket", text=text, where=f"host {place}")
+
+
+def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
+    if browser.host_version != __version__:
+        text = (
+            f"the native host was started by mcpb {browser.host_version}, this is mcpb {__version__}. Reload "
+            f"the extension on {_extensions_page(browser)}, and the new one takes its place"
+        )
+        yield Finding(code="host-outdated", hop="host", level="warning", text=text)
+
+
+def _extension_findings(browser: SeenBrowser) -> Iterator[Finding]:
+    if not browser.brand:
+        text = (
+            "the native host runs, but the extension behind it has not introduced itself. "
+            f"Reload it on {_extensions_page(browser)}"
+        )
+        yield Finding(code="extension-silent", hop="extension", text=text)
+        return
+    if browser.silence:
+        text = f"the extension does not answer: {browser.silence}. Reload it on {_extensions_page(browser)}"
+        yield Finding(code="extension-no-answer", hop="worker", text=text)
+    if browser.extension_version != __version__:
+        yield _other_version(browser)
+    if browser.trouble:
+        yield _reported(browser.trouble)
+
+
+def _other_version(browser: SeenBrowser) -> Finding:
+    text = (
+        f"the extension is version {browser.extension_version}, this is mcpb {__version__}. Run the command, "
+        f"then reload the extension on {_extensions_page(browser)}"
+    )
+    return Finding(
+        code="extension-old",
+        hop="extension",
+        level="warning",
+        text=text,
+        command=f"mcpb extension{' --firefox' if browser.is_firefox else ''}",
+    )
+
+
+def _reported(trouble: wire.Trouble) -> Finding:
+    times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times"
+    words = cleaned(trouble.reason, _MAX_REASON)
+    text = f"before it connected, the extension failed {times}. " + (
+        f"The browser's own words: {words}" if words else "The browser did not say why"
+    )
+    return Finding(code="extension-reported", hop="extension", level="note", text=text)
+
+
+def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
+    if silent := [tab for tab in browser.tabs if tab.is_silent]:
+        text = (
+            f"the extension is not in {_named(silent)}. Reload {'it' if len(silent) == 1 else 'them'}: "
+            "a tab that is older than the extension may need that once"
+        )
+        yield Finding(code="tab-needs-reload", hop="page", level="warning", text=text)
+    if browser.forbidden:
+        text = f"pages offer tools, but config.toml does not allow them: {browser.forbidden}"
+        yield Finding(code="tools-forbidden", hop="page", level="warning", text=text)
+    elif browser.brand and not browser.tools:
+        text = "no open page offers a tool. Open a page that does; `mcpb demo` shows one"
+        yield Finding(code="page-offers-nothing", hop="page", level="note", text=text)
+
+
+def _named(tabs: Sequence[SeenTab]) -> str:
+    names = [f"“{tab.title}” ({tab.origin})" for tab in tabs[:_MAX_NAMED]]
+    more = len(tabs) - len(names)
+    kind = "tab" if len(tabs) == 1 else "tabs"
+    return f"{len(tabs)} {kind}: {', '.join(names)}{f' and {more} more' if more else ''}"
+
+
+def _extensions_page(browser: SeenBrowser) -> str:
+    return "about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions"

@@ -1,0 +1,73 @@
+"""What of a report may be shown in public: no site, no title, no person. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bridge.doctor import SeenBrowser
+from bridge.doctor_report import Diagnosis
+
+_URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
+_MIN_NAME = 2
+"""Characters of a name that is looked for: a shorter one is part of everything."""
+
+
+def without_sites(browsers: Sequence[SeenBrowser]) -> list[SeenBrowser]:
+    """The same browsers; profiles, tabs and rules are told apart by a number only."""
+    return [_anonymous(browser, number) for number, browser in enumerate(browsers, 1)]
+
+
+def _anonymous(browser: SeenBrowser, number: int) -> SeenBrowser:
+    sites = list(dict.fromkeys(tab.origin for tab in browser.tabs))
+    return msgspec.structs.replace(
+        browser,
+        label=f"<profile {number}>" if browser.label else "",
+        tabs=tuple(
+            msgspec.structs.replace(tab, origin=f"<site {sites.index(tab.origin) + 1}>", title=f"<title {n}>")
+            for n, tab in enumerate(browser.tabs, 1)
+        ),
+        forbidden="<rule>" if browser.forbidden else "",
+    )
+
+
+def redacted(diagnosis: Diagnosis, private: Mapping[str, str]) -> Diagnosis:
+    """All texts without URLs and without what is `private`: paths and names, with what stands in their place.
+
+    A path is replaced wherever it begins a longer one, a name where it is a word of its own.
+    """
+    rules = list(_rules(private))
+    return msgspec.convert(_replaced(msgspec.to_builtins(diagnosis), rules), Diagnosis)
+
+
+_Rule = tuple[re.Pattern[str], str]
+
+
+def _rules(private: Mapping[str, str]) -> Iterator[_Rule]:
+    for text in sorted(private, key=len, reverse=True):
+        if text.startswith("/") and text != "/":
+            yield re.compile(re.escape(text) + r"(?![\w.-])"), private[text]
+        elif len(text) >= _MIN_NAME and not text.startswith("/"):
+            yield re.compile(rf"(?<![\w]){re.escape(text)}(?![\w])", re.IGNORECASE), private[text]
+    yield _URL, "<address>"
+
+
+def _replaced(value: Any, rules: Sequence[_Rule]) -> Any:
+    match value:
+        case str():
+            return _without(value, rules)
+        case dict():
+            return {key: _replaced(item, rules) for key, item in value.items()}
+        case list() | tuple():
+            return [_replaced(item, rules) for item in value]
+        case _:
+            return value
+
+
+def _without(text: str, rules: Sequence[_Rule]) -> str:
+    for pattern, stand_in in rules:
+        text = pattern.sub(stand_in, text)
+    return text

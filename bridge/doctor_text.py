@@ -1,0 +1,74 @@
+"""The report of `mcpb doctor` for people, line by line. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
+from install.findings import Finding, Level
+
+_MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
+_OK = "✓"
+_TEXT_AT = 17
+_MIN_TEXT = 30
+"""Columns of the text, however narrow the terminal is."""
+
+
+def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
+    """The verdict, then what all browsers share, then each browser, hop by hop.
+
+    `width` is the terminal's, 0 where lines may be of any length.
+    """
+    yield from _folded("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
+    if diagnosis.fixed:
+        yield from ("", "Mended")
+        yield from (f"  {_OK} {text}" for text in diagnosis.fixed)
+    titles = {browser.title for browser in diagnosis.browsers}
+    shared = [finding for finding in diagnosis.findings if finding.where not in titles]
+    yield from ("", "This machine")
+    yield from _hop_lines(diagnosis.hops, shared, width)
+    for browser in diagnosis.browsers:
+        yield from ("", _heading(browser))
+        its = [finding for finding in diagnosis.findings if finding.where == browser.title]
+        yield from _hop_lines(browser.hops, its, width)
+    if any(finding.is_safe and finding.level != "note" for finding in diagnosis.findings):
+        yield from ("", "What is only ours is put right by: mcpb doctor --fix")
+
+
+def _heading(browser: BrowserReport) -> str:
+    called = f"{browser.title} (--browser {browser.name})" if browser.name else browser.title
+    return f"{called}, not connected" if browser.state == "idle" else called
+
+
+def _hop_lines(hops: Sequence[HopReport], findings: Sequence[Finding], width: int) -> Iterator[str]:
+    for hop in hops:
+        label: str = hop.hop
+        its = [finding for finding in findings if finding.hop == hop.hop]
+        if hop.text and hop.state != "fault":
+            yield from _folded(_head(_OK, label), hop.text, _TEXT_AT, width)
+            label = ""
+        for finding in its:
+            head = _head(_MARKS[finding.level], label)
+            yield from _folded(head, f"{finding.text} [{finding.code}]", _TEXT_AT, width)
+            if finding.command:
+                yield f"{' ' * _TEXT_AT}→ {finding.command}"
+            label = ""
+
+
+def _head(mark: str, label: str) -> str:
+    return f"  {mark} {label}".ljust(_TEXT_AT)
+
+
+def _folded(head: str, text: str, indent: int, width: int) -> list[str]:
+    """Paths and commands stay whole: they are there to be copied."""
+    if not width:
+        return [head + text]
+    return textwrap.wrap(
+        text,
+        max(width, indent + _MIN_TEXT),
+        initial_indent=head,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
