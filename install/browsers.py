@@ -257,12 +257,12 @@ def _manifests_folder(kind: Kind, machine: Machine) -> str:
 
 def _content(path: Path) -> bytes:
     """Nothing, where there is no file."""
-    if not path.exists() and not path.is_symlink():
-        return b""
-    if not path.is_file():  # a pipe would wait for its writer
-        raise TableError("it is not a file: remove it, or put the table there")
     try:
-        return path.read_bytes()
+        if path.is_file():  # a pipe would wait for its writer
+            return path.read_bytes()
+        if not (path.exists() or path.is_symlink()):
+            return b""
+        raise TableError("it is not a file: remove it, or put the table there")
     except OSError as error:
         raise TableError(f"it cannot be read: {error.strerror}") from error
 
