@@ -34,7 +34,10 @@ export class Frames {
   /** @type {Map<string, Frame>} by tab and frame */
   #frames = new Map();
   #room = new AnnouncedRoom();
-  #iframes = new Iframes((tabId, documentId) => this.#ofDocument(tabId, documentId));
+  #iframes = new Iframes(
+    (tabId, documentId) => this.#ofDocument(tabId, documentId),
+    (tabId, frameId) => this.#frames.get(`${tabId}:${frameId}`),
+  );
   /** @type {Link | null} the link that has heard of all frames */
   #link = null;
 

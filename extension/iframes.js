@@ -3,6 +3,8 @@
  * content/iframe_transport.js says how they find each other. Here they are matched, and what they say is passed on.
  */
 
+import { isFirefox } from "./firefox.js";
+
 /**
  * @import { Frame } from "./frame.js"
  * @typedef {{ nonce: string, child: Frame, parent: Frame, hosted: boolean }} Hosting `hosted`: the parent has named the
@@ -19,9 +21,13 @@ export class Iframes {
    * @type {Map<string, string>} document id → its parent's */
   #parents = new Map();
 
-  /** @param {(tabId: number, documentId: string) => Frame | undefined} dialled a document, if it has dialled */
-  constructor(dialled) {
+  /**
+   * @param {(tabId: number, documentId: string) => Frame | undefined} dialled a document, if it has dialled
+   * @param {(tabId: number, frameId: number) => Frame | undefined} inFrame the document in a frame, if it has dialled
+   */
+  constructor(dialled, inFrame) {
     this.dialled = dialled;
+    this.inFrame = inFrame;
   }
 
   /**
@@ -105,6 +111,7 @@ export class Iframes {
   /** @param {Frame} child @returns {Promise<Frame | undefined>} undefined: it has not dialled */
   async #parentOf({ tabId, frameId, documentId }) {
     const details = await chrome.webNavigation.getFrame({ tabId, frameId });
+    if (isFirefox) return details ? this.inFrame(tabId, details.parentFrameId) : undefined; // it names no documents
     if (details?.documentId === documentId) this.#remember(documentId, details.parentDocumentId);
     const parent = this.#parents.get(documentId);
     return parent === undefined ? undefined : this.dialled(tabId, parent);

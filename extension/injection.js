@@ -1,7 +1,13 @@
-/** Content scripts for pages that were open before the extension was installed or updated. */
+/**
+ * Content scripts for pages that were open before the extension was installed or updated. Firefox runs them there by
+ * itself.
+ */
+
+import { isFirefox } from "./firefox.js";
 
 /** Put the content scripts into every open page that has none of this very installation. */
 export async function injectIntoOpenTabs() {
+  if (isFirefox) return;
   const tabs = await chrome.tabs.query({ discarded: false });
   await Promise.all(tabs.map(({ id }) => id !== undefined && inject(id).catch(ignoreForbidden)));
 }

@@ -4,6 +4,7 @@
  */
 
 import { decodable, TooDeepError } from "./decodable.js";
+import { endOf, isFirefox } from "./firefox.js";
 import { Code, FROM_BROWSER_BYTES, HOST_NAME, jsonBytes, WireError } from "./wire.js";
 
 /** @import { Message } from "./wire.js" */
@@ -21,7 +22,7 @@ export class Link {
   constructor(received, ended) {
     this.#port.onMessage.addListener((message) => received(this, message));
     this.#port.onDisconnect.addListener(() => {
-      const reason = chrome.runtime.lastError?.message ?? "";
+      const reason = endOf(this.#port);
       this.#end.abort();
       ended(this, reason);
     });
@@ -47,6 +48,7 @@ export class Link {
   post(message) {
     if (this.ended.aborted) return;
     const body = readable(message);
+    if (isFirefox) checkSize(body); // it would hand on what the host cannot take
     try {
       this.#port.postMessage(body);
     } catch (error) {
@@ -67,6 +69,12 @@ function readable(message) {
       handed: true,
     });
   }
+}
+
+/** @param {Message} body */
+function checkSize(body) {
+  const bytes = jsonBytes(body);
+  if (bytes > FROM_BROWSER_BYTES) throw tooLarge(bytes);
 }
 
 /** Whether a port refused a message for its size. @param {unknown} error */

@@ -6,10 +6,12 @@
  * then only an alarm and `nudge` (a frame that becomes visible or changes its tools) try again.
  */
 
+import { isFirefox } from "./firefox.js";
 import { Link } from "./link.js";
 import { Code, notification, WIRE_VERSION } from "./wire.js";
 
 /**
+ * @import { LastTrouble } from "./last_trouble.js"
  * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
  * @typedef {{ what: string, command: string }} Trouble what is wrong, and the command that mends it
  */
@@ -27,6 +29,7 @@ const HELLO_MS = 10_000;
 const PATIENCE = 7;
 const NUDGE_PAUSE_MS = 1_000;
 const INSTALL = "mcpb install-native-host";
+const UPDATE = isFirefox ? "mcpb extension --firefox" : "mcpb extension";
 
 export class NativePort {
   /** @type {Link | null} */
@@ -41,8 +44,6 @@ export class NativePort {
   #triedAt = 0;
   /** @type {HostHello | null} */
   host = null;
-  /** Attempts since a host last said hello. */
-  attempts = 0;
   /** @type {Trouble | null} */
   trouble = null;
   /** Nobody tries fast any more: frames should not wake the worker for its own sake. */
@@ -52,9 +53,11 @@ export class NativePort {
    * @param {{ hello: () => Promise<object>, opened: (link: Link) => void, greeted: () => void,
    *   received: (link: Link, message: any) => void, ended: () => void, changed: () => void }} events
    *   `opened`: our hello is on its way; `greeted`: the host has said its own; `changed`: anything a person sees
+   * @param {LastTrouble} last where what goes wrong is kept
    */
-  constructor(events) {
+  constructor(events, last) {
     this.events = events;
+    this.last = last;
   }
 
   /** Connect, unless that has been done. */
@@ -62,13 +65,13 @@ export class NativePort {
     if (this.#link || this.#opening) return;
     clearTimeout(this.#timer);
     this.#opening = true;
-    this.attempts += 1;
     this.#triedAt = Date.now();
     let hello;
     try {
       hello = await this.events.hello();
     } catch (error) {
       console.error(error);
+      this.last.failed(String(error));
       return this.#failed({ what: "The extension cannot read its own storage; its error page says why.", command: "" });
     } finally {
       this.#opening = false;
@@ -119,6 +122,7 @@ export class NativePort {
   #complained(link, complaint) {
     const trouble = { what: String(complaint?.message), command: String(complaint?.command ?? "") };
     if (!this.host) {
+      this.last.failed(trouble.what);
       link.close();
       this.#forget();
       return this.#rest(trouble);
@@ -135,7 +139,7 @@ export class NativePort {
     clearTimeout(this.#patience);
     if (host.wire !== WIRE_VERSION) return this.#refuse(link, host);
     this.host = host;
-    this.attempts = 0;
+    this.last.ended();
     this.trouble = null;
     this.resting = false;
     void chrome.alarms.clear(RETRY_ALARM);
@@ -158,12 +162,11 @@ export class NativePort {
     link.close();
     this.#forget();
     const older = host.wire < WIRE_VERSION ? "the native host" : "this extension";
-    this.#rest({
-      what:
-        `This extension (${ours}) speaks version ${WIRE_VERSION} of the wire and the native host ` +
-        `(${host.version}) version ${host.wire}: update ${older}.`,
-      command: host.wire < WIRE_VERSION ? INSTALL : "mcpb extension",
-    });
+    const what =
+      `This extension (${ours}) speaks version ${WIRE_VERSION} of the wire and the native host ` +
+      `(${host.version}) version ${host.wire}: update ${older}.`;
+    this.last.failed(what);
+    this.#rest({ what, command: host.wire < WIRE_VERSION ? INSTALL : UPDATE });
   }
 
   /** Give up on a host that is there, as if it had ended. @param {Link} link @param {string} reason */
@@ -179,6 +182,7 @@ export class NativePort {
   #ended(link, reason) {
     if (this.#link !== link) return;
     const greeted = this.host !== null;
+    this.last.failed(reason);
     this.#forget();
     if (isMissing(reason)) return this.#rest(missing(reason));
     if (!greeted) return this.#failed(silent(reason));
@@ -231,6 +235,12 @@ function isMissing(reason) {
  * @returns {Trouble}
  */
 function missing(reason) {
+  if (isFirefox) {
+    return {
+      what: `The native host is not installed for this browser, or its manifest does not name this add-on (${reason}).`,
+      command: INSTALL,
+    };
+  }
   if (!/forbidden/i.test(reason)) {
     return {
       what:

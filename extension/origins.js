@@ -4,6 +4,8 @@
  * Absent: all.
  */
 
+import { isFirefox } from "./firefox.js";
+
 const KEY = "allowedOrigins";
 
 export class Origins {
@@ -11,7 +13,7 @@ export class Origins {
   #allowed = null;
 
   async load() {
-    const [managed, local] = await Promise.all([chrome.storage.managed.get(KEY), chrome.storage.local.get(KEY)]);
+    const [managed, local] = await Promise.all([administrators(), chrome.storage.local.get(KEY)]);
     const allowed = managed[KEY] ?? local[KEY];
     this.#allowed = Array.isArray(allowed) ? allowed.map((pattern) => canonical(String(pattern))) : null;
   }
@@ -19,6 +21,17 @@ export class Origins {
   /** @param {string} origin as the browser reports it */
   allow(origin) {
     return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, canonical(origin)));
+  }
+}
+
+/** @returns {Promise<{ [key: string]: unknown }>} */
+async function administrators() {
+  try {
+    return await chrome.storage.managed.get(KEY);
+  } catch (error) {
+    // To Firefox it is an error that no administrator has said anything. After any other, nothing may be offered.
+    if (isFirefox && error instanceof Error && /manifest not found/i.test(error.message)) return {};
+    throw error;
   }
 }
 

@@ -97,12 +97,12 @@ export class Popups {
 
   /** @param {number} tabId @returns {Report} */
   #report(tabId) {
-    const { host, resting, attempts, trouble } = this.native;
+    const { host, resting, trouble, last } = this.native;
     const offers = this.frames.ofTab(tabId);
     return {
       connected: host !== null,
       resting,
-      attempts,
+      attempts: last.inARow,
       trouble,
       host: host && { version: host.version, pid: host.pid },
       clients: this.clients(),

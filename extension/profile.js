@@ -1,6 +1,9 @@
 /** Who we are, for the first message to a host. */
 
+import { firefoxInfo, isFirefox } from "./firefox.js";
 import { WIRE_VERSION } from "./wire.js";
+
+/** @import { Failed } from "./last_trouble.js" */
 
 const ID_KEY = "profileId";
 export const LABEL_KEY = "profileLabel";
@@ -9,8 +12,9 @@ export const LABEL_KEY = "profileLabel";
  * The parameters of `browser/hello`.
  *
  * @param {string[]} commands that are built
+ * @param {Failed | null} trouble before this connection
  */
-export async function hello(commands) {
+export async function hello(commands, trouble) {
   const [profile, incognitoAllowed, browser] = await Promise.all([
     profileOf(),
     chrome.extension.isAllowedIncognitoAccess(),
@@ -23,6 +27,7 @@ export async function hello(commands) {
     profile,
     incognitoAllowed,
     capabilities: { commands, tools: [] },
+    ...(trouble && { trouble }),
   };
 }
 
@@ -34,6 +39,7 @@ async function profileOf() {
 }
 
 async function browserOf() {
+  if (isFirefox) return firefoxInfo();
   /** @type {any} Chromium's alone; missing from the standard's types */
   const agent = /** @type {any} */ (navigator).userAgentData;
   if (!agent) return { brand: "unknown", version: "", platform: navigator.platform };

@@ -26,6 +26,8 @@ export const MAX_DEPTH = 200;
 /** Of a tab's address and title: pages write megabytes into them. */
 export const URL_BYTES = 8 * 1024;
 export const TITLE_BYTES = 1024;
+/** Of the words in which the last trouble is told. */
+export const TROUBLE_BYTES = 1024;
 
 export const Code = Object.freeze({
   INVALID_REQUEST: -32600,

@@ -7,6 +7,7 @@ import { FRAME_PORT } from "./frame.js";
 import { Frames } from "./frames.js";
 import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
+import { LastTrouble } from "./last_trouble.js";
 import { NativePort, RETRY_ALARM } from "./native_port.js";
 import { Ordinals } from "./ordinals.js";
 import { Origins } from "./origins.js";
@@ -28,7 +29,8 @@ const owners = new Owners();
 const origins = new Origins();
 const handovers = new Handovers();
 const pauses = new Pauses(() => popups.tell());
-const kept = [ordinals, owners, origins, handovers, pauses];
+const last = new LastTrouble();
+const kept = [ordinals, owners, origins, handovers, pauses, last];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -46,23 +48,27 @@ const built = commands({ tabs, frames, owners, origins, pauses, sessions });
 const questions = new Questions();
 const calls = new Calls(built, questions);
 
-const native = new NativePort({
-  hello: async () => {
-    await loaded;
-    return hello(Object.keys(built));
+/** @type {NativePort} */
+const native = new NativePort(
+  {
+    hello: async () => {
+      await loaded;
+      return hello(Object.keys(built), last.newest);
+    },
+    opened: (link) => void announce(link),
+    greeted: () => {
+      frames.tellStatus();
+      void frames.summon();
+    },
+    received,
+    ended: () => setClients([]),
+    changed: () => {
+      popups.tell();
+      if (native.resting) frames.tellStatus();
+    },
   },
-  opened: (link) => void announce(link),
-  greeted: () => {
-    frames.tellStatus();
-    void frames.summon();
-  },
-  received,
-  ended: () => setClients([]),
-  changed: () => {
-    popups.tell();
-    if (native.resting) frames.tellStatus();
-  },
-});
+  last,
+);
 const popups = new Popups({ native, tabs, frames, pauses, handovers, clients: () => clients, loaded });
 
 /** @param {Link} link */

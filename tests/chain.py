@@ -42,6 +42,11 @@ class _PageRequests(http.server.SimpleHTTPRequestHandler):
         COUNTED.append(self.path.partition("=")[2])
         return self.send_error(HTTPStatus.NO_CONTENT)
 
+    def end_headers(self) -> None:
+        # Without it Firefox says `originAgentCluster` is false, and @mcp-b/global then refuses all tools.
+        self.send_header("Origin-Agent-Cluster", "?1")
+        super().end_headers()
+
     def translate_path(self, path: str) -> str:
         if path == "/mcp-b-global.js":
             return str(GLOBAL_BUNDLE)

@@ -212,7 +212,9 @@ class Firefox:
 
     async def open_page(self, url: str, timeout_s: float = LOAD_SECONDS) -> FirefoxPage:
         """A new tab with a loaded page: `FirefoxPage.load`."""
-        opened = await self._marionette.send(("WebDriver:NewWindow", {"type": "tab", "focus": True}))
+        # The current tab may have been closed: the first one is always there.
+        first = ("WebDriver:SwitchToWindow", {"handle": (await self.pages())[0], "focus": False})
+        opened = await self._marionette.send(first, ("WebDriver:NewWindow", {"type": "tab", "focus": True}))
         page = FirefoxPage(self._marionette, opened["handle"])
         try:
             await page.load(url, timeout_s)

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -48,6 +49,7 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
         ("wire.js", "HOST_NAME", wire.HOST_NAME),
         ("wire.js", "FROM_BROWSER_BYTES", wire.FROM_BROWSER_BYTES),
         ("wire.js", "MAX_DEPTH", wire.MAX_DEPTH),
+        ("wire.js", "TROUBLE_BYTES", wire.TROUBLE_BYTES),
         ("chunks.js", "CHUNKED_BYTES", wire.CHUNKED_BYTES),
         ("chunks.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
         ("chunks.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
@@ -98,7 +100,8 @@ async def modules() -> AsyncIterator[Page]:
             yield page
 
 
-PLAYED_NATIVE_PORT = """load("native_port.js").then(({ NativePort }) => {
+PLAYED_NATIVE_PORT = """Promise.all(["native_port.js", "last_trouble.js"].map(load)).then(
+        ([{ NativePort }, { LastTrouble }]) => {
     const { setTimeout } = globalThis;
     globalThis.setTimeout = (act, ms) => setTimeout(act, ms / 200); // the pauses are minutes in all
     globalThis.ports = [];
@@ -107,14 +110,16 @@ PLAYED_NATIVE_PORT = """load("native_port.js").then(({ NativePort }) => {
         const listeners = [];
         const event = { addListener: (listener) => listeners.push(listener) };
         const port = { disconnected: false, disconnect: () => (port.disconnected = true), postMessage() {},
-            onMessage: event, onDisconnect: { addListener() {} }, say: (message) => listeners[0](message) };
+            onMessage: event, onDisconnect: { addListener: (end) => (port.end = end) },
+            say: (message) => listeners[0](message) };
         ports.push(port);
         return port;
     };
     const hello = async () => { if (reasonForNoHello) throw new Error(reasonForNoHello); return {}; };
     const ignore = () => {};
     const [opened, greeted, received, ended, changed] = Array(5).fill(ignore);
-    globalThis.native = new NativePort({ hello, opened, greeted, received, ended, changed });
+    globalThis.last = new LastTrouble();
+    globalThis.native = new NativePort({ hello, opened, greeted, received, ended, changed }, last);
     globalThis.greet = () => ports.at(-1).say({ method: "host/hello", params: { wire: 1, version: "x" } });
     void native.connect();
 })"""
@@ -245,7 +250,7 @@ class TestModules:
         self, modules: Page
     ) -> None:
         told = await modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
-            const parts = { native: { host: null, nudge() {} }, clients: () => [], loaded: Promise.resolve(),
+            const parts = { native: { host: null, nudge() {}, last: { inARow: 0 } }, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] } },
                 frames: { ofTab: () => [{ origin: "o", tools: [] }] } };
@@ -334,6 +339,33 @@ class TestModules:
             "what": "the interpreter is gone",
             "command": "mend",
         }
+
+    async def test_what_kept_us_from_a_host_is_remembered_after_a_connection_and_by_a_restarted_worker(
+        self, modules: Page
+    ) -> None:
+        newest = "[last.inARow, last.newest?.attempts, last.newest?.reason]"
+        await modules.evaluate(PLAYED_NATIVE_PORT)
+        await modules.wait_until("ports.length === 1")
+        assert await modules.evaluate(newest) == [0, None, None]
+        before = await modules.evaluate("Date.now()")
+        error = {"method": "host/error", "params": {"message": "the interpreter is gone"}}
+        await modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        await modules.evaluate("void native.connect()")
+        await modules.wait_until("ports.length === 2")
+        await modules.evaluate("ports[1].error = { message: 'x'.repeat(2000) }, ports[1].end()")
+        await modules.wait_until("ports.length === 3")
+        assert await modules.evaluate(newest) == [2, 2, "x" * 1024]
+        await modules.evaluate("greet()")
+        assert await modules.evaluate(newest) == [0, 2, "x" * 1024]
+        await modules.evaluate("ports[2].end()")
+        assert await modules.evaluate(newest) == [1, 1, "The native host has ended."]
+        restarted = await modules.evaluate("""load("last_trouble.js").then(async ({ LastTrouble }) => {
+            const last = new LastTrouble();
+            await last.load();
+            return [last.inARow, last.newest];
+        })""")
+        assert restarted[0] == 1
+        assert msgspec.convert(restarted[1], wire.Trouble).at >= before
 
     async def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Page) -> None:
         await modules.evaluate(

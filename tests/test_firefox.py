@@ -47,6 +47,12 @@ async def test_commands_to_two_pages_at_once_reach_each_its_own(firefox: Firefox
     assert set(answers) == {("green", "green"), ("black", "black")}
 
 
+async def test_a_page_is_opened_after_another_was_closed(firefox: Firefox) -> None:
+    await (await firefox.open_page(PAGE)).close()
+    page = await firefox.open_page(PAGE)
+    assert await page.evaluate("document.title") == "hello"
+
+
 async def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(firefox: Firefox) -> None:
     page = await firefox.open_page(PAGE)
     with pytest.raises(trio.TooSlowError):

@@ -1,0 +1,26 @@
+/** What Firefox does in its own way. */
+
+/** Firefox alone has this function. */
+export const isFirefox = "getBrowserInfo" in chrome.runtime;
+
+/**
+ * Who Firefox, or its fork, says it is.
+ *
+ * @returns {Promise<{ brand: string, version: string, platform: string }>}
+ */
+export async function firefoxInfo() {
+  const { getBrowserInfo, getPlatformInfo } = /** @type {any} */ (chrome.runtime);
+  const [{ name, version }, { os }] = await Promise.all([getBrowserInfo(), getPlatformInfo()]);
+  return { brand: name, version, platform: os };
+}
+
+/**
+ * Why a native port has ended, in the browser's words; empty where it gives no reason.
+ *
+ * @param {chrome.runtime.Port} port in its onDisconnect
+ * @returns {string}
+ */
+export function endOf(port) {
+  const { error } = /** @type {{ error?: { message: string } }} */ (port);
+  return error?.message ?? chrome.runtime.lastError?.message ?? "";
+}
