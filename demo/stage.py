@@ -20,6 +20,7 @@ from demo.simulated_browser import SimulatedBrowser
 from install import disk
 from install import plan as planning
 from install.browsers import user_data_dir_target
+from install.host import Home, Host
 from install.interpreter import current_interpreter
 from install.ownership import wrapper_path
 
@@ -52,7 +53,7 @@ class Place:
 
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
-        host = planning.Host(self.home, self.home, current_interpreter())
+        host = Host(Home(self.home, Path.home()), current_interpreter(), bakes_home=True)
         disk.apply(planning.install(host, [user_data_dir_target(self.profile)], [], disk.look))
 
 

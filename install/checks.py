@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from install.browsers import Target, known_browsers, user_data_dir_target, user_targets
+from install.browsers import Target, known_browsers, user_targets
 from install.disk import look
+from install.host import Home
 from install.machine import this_machine
 from install.ownership import Look, installed_wrapper, manifest_fault, wrapper_path
-from install.plan import registered_manifests
+from install.plan import ledger_of, registered_targets
 from native_host.home import mcpb_home
 
 COMMAND = "mcpb install-native-host"
@@ -42,8 +43,8 @@ def present_targets(environ: Mapping[str, str], look: Look = look) -> list[Targe
     usual = [target for row in known_rows for target in user_targets(row, this_machine(environ), known_rows)]
     present = [target for target in usual if target.data and look(target.data).mode]
     known = {target.manifest for target in present}
-    others = [path for path in registered_manifests(mcpb_home(environ).absolute(), look) if path not in known]
-    return present + [user_data_dir_target(manifest.parent.parent) for manifest in others]
+    ledger = ledger_of(Home(mcpb_home(environ).absolute(), this_machine(environ).user_home), look)
+    return present + [target for target in registered_targets(ledger, look) if target.manifest not in known]
 
 
 def _registration(target: Target, home: Path, look: Look) -> Registration:

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from install import plan as planning
-from install.browsers import Target, known_browsers, user_data_dir_target, user_targets
+from install import removal
+from install.belongings import kept_files, left_by_dead_hosts, runtime_directories
+from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.checks import present_targets
+from install.choice import Choice, Names, UnknownBrowserError, selector
 from install.disk import ApplyError, apply, look
+from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
-from install.machine import this_machine
-from install.plan import Host, MakeDirectory, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.ledger import Ledger, LedgerError
+from install.machine import Machine, this_machine
+from install.ownership import installed_wrapper
+from install.plan_text import plan_json, plan_lines
+from install.reach import unreachable
+from install.steps import Plan
+from install.wsl import is_wsl, recipe
 from native_host.home import mcpb_home
-from native_host.wire import EXTENSION_ID
 
 INSTALL = "mcpb install-native-host"
 UNINSTALL = "mcpb uninstall-native-host"
+_SUDO = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
 
 _AFTERWARDS = f"""\
 A running browser with the extension connects within a minute, at once when you open the extension's popup.
 Without the extension yet: mcpb extension. A browser started with --user-data-dir looks only there: name it.
 Undo: {UNINSTALL}"""
 
-_browser = click.option(
-    "--browser",
-    "browsers",
-    multiple=True,
-    type=click.Choice([browser.name for browser in known_browsers()]),
-    help="Only this browser (repeatable). Default: all that are there.",
-)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _named(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[Path]:
+# ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _folders(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[Path]:
     if "" in given:
-        raise click.BadParameter("it is empty; name a browser's user data directory")
+        raise click.BadParameter("it is empty; name a folder")
     if not all(_is_text(directory) for directory in given):
         raise click.BadParameter("it is not UTF-8, and a host manifest can hold nothing else; rename it")
     return [Path(directory).resolve() for directory in given]
@@ -51,74 +55,144 @@ def _is_text(path: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in path)  # how Python holds bytes that are not UTF-8
 
 
-_user_data_dir = click.option(
-    "--user-data-dir",
-    "user_data_dirs",
-    multiple=True,
-    type=click.Path(file_okay=False),
-    callback=_named,
-    help="A browser's user data directory, as in its own option of this name (repeatable).",
-)
-_dry_run = click.option("--dry-run", is_flag=True, help="Show the plan, change nothing.")
-_yes = click.option("--yes", "-y", is_flag=True, help="Apply the plan without asking.")
-_json = click.option("--json", "as_json", is_flag=True, help="The plan as JSON; with --yes or --dry-run.")
+def _callers(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[str]:
+    return [_caller(extension_id) for extension_id in given]
+
+
+def _caller(extension_id: str) -> str:
+    if asked := caller(extension_id):
+        return asked
+    raise click.BadParameter(
+        f"{extension_id!r} is no extension id (32 letters from a to p, as chrome://extensions shows it; or a "
+        "Firefox add-on's, as about:debugging shows it)"
+    )
+
+
+def _options(command: _Command) -> _Command:
+    """What both commands take."""
+    for option in reversed(
+        [
+            click.option(
+                "--browser", "browsers", multiple=True, metavar="NAME", help="This browser (repeatable)."
+            ),
+            click.option(
+                "--user-data-dir",
+                "user_data_dirs",
+                multiple=True,
+                type=click.Path(file_okay=False),
+                callback=_folders,
+                help="A Chromium's user data directory, as in its own option of this name (repeatable).",
+            ),
+            click.option(
+                "--dir",
+                "directories",
+                multiple=True,
+                type=click.Path(file_okay=False),
+                callback=_folders,
+                help="A folder of host manifests, for a browser that mcpb does not know (repeatable).",
+            ),
+            click.option(
+                "--kind",
+                type=click.Choice(["chromium", "firefox"]),
+                help="Whose manifests --dir takes. Default: as the folder's name tells.",
+            ),
+            click.option(
+                "--system", "is_system", is_flag=True, help="For all users of this machine; needs root."
+            ),
+            click.option("--dry-run", is_flag=True, help="Show the plan, change nothing."),
+            click.option("--yes", "-y", is_flag=True, help="Apply the plan without asking."),
+            click.option(
+                "--json", "as_json", is_flag=True, help="The plan as JSON; with --yes or --dry-run."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+# ── The commands ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @click.command("install-native-host")
-@_browser
-@_user_data_dir
+@_options
+@click.option("--all", "take_all", is_flag=True, help="All browsers that are there, removed ones as well.")
 @click.option(
     "--extension-id",
-    "extension_ids",
+    "callers",
     multiple=True,
     metavar="ID",
+    callback=_callers,
     help="Admit another build of the extension as well (repeatable).",
 )
-@_dry_run
-@_yes
-@_json
+@click.option("--replace", is_flag=True, help="Move away what is not mcpb's and stands in its place.")
 def install_native_host(
     *,
-    browsers: Sequence[str],
-    user_data_dirs: Sequence[Path],
-    extension_ids: Sequence[str],
+    callers: Sequence[str],
+    take_all: bool,
+    replace: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Register the native host with browsers.
+    """Register the native host with browsers: without names with all that are there.
 
-    The plan is shown before anything is written. Browsers need no restart.
+    The plan is shown before anything is written. Browsers need no restart. What was not written by mcpb is
+    left alone, and a browser that you took out stays out until it is named, or --all.
     """
-    origins = [_origin(extension_id) for extension_id in extension_ids]
-    targets = _chosen(browsers, user_data_dirs) or present_targets(os.environ)
-    if not targets:
-        raise click.ClickException(_no_browser())
-    plan = planning.install(this_host(), targets, origins, look)
+    asked = _Asked(**given)
+    host = asked.host()
+    ledger = _readable(lambda: planning.ledger_of(host.home, look))
+    targets, left_out = asked.targets_to_register(ledger, take_all=take_all)
+    if not targets and not left_out:
+        raise click.ClickException(asked.no_browser())
+    plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
+    plan.notes += [_taken_out(target) for target in left_out]
+    plan.notes += asked.choice.confined() if asked.level == "user" else []
     if not as_json:
-        click.echo(
-            "Register the native host in " + ", ".join(str(target.directory.parent) for target in targets)
-        )
+        click.echo("Register the native host with " + _titles(targets) if targets else "No browser is left.")
     _carry_out(plan, "Registered already.", dry_run=dry_run, yes=yes, as_json=as_json)
     if not as_json and not dry_run:
         click.echo(_AFTERWARDS)
+        if is_wsl(asked.machine):
+            click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
 
 
 @click.command("uninstall-native-host")
-@_browser
-@_user_data_dir
-@_dry_run
-@_yes
-@_json
-def uninstall_native_host(
-    *, browsers: Sequence[str], user_data_dirs: Sequence[Path], dry_run: bool, yes: bool, as_json: bool
-) -> None:
-    """Remove what install-native-host wrote, from all browsers or from those named."""
-    home = mcpb_home()
-    manifests = [target.manifest for target in _chosen(browsers, user_data_dirs)]
-    manifests = manifests or planning.our_manifests(home, present_targets(os.environ), look)
-    plan = planning.uninstall(home, manifests, look)
+@_options
+@click.option(
+    "--purge", is_flag=True, help="Also mcpb's settings, logs, kept tools and copies of the extension."
+)
+def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: bool, **given: Any) -> None:
+    """Remove what install-native-host wrote; with names, from these browsers alone.
+
+    What stood in mcpb's places before comes back.
+    """
+    asked = _Asked(**given)
+    if purge and asked.names:
+        raise click.UsageError("--purge removes everything: leave the names away")
+    home = asked.home()
+    if asked.names:
+        targets = asked.named()
+        plan = _readable(lambda: removal.uninstall_from(home, targets, look))
+        plan.notes += _also_read_by(asked.choice.sharing(targets))
+    else:
+        plan = _readable(
+            lambda: removal.uninstall(
+                home,
+                asked.choice.usual(),
+                look,
+                kept=asked.belongings(home, purge=purge),
+                folders=asked.folders(home),
+            )
+        )
+    plan.notes += _of_another_installation(home) if plan.steps else []
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def this_home() -> Home:
+    """Of the person who runs this command."""
+    return Home(mcpb_home().absolute(), this_machine().user_home)
 
 
 def this_host() -> Host:
@@ -127,45 +201,141 @@ def this_host() -> Host:
     Raises:
         click.ClickException: its interpreter will not do.
     """
-    home = mcpb_home()
-    if not _is_text(str(home)):
+    home = this_home()
+    if not _is_text(str(home.path)):
         raise click.ClickException("MCPB_HOME is not UTF-8, and a host manifest can hold nothing else")
+    return Host(home, _interpreter(), bakes_home=bool(os.environ.get("MCPB_HOME")))
+
+
+def _interpreter() -> Path:
     try:
-        interpreter = current_interpreter()
+        return current_interpreter()
     except InterpreterError as error:
         raise click.ClickException(str(error)) from error
-    return Host(home, home if os.environ.get("MCPB_HOME") else None, interpreter)
 
 
 # ── What was asked for ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _chosen(browsers: Sequence[str], user_data_dirs: Sequence[Path]) -> list[Target]:
-    known = known_browsers()
-    named = [browser for browser in known if browser.name in browsers]
-    return [
-        *(target for browser in named for target in user_targets(browser, this_machine(), known)),
-        *(user_data_dir_target(directory) for directory in user_data_dirs),
-    ]
+class _Asked:
+    """The options that both commands take, with the errors that they may mean."""
+
+    def __init__(
+        self,
+        *,
+        browsers: Sequence[str],
+        user_data_dirs: Sequence[Path],
+        directories: Sequence[Path],
+        kind: Any,
+        is_system: bool,
+    ) -> None:
+        if kind and not directories:
+            raise click.UsageError("--kind says whose manifests --dir takes: add --dir DIR")
+        if is_system and (user_data_dirs or directories):
+            raise click.UsageError(
+                "--system writes where browsers look for all users: name them with --browser"
+            )
+        self.machine: Machine = this_machine()
+        self.level: Level = "system" if is_system else "user"
+        self.names = Names(browsers, user_data_dirs, directories, kind)
+        try:
+            rows = known_browsers(mcpb_home())
+        except TableError as error:
+            raise click.ClickException(str(error)) from error
+        self.choice = Choice(self.machine, rows, lambda path: look(path).mode != 0, self.level)
+
+    def home(self) -> Home:
+        """Whose installation is meant."""
+        if self.level == "user":
+            return this_home()
+        if os.geteuid() != 0:
+            verb = click.get_current_context().info_name
+            raise click.ClickException(f"--system is for all users and needs root: {_SUDO} {verb} --system")
+        return system_home(self.machine)
+
+    def host(self) -> Host:
+        """This installation of mcpb."""
+        if self.level == "user":
+            return this_host()
+        home, interpreter = self.home(), _interpreter()
+        if closed := unreachable(interpreter):
+            raise click.ClickException(
+                f"other users cannot reach {interpreter}: {closed} is closed to them. Install mcpb where all "
+                "may read it: sudo python3 -m venv /opt/mcpb && sudo /opt/mcpb/bin/pip install mcpb"
+            )
+        return Host(home, interpreter)
+
+    def named(self) -> list[Target]:
+        """What the names mean."""
+        try:
+            return self.choice.named(self.names)
+        except UnknownBrowserError as error:
+            raise click.BadParameter(str(error), param_hint="--browser") from error
+
+    def targets_to_register(
+        self, ledger: Ledger | None, *, take_all: bool
+    ) -> tuple[list[Target], list[Target]]:
+        """Those, and those that the person took out."""
+        if self.names and not take_all:
+            return self.named(), []
+        registered = planning.registered_targets(ledger, look)
+        found = {target.directory: target for target in [*registered, *self.choice.present(), *self.named()]}
+        if take_all:
+            return list(found.values()), []
+        removed = [target for target in found.values() if planning.is_removed(target, ledger, look)]
+        return [target for target in found.values() if target not in removed], removed
+
+    def no_browser(self) -> str:
+        """Where was looked."""
+        if self.level == "system":
+            return f"No browser is installed here for all users. Name one: {INSTALL} --system --browser NAME"
+        places = ", ".join(f"{target.title} ({target.data})" for target in self.choice.usual())
+        return (
+            f"No browser has been used here; looked for {places}. "
+            f"Start one once, or name one: {INSTALL} --browser chromium, or --user-data-dir DIR"
+        )
+
+    def belongings(self, home: Home, *, purge: bool) -> list[Path]:
+        """What goes with an uninstallation besides."""
+        if self.level == "system":
+            return []
+        return [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
+
+    def folders(self, home: Home) -> list[Path]:
+        """Outside of mcpb's home, removed if they are empty."""
+        return runtime_directories(os.environ, home.path) if self.level == "user" else []
 
 
-def _origin(extension_id: str) -> str:
-    if asked := caller(extension_id):
-        return asked
-    raise click.BadParameter(
-        f"{extension_id!r} is no extension id (32 letters from a to p, as chrome://extensions shows it)",
-        param_hint="--extension-id",
+def _titles(targets: Sequence[Target]) -> str:
+    return ", ".join(
+        target.title if target.browser and target.data else str(target.directory) for target in targets
     )
 
 
-def _no_browser() -> str:
-    known = known_browsers()
-    looked = [target for browser in known for target in user_targets(browser, this_machine(), known)]
-    places = ", ".join(f"{target.title} ({target.data})" for target in looked)
-    return (
-        f"No browser has been used here; looked for {places}. "
-        f"Start one once, or name one: {INSTALL} --browser chromium, or --user-data-dir DIR"
-    )
+def _taken_out(target: Target) -> str:
+    return f"{target.title} was taken out and stays so; to bring it back: {INSTALL} {selector(target)}"
+
+
+def _also_read_by(titles: Sequence[str]) -> list[str]:
+    return [f"The same folder is read by {', '.join(titles)}"] if titles else []
+
+
+def _of_another_installation(home: Home) -> list[str]:
+    known = installed_wrapper(home.path, look)
+    if known is None or known.interpreter == sys.executable or not os.access(known.interpreter, os.X_OK):
+        return []
+    note = f"The host is that of another installation of mcpb, and started with {known.interpreter}"
+    return [f"{note}: browsers will not find that one either"]
+
+
+_T = TypeVar("_T")
+
+
+def _readable(work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except LedgerError as error:
+        raise click.ClickException(str(error)) from error
 
 
 # ── Show, ask, apply ────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +346,7 @@ def _carry_out(plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_j
         raise click.UsageError("--json asks no questions: add --yes or --dry-run")
     if plan.refusals:
         if as_json:
-            click.echo(_as_json(plan, applied=False))
+            click.echo(plan_json(plan, applied=False))
         raise click.ClickException(
             "\n".join(["nothing was changed, because something is in the way.", *plan.refusals])
         )
@@ -188,7 +358,7 @@ def _carry_out(plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_j
         if not as_json:
             click.echo("Done.")
     if as_json:
-        click.echo(_as_json(plan, applied=not dry_run))
+        click.echo(plan_json(plan, applied=not dry_run))
 
 
 def _confirm(*, yes: bool) -> None:
@@ -213,39 +383,10 @@ def _apply(plan: Plan) -> None:
 
 
 def _show(plan: Plan, nothing_to_do: str) -> None:
-    for path in plan.kept:
-        click.echo(f"  {click.style('keep', dim=True)}    {path}")
-    for step in plan.steps:
-        verb, note = _described(step)
-        click.echo(f"  {click.style(verb.ljust(7), bold=True)} {step.path}{note}")
+    for verb, text in plan_lines(plan):
+        if not verb:
+            click.echo(f"  {text}.")
+        else:
+            click.echo(f"  {click.style(verb.ljust(7), dim=verb == 'keep', bold=verb != 'keep')} {text}")
     if not plan.steps:
         click.echo(nothing_to_do)
-
-
-def _described(step: Step) -> tuple[str, str]:
-    match step:
-        case MakeDirectory():
-            return "make", "/"
-        case Write(mode=mode, before=before):
-            return ("write" if before is None else "replace"), f"  (mode {mode:04o})"
-        case Remove():
-            return "remove", ""
-        case RemoveEmptyDirectory():
-            return "remove", "/  (if empty)"
-
-
-def _as_json(plan: Plan, *, applied: bool) -> str:
-    steps: list[dict[str, Any]] = []
-    for step in plan.steps:
-        verb, _ = _described(step)
-        steps.append({"action": verb, "path": str(step.path)})
-        if isinstance(step, Write):
-            steps[-1] |= {"mode": f"{step.mode:04o}", "content": step.content.decode()}
-    shown = {
-        "steps": steps,
-        "kept": [str(path) for path in plan.kept],
-        "refused": plan.refusals,
-        "applied": applied and not plan.refusals,
-        "extension": EXTENSION_ID,
-    }
-    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()

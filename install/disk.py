@@ -6,18 +6,19 @@ since the plan was made is not touched.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-import secrets
+import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from install.ownership import Found
-from install.plan import MakeDirectory, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 
-DIRECTORY_MODE = 0o700
-LARGEST_FILE_BYTES = 64 * 1024
+LARGEST_FILE_BYTES = 256 * 1024
 """Of what may be ours; longer files are not read whole."""
 
 
@@ -29,47 +30,100 @@ def look(path: Path) -> Found:
     """What is in a place, links not followed; only the first bytes of a file that is too long to be ours."""
     try:
         found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return Found()
     content = None
     if stat.S_ISREG(found.st_mode):
         with suppress(OSError):  # another user's, most likely
             content = _content(path)
-    return Found(mode=found.st_mode, is_users=found.st_uid == os.getuid(), content=content)
+    return Found(
+        mode=found.st_mode,
+        is_users=found.st_uid == os.getuid(),
+        content=content,
+        is_writable=os.access(path, os.W_OK | os.X_OK),
+    )
 
 
 def apply(plan: Plan) -> None:
     """Do the steps of a plan, in order.
 
     Raises:
-        ApplyError: a step failed, or the disk is not as it was when the plan was made.
+        ApplyError: a step failed, the disk is not as it was when the plan was made, or another command is
+            changing this installation.
     """
     if plan.refusals:
         raise ApplyError(plan.refusals[0])
-    for step in plan.steps:
-        try:
-            _do(step)
-        except OSError as error:
-            raise ApplyError(f"{step.path}: {error.strerror}. The steps before it were done") from error
+    with ExitStack() as held:
+        umask = os.umask(0)  # modes are as the plan says
+        held.callback(os.umask, umask)
+        is_alone = False
+        for step in plan.steps:
+            is_alone = is_alone or _hold(plan.home, held)
+            try:
+                _do(step)
+            except OSError as error:
+                raise ApplyError(_failed(step, error)) from error
+
+
+def _hold(home: Path, held: ExitStack) -> bool:
+    """Keep other commands from this installation; False where its folder is still to be made."""
+    try:
+        descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ApplyError(
+            "another mcpb command is changing this installation: run the command again"
+        ) from None
+    except OSError:
+        pass  # a network's file system without locks
+    return True
+
+
+def _failed(step: Step, error: OSError) -> str:
+    if error.errno == errno.EXDEV and isinstance(step, Move):
+        return (
+            f"{step.path} cannot be moved to another disk. Move it away yourself, then run the command again"
+        )
+    return (
+        f"{step.path}: {error.strerror}. The steps before it were done: when the cause is mended, run the "
+        "command again to do the rest, or mcpb uninstall-native-host to undo them"
+    )
 
 
 def _do(step: Step) -> None:
     match step:
-        case MakeDirectory(path):
-            path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        case MakeDirectory(path, mode):
+            path.mkdir(mode=mode, exist_ok=True)
         case Write():
             _replace(step)
+        case Move(path, to):
+            with _directory(path.parent) as source, _directory(to.parent) as target:
+                _check_unchanged(target, to, None)
+                os.rename(path.name, to.name, src_dir_fd=source, dst_dir_fd=target)
         case Remove():
             with _directory(step.path.parent) as directory:
                 _check_unchanged(directory, step.path, step.before)
                 os.unlink(step.path.name, dir_fd=directory)
+        case Discard(path):
+            _discard(path)
         case RemoveEmptyDirectory(path):
             with suppress(OSError):  # something else is in it, or it is gone
                 path.rmdir()
 
 
+def _discard(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _replace(step: Write) -> None:
-    draft = f".{step.path.name}.{secrets.token_hex(4)}"
+    draft = step.draft.name
     with _directory(step.path.parent) as directory:
         _check_unchanged(directory, step.path, step.before)
         try:
@@ -85,7 +139,6 @@ def _replace(step: Write) -> None:
 def _write_new(directory: int, name: str, content: bytes, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, mode, dir_fd=directory), "wb") as file:
-        os.fchmod(file.fileno(), mode)  # whatever the umask
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -5,12 +5,20 @@ It is written before anything else, so that whatever an interrupted installation
 
 from __future__ import annotations
 
+import hashlib
+import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 FILE = "state/ledger.json"
+FORMAT = 1
+
+
+class LedgerError(Exception):
+    """The ledger cannot be read; the text says what to do. Nothing may be written without it."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,28 +28,142 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     what: Literal["wrapper", "manifest"]
     sha256: str
     """Of what we wrote, or were about to write: another content is not ours."""
+    before: str = ""
+    """While a run is under way: the hash of our earlier content, which may still be there."""
     browser: str = ""
     """The row of the table; empty where the folder was named by hand."""
     kind: Literal["chromium", "firefox"] = "chromium"
     backup: str = ""
     """Where the file is that stood in this place before, at the person's word; it goes back there."""
 
+    def holds(self, content: bytes | None) -> bool:
+        """Whether this content is one that we wrote in this place."""
+        return content is not None and digest(content) in {self.sha256, self.before}
+
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file."""
 
-    format: int = 1
+    format: int = FORMAT
     install_id: str
-    """16 hex digits, drawn once: whose drafts and backups are whose."""
+    """16 hex digits, the same for good: whose drafts and backups are whose."""
     version: str
     """Of the mcpb that wrote it."""
+    home: str = ""
+    """Mcpb's home when it was written; that and `user_home` tell what has moved since."""
+    user_home: str = ""
+    under_way: bool = False
+    """A run began and has not ended: what is missing has not been taken out by the person."""
     entries: tuple[Entry, ...] = ()
     directories: tuple[str, ...] = ()
-    """That we made; removed when they are empty."""
+    """That we made; removed when they are empty. Those in mcpb's home are ours anyway."""
     removed: tuple[str, ...] = ()
     """Browsers (rows of the table) and folders that the person took out: back only when named."""
+
+    def entry(self, path: Path) -> Entry | None:
+        """What is known of a place."""
+        return next((entry for entry in self.entries if entry.path == str(path)), None)
+
+    def manifests(self) -> Iterator[Entry]:
+        """Where we are registered."""
+        return (entry for entry in self.entries if entry.what == "manifest")
+
+    def encoded(self) -> bytes:
+        """As it is on disk."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
 def ledger_path(mcpb_home: Path) -> Path:
     """Where it is."""
     return mcpb_home / FILE
+
+
+def new_ledger(home: Path, user_home: Path, version: str) -> Ledger:
+    """The first one. Its id follows from the place, so that a dry run shows the very bytes."""
+    install_id = digest(str(home).encode())[:16]
+    return Ledger(install_id=install_id, version=version, home=str(home), user_home=str(user_home))
+
+
+def read(content: bytes, path: Path) -> Ledger:
+    """A ledger from its file.
+
+    Raises:
+        LedgerError: it is damaged, or of a later format.
+    """
+    try:
+        written = msgspec.json.decode(content, type=_Header)
+        if written.format > FORMAT:
+            raise LedgerError(
+                f"{path} was written by a newer mcpb ({written.version}), which knows more about what is "
+                f"installed than this one. Run the command with that version, or upgrade this one first"
+            )
+        return msgspec.json.decode(content, type=Ledger)
+    except msgspec.DecodeError as error:
+        raise LedgerError(
+            f"{path} is damaged ({error}). Move it away and run the command again; what is ours is then "
+            f"known by its content: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged"
+        ) from error
+
+
+class _Header(msgspec.Struct):
+    """What every format has."""
+
+    format: int
+    version: str = "of unknown version"
+
+
+def digest(content: bytes) -> str:
+    """How contents are compared."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def draft_path(path: Path, install_id: str) -> Path:
+    """Where a file is written before it appears: the next run knows what an interrupted one left."""
+    return path.with_name(f".{path.name}.{install_id}")
+
+
+def ledger_draft_path(ledger: Path) -> Path:
+    """The ledger's own, known without a ledger."""
+    return ledger.with_name(f".{ledger.name}.draft")
+
+
+def backup_path(directory: Path, path: Path) -> Path:
+    """Where a file of others waits that stood in the place `path`."""
+    return directory / f"{digest(str(path).encode())[:8]}-{path.name}"
+
+
+# ── Moved homes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], bool]) -> Ledger:
+    """The ledger as it reads after mcpb's home, or the person's, has been moved or copied to another place.
+
+    The original of a copy has an installation of its own, and what is outside of the copied folder is its.
+    """
+    if (ledger.home, ledger.user_home) == (str(home), str(user_home)) or not ledger.home:
+        return ledger
+    is_copy = ledger.home != str(home) and exists(ledger_path(Path(ledger.home)))
+    moves = [(Path(ledger.home), home), (Path(ledger.user_home), user_home)]
+
+    def now(text: str) -> str:
+        path = Path(text)
+        for source, target in moves:
+            if source == target or not path.is_relative_to(source):
+                continue
+            there = target / path.relative_to(source)
+            if is_copy or (exists(there) and not exists(path)):
+                return str(there)
+        return text
+
+    return msgspec.structs.replace(
+        ledger,
+        home=str(home),
+        user_home=str(user_home),
+        entries=tuple(
+            msgspec.structs.replace(entry, path=now(entry.path), backup=entry.backup and now(entry.backup))
+            for entry in ledger.entries
+            if not is_copy or now(entry.path) != entry.path
+        ),
+        directories=tuple(now(path) for path in ledger.directories if not is_copy or now(path) != path),
+        removed=tuple(dict.fromkeys(name for old in ledger.removed for name in (old, now(old)))),
+    )

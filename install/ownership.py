@@ -1,5 +1,6 @@
-"""Whose a file is. Ours are the wrapper (it says so in its second line) and the manifests that point at it;
-whatever else stands in their places is refused, with what to do about it. Pure: what was found is passed in.
+"""Whose a file is. Ours is what the ledger knows by its content's hash, a manifest that points at our
+wrapper, and a wrapper that says so in its second line; whatever else stands in their places is refused, with
+what to do about it. Pure: what was found is passed in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import Any
 import msgspec
 
 from install import wrapper
+from install.browsers import Kind
 from install.callers import is_caller
+from install.ledger import Entry
+from install.manifest import CALLERS_KEY
 from install.wrapper import Wrapper
 from native_host.wire import HOST_NAME
 
@@ -27,6 +31,8 @@ class Found:
     is_users: bool = True
     """Owned by the running user."""
     content: bytes | None = None
+    is_writable: bool = True
+    """A directory in which the running user may make and remove files."""
 
 
 Look = Callable[[Path], Found]
@@ -38,9 +44,19 @@ def wrapper_path(home: Path) -> Path:
 
 
 def installed_wrapper(home: Path, look: Look) -> Wrapper | None:
-    """What the wrapper in place was made from; None when there is none of ours."""
+    """What the wrapper in place was made from; None when there is none of ours, or it does not say it."""
     content = look(wrapper_path(home)).content
     return wrapper.read(content.decode(errors="replace")) if content is not None else None
+
+
+def is_our_wrapper(content: bytes, entry: Entry | None) -> bool:
+    """Whether the program in the wrapper's place is one that we wrote."""
+    return wrapper.is_ours(content.decode(errors="replace")) or (entry is not None and entry.holds(content))
+
+
+def is_our_manifest(content: bytes, entry: Entry | None, wrapper_file: Path) -> bool:
+    """Whether a manifest is one that we wrote, or was changed by hand and still starts our wrapper."""
+    return (entry is not None and entry.holds(content)) or not manifest_fault(content, wrapper_file)
 
 
 def manifest_fault(content: bytes, wrapper_file: Path) -> str:
@@ -56,55 +72,75 @@ def manifest_fault(content: bytes, wrapper_file: Path) -> str:
     return ""
 
 
-def registered_origins(content: bytes) -> list[str]:
+def registered_callers(content: bytes, kind: Kind) -> list[str]:
     """The extensions that a manifest of ours admits; what a browser would not accept is left out."""
-    listed: Any = msgspec.json.decode(content).get("allowed_origins")
-    return [item for item in listed if is_caller(item, "chromium")] if isinstance(listed, list) else []
+    try:
+        manifest: Any = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return []
+    listed = manifest.get(CALLERS_KEY[kind]) if isinstance(manifest, dict) else None
+    return [item for item in listed if is_caller(item, kind)] if isinstance(listed, list) else []
 
 
 # ── Refusals: empty when there is none ──────────────────────────────────────────────────────────────────────
 
 
-def refused_manifest(path: Path, look: Look, wrapper_file: Path) -> str:
-    """Why a manifest must not be written or removed here."""
-    user_data_dir, found = path.parent.parent, look(path)
-    if not look(user_data_dir).is_users:
-        return f"{user_data_dir} is another user's. Run the command as that user"
-    if refusal := _refused_directory(path.parent, look(path.parent)) or _refused_place(path, found):
-        return refusal
-    fault = manifest_fault(found.content, wrapper_file) if found.content is not None else ""
-    return f"{path} is not ours: it {fault}. If you do not need it: rm {_quoted(path)}" if fault else ""
+def refused_home(home: Path, look: Look) -> str:
+    """Why mcpb's home cannot be where it is to be."""
+    if not look(home.parent).mode:
+        # Made by us, it would be nobody's if we were interrupted before the ledger is there.
+        return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quoted(home.parent)}"
+    inside = [home, home / "state"]
+    return next(filter(None, (_refused_private(path, look(path)) for path in inside)), "")
 
 
-def refused_wrapper(path: Path, look: Look) -> str:
-    """Why a wrapper must not be written or removed here."""
-    directory, found = look(path.parent), look(path)
-    if refusal := _refused_directory(path.parent, directory) or _refused_place(path, found):
-        return refusal
-    if directory.mode & 0o022:
-        return (
-            f"{path.parent} can be written by others, who could change what the browser starts. Run: "
-            f"chmod go-w {_quoted(path.parent)}"
-        )
-    if found.content is None or wrapper.read(found.content.decode(errors="replace")):
+def refused_wrapper_folder(path: Path, look: Look) -> str:
+    """Why no program may be started from this folder, which is there or will be made."""
+    return _refused_private(path, look(path))
+
+
+def refused_manifest_folder(path: Path, look: Look) -> str:
+    """Why no manifest may be written or removed in this folder, which is there or will be made."""
+    above = look(path.parent)
+    if above.mode and not above.is_users:
+        return f"{path.parent} is another user's. Run the command as that user"
+    return _refused_folder(path, look(path)) or _refused_making(path, look)
+
+
+def _refused_making(path: Path, look: Look) -> str:
+    if look(path).mode:
         return ""
-    return f"{path} is not ours: mcpb did not write it. If you do not need it: rm {_quoted(path)}"
+    nearest = next((above for above in path.parents if look(above).mode), path)
+    return "" if look(nearest).is_writable else f"{path} cannot be made: {nearest} is read-only for you"
 
 
-def _refused_directory(path: Path, found: Found) -> str:
-    if not found.mode or (stat.S_ISDIR(found.mode) and found.is_users):
-        return ""
-    return f"{path} is {_described(found)}, not a directory of yours. If you do not need it: {_away(path)}"
-
-
-def _refused_place(path: Path, found: Found) -> str:
+def refused_file(path: Path, found: Found) -> str:
+    """Why what is in a file's place cannot be read and replaced: it is no plain file of the person's."""
     if not found.mode or (stat.S_ISREG(found.mode) and found.is_users and found.content is not None):
         return ""
-    return f"{path} is {_described(found)}, not a file of yours. If you do not need it: {_away(path)}"
+    return f"{path} is {_described(found)}, not a file of yours"
 
 
-def _away(path: Path) -> str:
-    return f"mv {_quoted(path)} {_quoted(path)}.old"
+def _refused_private(path: Path, found: Found) -> str:
+    if refusal := _refused_folder(path, found):
+        return refusal
+    if found.mode & 0o022:
+        return (
+            f"{path} can be written by others, who could change what the browser starts. Run: "
+            f"chmod go-w {_quoted(path)}"
+        )
+    return ""
+
+
+def _refused_folder(path: Path, found: Found) -> str:
+    if not found.mode:
+        return ""
+    if not (stat.S_ISDIR(found.mode) and found.is_users):
+        return (
+            f"{path} is {_described(found)}, not a directory of yours. If you do not need it: "
+            f"mv {_quoted(path)} {_quoted(path)}.old"
+        )
+    return "" if found.is_writable else f"{path} is read-only. Run: chmod u+w {_quoted(path)}"
 
 
 def _quoted(path: Path) -> str:

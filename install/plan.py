@@ -1,13 +1,14 @@
-"""What an installation writes and an uninstallation removes: made here, shown by commands, done by disk.
+"""What an installation writes: made here, shown by commands, done by disk. (What goes: removal.py.)
 
-Pure: the disk is looked at through a function that is passed in.
+Pure: the disk is looked at through a function that is passed in. Every plan that changes a file begins and
+ends with the ledger: first it knows what is about to be written beside what was there, in the end what is.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,171 +16,333 @@ import msgspec
 from install import wrapper
 from install.browsers import Target
 from install.callers import OUR_CALLERS
+from install.host import Home, Host
+from install.ledger import (
+    Entry,
+    Ledger,
+    backup_path,
+    digest,
+    draft_path,
+    ledger_draft_path,
+    moved,
+    new_ledger,
+)
+from install.ledger import read as read_ledger
 from install.manifest import manifest_text
 from install.ownership import (
     Look,
     installed_wrapper,
+    is_our_manifest,
+    is_our_wrapper,
     manifest_fault,
-    refused_manifest,
-    refused_wrapper,
-    registered_origins,
-    wrapper_path,
+    refused_file,
+    refused_home,
+    refused_manifest_folder,
+    refused_wrapper_folder,
+    registered_callers,
 )
+from install.steps import MakeDirectory, Move, Plan, Remove, Step, Write
 from install.wrapper import Wrapper
 
-MANIFEST_MODE = 0o600
-"""The browser runs as the same user; nobody else needs to know where the host is. Chromium accepts it."""
-
 
 @dataclass(frozen=True)
-class MakeDirectory:
-    """For this user alone; its parents are there, or made by the steps before."""
-
-    path: Path
-
-
-@dataclass(frozen=True)
-class Write:
-    """A whole file at once, in place of exactly `before` (None: nothing was there)."""
+class _File:
+    """One that shall be there."""
 
     path: Path
     content: bytes
     mode: int
-    before: bytes | None
+    entry: Entry
+    """As it will be in the ledger, without what was there before."""
 
 
-@dataclass(frozen=True)
-class Remove:
-    """A file, if it still is `before`."""
+def install(
+    host: Host, targets: Sequence[Target], callers: Sequence[str], look: Look, *, replace: bool = False
+) -> Plan:
+    """Register with each target. What was registered before, extensions and browsers, stays so.
 
-    path: Path
-    before: bytes
+    With `replace`, what is not ours and stands in the way is moved to `state/backup` first.
 
-
-@dataclass(frozen=True)
-class RemoveEmptyDirectory:
-    """Only if nothing else is in it."""
-
-    path: Path
-
-
-Step = MakeDirectory | Write | Remove | RemoveEmptyDirectory
-
-
-@dataclass
-class Plan:
-    """Steps in their order. With refusals nothing at all is done."""
-
-    steps: list[Step] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    """What stands in the way, and what to do about it."""
-    kept: list[Path] = field(default_factory=list)
-    """Files that are as they should be."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """The installation that is registered."""
-
-    home: Path
-    """As `native_host.endpoint.home()` says it."""
-    baked_home: Path | None
-    """The same if MCPB_HOME is set, else None."""
-    interpreter: Path
-
-
-# ── Install ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def install(host: Host, targets: Sequence[Target], extension_origins: Sequence[str], look: Look) -> Plan:
-    """Register with each target. What was registered before, extensions and browsers, stays so."""
-    plan = Plan()
-    path = wrapper_path(host.home)
-    known = installed_wrapper(host.home, look)
-    made = Wrapper(
-        interpreter=str(host.interpreter),
-        home=str(host.baked_home) if host.baked_home else None,
-        origins=_united(OUR_CALLERS, known.origins if known else [], extension_origins),
-        manifests=_united(
-            [str(manifest) for manifest in registered_manifests(host.home, look)],
-            [str(target.manifest) for target in targets],
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    home, plan = host.home, Plan(host.home.path)
+    ledger = ledger_of(home, look) or new_ledger(home.path, home.user_home, host.version)
+    files = [
+        _wrapper(host, callers, look),
+        *(_manifest(home, target, callers, ledger, look) for target in targets),
+    ]
+    plan.refusals += _refused_homes(home, look)
+    plan.refusals += _refusals(home, files, ledger, look, replace=replace)
+    if plan.refusals:
+        return plan
+    _note_other_interpreter(plan, host, look)
+    changes: list[Step] = []
+    begun = [_write(plan, changes, file, home, ledger, look) for file in files]
+    ended = [msgspec.structs.replace(entry, before="") for entry in begun]
+    made = [step.path for step in changes if isinstance(step, MakeDirectory)]
+    known = msgspec.structs.replace(
+        ledger,
+        version=host.version,
+        directories=_united(
+            [path for path in ledger.directories if ledger.under_way or look(Path(path)).mode],
+            [str(path) for path in made if path not in home.directories],
         ),
+        removed=_still_removed(ledger, targets, look),
     )
-    _write(plan, path, wrapper.script(made), wrapper.MODE, look, refused_wrapper(path, look))
-    for target in targets:
-        manifest = target.manifest
-        refusal = refused_manifest(manifest, look, path)
-        before = look(manifest).content
-        origins = _united(
-            OUR_CALLERS, registered_origins(before) if before and not refusal else [], extension_origins
+    drafts = remove_drafts(ledger, look)
+    write_around(
+        plan,
+        home,
+        begins=msgspec.structs.replace(known, under_way=True, entries=_merged(ledger.entries, begun)),
+        steps=[*drafts, *changes],
+        ends=msgspec.structs.replace(
+            known, under_way=False, entries=_merged(_still_there(ledger, look), ended)
+        ),
+        look=look,
+    )
+    return plan
+
+
+def repair(host: Host, look: Look) -> Plan:
+    """Put right what is registered and ours: the wrapper, and the ledger's manifests that are still there.
+
+    Nothing is refused: what is not ours is passed over. Without a registration there are no steps.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    home = host.home
+    ledger = ledger_of(home, look)
+    if not _is_repairable(home, ledger, look):
+        return Plan(home.path)
+    registered = registered_targets(ledger, look)
+    ours = [target for target in registered if is_ours(home, ledger, target, look)]
+    plan = install(host, ours, [], look)
+    return Plan(home.path) if plan.refusals else plan
+
+
+def _is_repairable(home: Home, ledger: Ledger | None, look: Look) -> bool:
+    entry, found = _entry(ledger, home.wrapper), look(home.wrapper)
+    if not found.mode:
+        return entry is not None
+    return found.content is not None and is_our_wrapper(found.content, entry)
+
+
+# ── What is known ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ledger_of(home: Home, look: Look) -> Ledger | None:
+    """What is installed, with the paths of today; None where nothing is.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    content = look(home.ledger).content
+    if content is None:
+        return None
+    ledger = read_ledger(content, home.ledger)
+    return moved(ledger, home.path, home.user_home, lambda path: look(path).mode != 0)
+
+
+def registered_targets(ledger: Ledger | None, look: Look) -> list[Target]:
+    """The places of the ledger in which a manifest still is, and shall be."""
+    targets = [
+        Target(entry.path, entry.kind, Path(entry.path).parent, entry.browser)
+        for entry in (ledger.manifests() if ledger else ())
+    ]
+    there = [target for target in targets if look(target.manifest).mode]
+    return [target for target in there if not is_removed(target, ledger, look)]
+
+
+def is_removed(target: Target, ledger: Ledger | None, look: Look) -> bool:
+    """Whether the person took us out there: by command, or by deleting our manifest. Back only when named."""
+    if ledger is None:
+        return False
+    by_command = target.browser in ledger.removed or str(target.directory) in ledger.removed
+    return by_command or _was_deleted(ledger.entry(target.manifest), ledger, look)
+
+
+def _was_deleted(entry: Entry | None, ledger: Ledger, look: Look) -> bool:
+    return entry is not None and not ledger.under_way and not look(Path(entry.path)).mode
+
+
+def is_ours(home: Home, ledger: Ledger | None, target: Target, look: Look) -> bool:
+    """Whether the manifest there is one of ours."""
+    content = look(target.manifest).content
+    return content is not None and is_our_manifest(content, _entry(ledger, target.manifest), home.wrapper)
+
+
+def _entry(ledger: Ledger | None, path: Path) -> Entry | None:
+    return ledger.entry(path) if ledger else None
+
+
+# ── What shall be there ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
+    home, known = host.home, installed_wrapper(host.home.path, look)
+    made = Wrapper(
+        version=host.version,
+        interpreter=str(host.interpreter),
+        home=str(home.path) if host.bakes_home else None,
+        callers=_united(OUR_CALLERS, known.callers if known else [], callers),
+    )
+    content = wrapper.script(made).encode()
+    entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest(content))
+    return _File(home.wrapper, content, home.program_mode, entry)
+
+
+def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger, look: Look) -> _File:
+    before = look(target.manifest).content
+    admitted = (
+        registered_callers(before, target.kind) if before and is_ours(home, ledger, target, look) else []
+    )
+    content = manifest_text(target.kind, home.wrapper, _united(OUR_CALLERS, admitted, callers)).encode()
+    entry = Entry(
+        path=str(target.manifest),
+        what="manifest",
+        sha256=digest(content),
+        browser=target.browser,
+        kind=target.kind,
+    )
+    return _File(target.manifest, content, home.file_mode, entry)
+
+
+# ── What stands in the way ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused_homes(home: Home, look: Look) -> list[str]:
+    ledger = refused_file(home.ledger, look(home.ledger))
+    found = [
+        refused_home(home.path, look),
+        refused_wrapper_folder(home.wrapper.parent, look),
+        ledger and f"{ledger}. Move it away",
+    ]
+    return [refusal for refusal in found if refusal]
+
+
+def _refusals(home: Home, files: Sequence[_File], ledger: Ledger, look: Look, *, replace: bool) -> list[str]:
+    found = []
+    for file in files:
+        folder = refused_manifest_folder(file.path.parent, look) if file.entry.what == "manifest" else ""
+        stranger = "" if replace else _stranger(home, file, ledger, look)
+        found.append(folder or stranger)
+    return [refusal for refusal in dict.fromkeys(found) if refusal]
+
+
+def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
+    """Why what is in a file's place is not ours; empty where nothing is, or ours."""
+    found, entry = look(file.path), ledger.entry(file.path)
+    if not found.mode:
+        return ""
+    if fault := refused_file(file.path, found):
+        return f"{fault}. {_REPLACE}"
+    assert found.content is not None, "a readable file"
+    if file.entry.what == "wrapper":
+        if is_our_wrapper(found.content, entry):
+            return ""
+        return f"{file.path} is not ours: mcpb did not write it. {_REPLACE}"
+    if is_our_manifest(found.content, entry, home.wrapper):
+        return ""
+    return f"{file.path} is not ours: it {manifest_fault(found.content, home.wrapper)}. {_REPLACE}"
+
+
+_REPLACE = "To use its place, add --replace: it is kept in state/backup, and uninstalling puts it back"
+
+
+def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:
+    known = installed_wrapper(host.home.path, look)
+    if known and known.interpreter != str(host.interpreter):
+        plan.notes.append(
+            f"Browsers start the host with {host.interpreter} from now on; until now with {known.interpreter}"
         )
-        _write(plan, manifest, manifest_text(target.kind, path, origins), MANIFEST_MODE, look, refusal)
-    return plan
 
 
-def _write(plan: Plan, path: Path, text: str, mode: int, look: Look, refusal: str) -> None:
-    found = look(path)
-    if refusal:
-        plan.refusals.append(refusal)
-    elif found.content == text.encode() and stat.S_IMODE(found.mode) == mode:
-        plan.kept.append(path)
-    else:
-        _make_directories(plan, path.parent, look)
-        plan.steps.append(Write(path, text.encode(), mode, found.content))
+# ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_directories(plan: Plan, path: Path, look: Look) -> None:
-    step = MakeDirectory(path)
-    if look(path).mode or step in plan.steps:
+def write_around(
+    plan: Plan, home: Home, *, begins: Ledger, steps: list[Step], ends: Ledger, look: Look
+) -> None:
+    """The steps, between what the ledger says while they are done and afterwards."""
+    if steps:
+        _write_ledger(plan, home, begins, look(home.ledger).content, look)
+    plan.steps += [step for step in steps if step not in plan.steps]
+    _write_ledger(plan, home, ends, begins.encoded() if steps else look(home.ledger).content, look)
+
+
+def _write_ledger(plan: Plan, home: Home, ledger: Ledger, before: bytes | None, look: Look) -> None:
+    if ledger.encoded() == before:
         return
-    _make_directories(plan, path.parent, look)
-    plan.steps.append(step)
+    _make_directories(plan.steps, home.ledger.parent, home.directory_mode, look)
+    draft = ledger_draft_path(home.ledger)
+    if (left := look(draft).content) is not None and not any(step.path == draft for step in plan.steps):
+        plan.steps.append(Remove(draft, left))
+    plan.steps.append(Write(home.ledger, ledger.encoded(), home.file_mode, before, draft))
 
 
-# ── Uninstall ───────────────────────────────────────────────────────────────────────────────────────────────
+def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledger, look: Look) -> Entry:
+    """Add what makes this file be there; its entry, as long as that has not been done."""
+    found, entry = look(file.path), ledger.entry(file.path)
+    backup = entry.backup if entry else ""
+    if found.content == file.content and stat.S_IMODE(found.mode) == file.mode:
+        plan.kept.append(file.path)
+        return msgspec.structs.replace(file.entry, backup=backup)
+    _make_directories(steps, file.path.parent, home.directory_mode, look)
+    before = found.content
+    if found.mode and _stranger(home, file, ledger, look):
+        backup = str(_free(backup_path(home.backup, file.path), look))
+        _make_directories(steps, home.backup, home.directory_mode, look)
+        steps.append(Move(file.path, Path(backup)))
+        before = None
+    steps.append(Write(file.path, file.content, file.mode, before, draft_path(file.path, ledger.install_id)))
+    return msgspec.structs.replace(file.entry, before=digest(before) if before else "", backup=backup)
 
 
-def registered_manifests(home: Path, look: Look) -> list[Path]:
-    """The manifests that were registered and still point at our wrapper."""
-    known = installed_wrapper(home, look)
-    return [path for path in map(Path, known.manifests if known else ()) if _is_ours(path, home, look)]
+def _free(path: Path, look: Look) -> Path:
+    """The path, or one like it where nothing is: what was kept earlier is not lost."""
+    count = 1
+    while look(path.with_name(f"{path.name}.{count}")).mode:
+        count += 1
+    return path.with_name(f"{path.name}.{count}") if look(path).mode else path
 
 
-def our_manifests(home: Path, targets: Sequence[Target], look: Look) -> list[Path]:
-    """Of these targets, and wherever else we are registered: the manifests that are ours to remove."""
-    usual = [target.manifest for target in targets if _is_ours(target.manifest, home, look)]
-    return list(dict.fromkeys([*usual, *registered_manifests(home, look)]))
+def remove_drafts(ledger: Ledger, look: Look) -> list[Step]:
+    """What an interrupted run left half-written."""
+    drafts = [draft_path(Path(entry.path), ledger.install_id) for entry in ledger.entries]
+    found = [(draft, look(draft).content) for draft in drafts]
+    return [Remove(draft, content) for draft, content in found if content is not None]
 
 
-def uninstall(home: Path, manifests: Sequence[Path], look: Look) -> Plan:
-    """Remove these manifests, and with the last one that is registered the wrapper."""
-    plan = Plan()
-    path = wrapper_path(home)
-    for manifest in manifests:
-        _remove(plan, manifest, look, refused_manifest(manifest, look, path))
-    known = installed_wrapper(home, look)
-    if known is None or plan.refusals:
-        return plan
-    if left := [str(manifest) for manifest in registered_manifests(home, look) if manifest not in manifests]:
-        shorter = msgspec.structs.replace(known, manifests=tuple(left))
-        _write(plan, path, wrapper.script(shorter), wrapper.MODE, look, refused_wrapper(path, look))
-        return plan
-    _remove(plan, path, look, refused_wrapper(path, look))
-    plan.steps.append(RemoveEmptyDirectory(home))
-    return plan
+def _make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> None:
+    step = MakeDirectory(path, mode)
+    if look(path).mode or step in steps:
+        return
+    _make_directories(steps, path.parent, mode, look)
+    steps.append(step)
 
 
-def _remove(plan: Plan, path: Path, look: Look, refusal: str) -> None:
-    before = look(path).content
-    if refusal:
-        plan.refusals.append(refusal)
-    elif before is not None:
-        plan.steps += [Remove(path, before), RemoveEmptyDirectory(path.parent)]
+# ── The ledger, afterwards ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_ours(manifest: Path, home: Path, look: Look) -> bool:
-    content = look(manifest).content
-    return content is not None and not manifest_fault(content, wrapper_path(home))
+def _still_there(ledger: Ledger, look: Look) -> list[Entry]:
+    """Without what the person deleted; what waits for its return in the backup is not forgotten."""
+    return [entry for entry in ledger.entries if look(Path(entry.path)).mode or entry.backup]
+
+
+def _still_removed(ledger: Ledger, targets: Sequence[Target], look: Look) -> tuple[str, ...]:
+    """What the person took out, by command or by hand, without what is now named."""
+    deleted = [
+        str(Path(entry.path).parent) for entry in ledger.manifests() if _was_deleted(entry, ledger, look)
+    ]
+    back = {name for target in targets for name in (target.browser, str(target.directory))}
+    return tuple(name for name in _united(ledger.removed, deleted) if name not in back)
+
+
+def _merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
+    """One entry for each path, the new one where there are two."""
+    return tuple({entry.path: entry for part in (known, new) for entry in part}.values())
 
 
 def _united(*parts: Sequence[str]) -> tuple[str, ...]:

@@ -15,21 +15,25 @@ from native_host import envelope, framing, wire
 from native_host.wire import Code
 
 NAME = "mcpb-native-host"
-MODE = 0o700
 _MARK = "# Written by `mcpb install-native-host` from "
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     """What the script is made from; it is kept in a comment of the script."""
 
+    version: str = ""
+    """Of the mcpb that wrote it."""
     interpreter: str
     """Absolute; run with -I, so that neither PYTHON* variables nor the current directory decide what runs."""
     home: str | None
     """MCPB_HOME, or None where it is not set; the browser's own environment has no say."""
-    origins: tuple[str, ...]
-    """The extensions that may start the host."""
-    manifests: tuple[str, ...]
-    """The manifests that point here."""
+    callers: tuple[str, ...] = ()
+    """The extensions that may start the host: origins of Chromium's, add-on ids of Firefox's."""
+
+
+def stamp(version: str, interpreter: str) -> str:
+    """The script's third line: equal to what it would be now, there is nothing to mend."""
+    return " ".join(f"# mcpb {version} {interpreter}".split("\n"))
 
 
 def script(wrapper: Wrapper) -> str:
@@ -39,8 +43,9 @@ def script(wrapper: Wrapper) -> str:
     return f"""\
 #!/bin/sh
 {_MARK}{msgspec.json.encode(wrapper).decode()}
+{stamp(wrapper.version, wrapper.interpreter)}
 {home}
-export MCPB_ORIGINS={shlex.quote(" ".join(wrapper.origins))}
+export MCPB_CALLERS={shlex.quote(" ".join(wrapper.callers))}
 if [ -x {interpreter} ]; then
     exec {interpreter} -I -m native_host "$@"
 fi
@@ -50,19 +55,24 @@ while read -r _; do :; done
 """
 
 
+def is_ours(text: str) -> bool:
+    """Whether mcpb wrote a script, of whatever version, and whatever became of it since."""
+    return _second_line(text).startswith(_MARK)
+
+
 def read(text: str) -> Wrapper | None:
-    """What a script was made from; None when it is not one of ours."""
-    for line in text.split("\n")[1:2]:  # not splitlines(): a path may hold what Unicode calls a line's end
-        if line.startswith(_MARK):
-            return _decoded(line.removeprefix(_MARK))
-    return None
-
-
-def _decoded(text: str) -> Wrapper | None:
+    """What a script was made from; None when it is not one of ours, or does not say it any more."""
+    if not is_ours(text):
+        return None
     try:
-        return msgspec.json.decode(text, type=Wrapper)
+        return msgspec.json.decode(_second_line(text).removeprefix(_MARK), type=Wrapper)
     except msgspec.DecodeError:
         return None
+
+
+def _second_line(text: str) -> str:
+    # Not splitlines(): a path may hold what Unicode calls a line's end.
+    return "".join(text.split("\n", 2)[1:2])
 
 
 def _interpreter_is_gone(interpreter: str) -> bytes:

@@ -1,0 +1,65 @@
+"""What mcpb keeps in its home besides an installation: known by name, so that nothing else is removed."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import extension
+from native_host import endpoint
+from native_host.wire import FIREFOX_ID
+
+_FILES = (
+    "config.toml",
+    "browsers.toml",
+    "state/mcpb.log",
+    "state/mcpb.log.1",
+    "state/audit.jsonl",
+    "state/audit.1.jsonl",
+    "state/tools.sqlite",
+    "state/tools.sqlite-wal",
+    "state/tools.sqlite-shm",
+    "state/tools.sqlite-journal",
+    "state/tools.sqlite.broken",
+)
+_COPIES = ("extension", "extension-firefox")
+"""Folders that `mcpb extension` fills."""
+_HALF_COPIES = ".extension-*"
+
+
+def kept_files(home: Path) -> list[Path]:
+    """Logs, settings, kept tools and copies of the extension, as far as they are there."""
+    files = [home / name for name in _FILES if (home / name).is_file() or (home / name).is_symlink()]
+    copies = [home / name for name in _COPIES if _is_copy(home / name)]
+    return files + copies + sorted(home.glob(_HALF_COPIES))
+
+
+def _is_copy(folder: Path) -> bool:
+    """As the extension is known to browsers: by its key, or by the id of an add-on."""
+    if not stat.S_ISDIR(folder.lstat().st_mode if folder.is_symlink() or folder.exists() else 0):
+        return False
+    ours = _manifest(Path(next(iter(extension.__path__))))
+    theirs = _manifest(folder)
+    addon = theirs.get("browser_specific_settings", {})
+    return theirs.get("key") == ours["key"] or FIREFOX_ID in json.dumps(addon)
+
+
+def _manifest(folder: Path) -> dict[str, object]:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
+    """Sockets, records and locks of hosts that were killed; running ones remove their own."""
+    directories = dict.fromkeys([*endpoint.candidates(environ), home / "run"])
+    return [path for directory in directories for path in endpoint.left_by_dead_hosts(directory)]
+
+
+def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
+    """Outside of mcpb's home: where else hosts meet bridges, as far as it is there."""
+    return [path for path in endpoint.candidates(environ) if path != home / "run" and path.is_dir()]

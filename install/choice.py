@@ -1,0 +1,157 @@
+"""Which folders a person means: browsers by name, folders by path, or all browsers that are there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from install.browsers import (
+    Browser,
+    Kind,
+    Level,
+    Target,
+    directory_target,
+    find_browser,
+    kind_of_directory,
+    named_targets,
+    nearest,
+    system_target,
+    user_data_dir_target,
+    user_targets,
+)
+from install.browsers import present_targets as users_present_targets
+from install.machine import Machine
+
+
+class UnknownBrowserError(Exception):
+    """No browser of that name, or none of this system; the text says which was meant."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What was typed."""
+
+    browsers: Sequence[str] = ()
+    user_data_dirs: Sequence[Path] = ()
+    directories: Sequence[Path] = ()
+    kind: Kind | None = None
+    """Of the directories; None: as their names tell."""
+
+    def __bool__(self) -> bool:
+        return bool(self.browsers or self.user_data_dirs or self.directories)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The browsers of a machine, for one user or for all."""
+
+    machine: Machine
+    browsers: Sequence[Browser]
+    exists: Callable[[Path], bool]
+    level: Level = "user"
+
+    def named(self, names: Names) -> list[Target]:
+        """The folders of what was typed, each once.
+
+        Raises:
+            UnknownBrowserError: a name that is none here.
+        """
+        found = [target for name in names.browsers for target in self._of(name)]
+        found += map(user_data_dir_target, names.user_data_dirs)
+        for directory in names.directories:
+            kind = names.kind or kind_of_directory(directory, self.machine, self.browsers)
+            found.append(directory_target(directory, kind))
+        return _each_once(found)
+
+    def present(self) -> list[Target]:
+        """The folders of all browsers that are there."""
+        if self.level == "user":
+            return users_present_targets(self.browsers, self.machine, self.exists)
+        return [
+            target
+            for target in self.usual()
+            if self.exists(target.directory) or self.exists(target.directory.parent)
+        ]
+
+    def usual(self) -> list[Target]:
+        """The folders of all browsers that we know."""
+        if self.level == "user":
+            rows = self.browsers
+            return _each_once([target for row in rows for target in user_targets(row, self.machine, rows)])
+        targets = (system_target(browser, self.machine) for browser in self.browsers)
+        return _each_once([target for target in targets if target])
+
+    def sharing(self, targets: Sequence[Target]) -> list[str]:
+        """The other browsers that are there and read one of these folders, for people."""
+        directories = {target.directory for target in targets}
+        named = {target.browser for target in targets}
+        return [
+            browser.title
+            for browser in self.browsers
+            if browser.name not in named
+            and not browser.named_only
+            and any(
+                target.directory in directories and target.data and self.exists(target.data)
+                for target in user_targets(browser, self.machine, self.browsers)
+            )
+        ]
+
+    def confined(self) -> list[str]:
+        """What to know of Flatpak and Snap builds that are there; empty where there are none."""
+        said = []
+        for browser in self.browsers:
+            if any(self.exists(self.machine.user_home / ".var/app" / name) for name in browser.flatpak):
+                said.append(
+                    f"{browser.title} from Flatpak cannot start a program outside of its sandbox: "
+                    "a build that is not from Flatpak can"
+                )
+            if any(self.exists(self.machine.user_home / "snap" / name) for name in browser.snap):
+                said.append(_snap(browser))
+        return said
+
+    def _of(self, name: str) -> list[Target]:
+        browser = find_browser(name, self.browsers)
+        if browser is None:
+            raise UnknownBrowserError(f"{name!r} is no browser that mcpb knows. {self._meant(name)}")
+        if self.level == "user":
+            targets = named_targets(browser, self.machine, self.browsers, self.exists)
+        else:
+            target = system_target(browser, self.machine)
+            targets = [target] if target else []
+        if targets:
+            return targets
+        raise UnknownBrowserError(
+            f"where {browser.title} looks {'' if self.level == 'user' else 'for hosts of all users '}on this "
+            "system is not known. If you know it, name the folder: --dir DIR"
+        )
+
+    def _meant(self, name: str) -> str:
+        if near := nearest(name, self.browsers):
+            return f"Did you mean {near}?"
+        return "It knows " + ", ".join(browser.name for browser in self.browsers)
+
+
+def selector(target: Target) -> str:
+    """The option that names a target."""
+    if target.browser:
+        return f"--browser {target.browser}"
+    if target.kind == "chromium" and target.directory.name == "NativeMessagingHosts":
+        return f"--user-data-dir {shlex.quote(str(target.directory.parent))}"
+    return f"--dir {shlex.quote(str(target.directory))} --kind {target.kind}"
+
+
+def _snap(browser: Browser) -> str:
+    if browser.kind == "firefox":
+        return f"{browser.title} from Snap starts hosts through the desktop's portal, which asks you once"
+    return (
+        f"{browser.title} from Snap cannot start a program outside of its sandbox: a .deb or .rpm build can"
+    )
+
+
+def _each_once(targets: Sequence[Target]) -> list[Target]:
+    found: dict[Path, Target] = {}
+    for target in targets:
+        found.setdefault(target.directory, target)
+    return list(found.values())

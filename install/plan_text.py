@@ -1,0 +1,68 @@
+"""A plan as people read it, and as scripts do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from native_host.wire import EXTENSION_ID, FIREFOX_ID
+
+
+def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
+    """A verb and the rest of its line, for each file and folder; then the notes, without a verb."""
+    for path in plan.kept:
+        yield "keep", str(path)
+    for step in plan.steps:
+        yield _line(step)
+    for note in plan.notes:
+        yield "", note
+
+
+def _line(step: Step) -> tuple[str, str]:
+    match step:
+        case MakeDirectory(path):
+            return "make", f"{path}/"
+        case Write(path=path, mode=mode, before=before):
+            return ("write" if before is None else "replace"), f"{path}  (mode {mode:04o})"
+        case Move(path, to):
+            return "move", f"{path}  to {to}"
+        case Remove(path):
+            return "remove", str(path)
+        case Discard(path):
+            return "remove", f"{path}  (whatever is in it)"
+        case RemoveEmptyDirectory(path):
+            return "remove", f"{path}/  (if empty)"
+
+
+def plan_json(plan: Plan, *, applied: bool) -> str:
+    """Every step with what it writes. `applied`: whether they have been done."""
+    shown = {
+        "steps": [_step(step) for step in plan.steps],
+        "kept": [str(path) for path in plan.kept],
+        "refused": plan.refusals,
+        "notes": plan.notes,
+        "applied": applied and not plan.refusals,
+        "extension": EXTENSION_ID,
+        "firefoxExtension": FIREFOX_ID,
+    }
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def _step(step: Step) -> dict[str, Any]:
+    verb, _ = _line(step)
+    shown: dict[str, Any] = {"action": verb, "path": str(step.path)}
+    match step:
+        case MakeDirectory(mode=mode):
+            shown |= {"mode": f"{mode:04o}"}
+        case Write(content=content, mode=mode, draft=draft):
+            shown |= {"mode": f"{mode:04o}", "content": content.decode(), "draft": str(draft)}
+        case Move(to=to):
+            shown |= {"to": str(to)}
+        case RemoveEmptyDirectory():
+            shown |= {"action": "remove-if-empty"}
+        case _:
+            pass
+    return shown

@@ -1,0 +1,192 @@
+"""What an uninstallation removes: exactly what the ledger has, and what is ours by its content.
+
+Pure, as plan.py. What was moved out of our way goes back. Files that are not ours stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from install.browsers import Target
+from install.host import Home
+from install.ledger import Entry, Ledger, ledger_draft_path
+from install.ownership import (
+    Look,
+    is_our_manifest,
+    is_our_wrapper,
+    refused_manifest_folder,
+    refused_wrapper_folder,
+)
+from install.plan import is_ours, ledger_of, remove_drafts, write_around
+from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A file that may be ours."""
+
+    path: Path
+    is_wrapper: bool
+    entry: Entry | None
+
+
+def uninstall(
+    home: Home,
+    usual: Sequence[Target],
+    look: Look,
+    *,
+    kept: Sequence[Path] = (),
+    folders: Sequence[Path] = (),
+) -> Plan:
+    """Remove everything. `usual` are the places in which we may be without a ledger; `kept` is what mcpb has
+    besides, as far as it is to go as well, and `folders` are removed if they are empty then.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    plan = Plan(home.path)
+    ledger = ledger_of(home, look)
+    places = [*_registered(home, ledger, usual, look), _wrapper(home, ledger)]
+    plan.refusals += _refusals(home, ledger, places, look)
+    if plan.refusals:
+        return plan
+    steps = remove_drafts(ledger, look) if ledger else []
+    for place in places:
+        _remove(plan, steps, place, home, look)
+    made = [Path(path) for path in ledger.directories] if ledger else []
+    steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
+    written = look(home.ledger).content
+    if ledger and steps:
+        begins = msgspec.structs.replace(ledger, under_way=True)
+        write_around(plan, home, begins=begins, steps=steps, ends=begins, look=look)
+        written = begins.encoded()
+    else:
+        plan.steps += steps
+    plan.steps += map(Discard, kept)
+    _remove_ledger(plan, home, written, look)
+    plan.steps += [RemoveEmptyDirectory(path) for path in [*folders, *home.directories] if look(path).mode]
+    return plan
+
+
+def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
+    """Remove the manifests of these targets, and with the last one the wrapper. They stay out until named.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    plan = Plan(home.path)
+    ledger = ledger_of(home, look)
+    chosen = {target.manifest for target in targets}
+    places = [place for place in _registered(home, ledger, targets, look) if place.path in chosen]
+    left = [entry for entry in (ledger.manifests() if ledger else ()) if Path(entry.path) not in chosen]
+    if not any(look(Path(entry.path)).mode for entry in left):
+        places.append(_wrapper(home, ledger))
+    plan.refusals += _refusals(home, ledger, places, look)
+    if plan.refusals:
+        return plan
+    steps = remove_drafts(ledger, look) if ledger else []
+    for place in places:
+        _remove(plan, steps, place, home, look)
+    if ledger is None:
+        plan.steps = steps
+        return plan
+    gone = {str(place.path) for place in places}
+    entries = tuple(entry for entry in ledger.entries if entry.path not in gone)
+    emptied = _emptied(ledger, entries, gone)
+    if str(home.wrapper) in gone:
+        emptied.append(home.wrapper.parent)
+    steps += [RemoveEmptyDirectory(path) for path in emptied if look(path).mode]
+    out = [name for target in targets for name in (target.browser, str(target.directory)) if name]
+    ends = msgspec.structs.replace(
+        ledger,
+        under_way=False,
+        entries=entries,
+        directories=tuple(path for path in ledger.directories if Path(path) not in emptied),
+        removed=tuple(dict.fromkeys([*ledger.removed, *out])),
+    )
+    begins = msgspec.structs.replace(ledger, under_way=True, removed=ends.removed)
+    write_around(plan, home, begins=begins, steps=steps, ends=ends, look=look)
+    return plan
+
+
+# ── Whose, and what stands in the way ───────────────────────────────────────────────────────────────────────
+
+
+def _registered(home: Home, ledger: Ledger | None, usual: Sequence[Target], look: Look) -> list[_Place]:
+    """Where the ledger says that we are, and of the usual places those with a manifest of ours."""
+    entries = {Path(entry.path): entry for entry in (ledger.manifests() if ledger else ())}
+    found = [target.manifest for target in usual if is_ours(home, ledger, target, look)]
+    return [_Place(path, False, entries.get(path)) for path in dict.fromkeys([*entries, *found])]
+
+
+def _wrapper(home: Home, ledger: Ledger | None) -> _Place:
+    return _Place(home.wrapper, True, ledger.entry(home.wrapper) if ledger else None)
+
+
+def _refusals(home: Home, ledger: Ledger | None, places: Sequence[_Place], look: Look) -> list[str]:
+    found = [
+        refused_wrapper_folder(place.path.parent, look)
+        if place.is_wrapper
+        else refused_manifest_folder(place.path.parent, look)
+        for place in places
+        if look(place.path).mode
+    ]
+    if ledger:
+        found.append(refused_wrapper_folder(home.ledger.parent, look))
+    return [refusal for refusal in dict.fromkeys(found) if refusal]
+
+
+def _is_ours(place: _Place, home: Home, content: bytes | None) -> bool:
+    if content is None:
+        return False
+    if place.is_wrapper:
+        return is_our_wrapper(content, place.entry)
+    return is_our_manifest(content, place.entry, home.wrapper)
+
+
+# ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look) -> None:
+    """Remove what is ours, and put back what was there before us."""
+    found = look(place.path)
+    is_in_the_way = found.mode != 0
+    if found.content is not None and _is_ours(place, home, found.content):
+        steps.append(Remove(place.path, found.content))
+        is_in_the_way = False
+    elif is_in_the_way:
+        plan.notes.append(f"{place.path} is not ours and stays")
+    backup = Path(place.entry.backup) if place.entry and place.entry.backup else None
+    if backup is None or not look(backup).mode:
+        return
+    if is_in_the_way or not look(place.path.parent).mode:
+        plan.notes.append(f"{backup} was in the place {place.path}; it stays where it is now")
+        return
+    steps.append(Move(backup, place.path))
+
+
+def _remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> None:
+    draft = ledger_draft_path(home.ledger)
+    half = look(draft).content
+    if half is not None and Remove(draft, half) not in plan.steps:
+        plan.steps.append(Remove(draft, half))
+    if content is not None:
+        plan.steps.append(Remove(home.ledger, content))
+
+
+def _emptied(ledger: Ledger, left: Sequence[Entry], gone: set[str]) -> list[Path]:
+    """The folders that we made for files that go, and for none that stays."""
+    return [
+        folder
+        for folder in _inner_first(list(map(Path, ledger.directories)))
+        if any(Path(path).is_relative_to(folder) for path in gone)
+        and not any(Path(entry.path).is_relative_to(folder) for entry in left)
+    ]
+
+
+def _inner_first(folders: Sequence[Path]) -> list[Path]:
+    return sorted(folders, key=lambda folder: len(folder.parts), reverse=True)

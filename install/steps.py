@@ -1,0 +1,74 @@
+"""What a plan consists of: single changes of the disk, each of which is done or not, with nothing between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class MakeDirectory:
+    """Its parents are there, or made by the steps before."""
+
+    path: Path
+    mode: int = 0o700
+
+
+@dataclass(frozen=True)
+class Write:
+    """A whole file at once, in place of exactly `before` (None: nothing was there)."""
+
+    path: Path
+    content: bytes
+    mode: int
+    before: bytes | None
+    draft: Path
+    """Written first and then renamed: in the same directory, and nothing is there."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Whatever is there, as it is, to a place where nothing is."""
+
+    path: Path
+    to: Path
+
+
+@dataclass(frozen=True)
+class Remove:
+    """A file, if it still is `before`."""
+
+    path: Path
+    before: bytes
+
+
+@dataclass(frozen=True)
+class Discard:
+    """A file or a whole folder that mcpb keeps for itself, whatever is in it by now."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class RemoveEmptyDirectory:
+    """Only if nothing else is in it."""
+
+    path: Path
+
+
+Step = MakeDirectory | Write | Move | Remove | Discard | RemoveEmptyDirectory
+
+
+@dataclass
+class Plan:
+    """Steps in their order. With refusals nothing at all is done."""
+
+    home: Path
+    """Held while the plan is carried out, so that two commands do not change one installation at once."""
+    steps: list[Step] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    """What stands in the way, and what to do about it."""
+    kept: list[Path] = field(default_factory=list)
+    """Files that are as they should be."""
+    notes: list[str] = field(default_factory=list)
+    """What the person should know before saying yes."""
