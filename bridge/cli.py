@@ -309,9 +309,14 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
 
 
 @main.command()
+@click.option("--serve", "is_serving", is_flag=True, help="Only serve its page, for your own browser.")
 @click.pass_context
-def demo(ctx: click.Context) -> None:
+def demo(ctx: click.Context, *, is_serving: bool) -> None:
     """Show the whole chain at work, in a throw-away browser profile."""
+    if is_serving:
+        from demo.serve import main as serve
+
+        ctx.exit(serve())
     from demo.run import main as run_demo
 
     ctx.exit(run_demo())

@@ -1,0 +1,24 @@
+"""`mcpb demo --serve`: the shop's page alone, for a person's own browser and MCP clients."""
+
+from __future__ import annotations
+
+import signal
+
+import trio
+
+from demo import shop
+from demo.served_page import served_page
+
+
+def main() -> int:
+    """Serve it until Ctrl-C; returns the exit code."""
+    with served_page(shop.page()) as url:
+        print(f"{shop.TITLE}, a small shop with tools, is open at {url} until Ctrl-C.", flush=True)
+        print("Open it in the browser that has the mcpb extension. Its tools: mcpb tools", flush=True)
+        trio.run(_until_interrupted)
+    return 0
+
+
+async def _until_interrupted() -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        await anext(signals)
