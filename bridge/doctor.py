@@ -17,7 +17,6 @@ from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.registry import Browser, Registry
 from install.findings import Finding
 from native_host import wire
-from native_host.wire import FIREFOX_ID
 
 PING_S = 3.0
 """For one round trip to the extension: a worker that was stopped needs 0.5 s to start."""
@@ -76,7 +75,7 @@ class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def is_firefox(self) -> bool:
         """By how it names extensions."""
-        return self.caller == FIREFOX_ID or not self.caller.startswith("chrome-extension://")
+        return bool(self.caller) and not self.caller.startswith("chrome-extension://")
 
     @property
     def title(self) -> str:

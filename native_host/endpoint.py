@@ -302,21 +302,6 @@ def live_hosts(directory: Path) -> list[Record]:
     return [record for path in sorted(directory.glob("*.json")) if (record := _read_live(path))]
 
 
-def dead_hosts(directory: Path) -> list[str]:
-    """The hosts that have left files behind: what `sweep` removes.
-
-    Raises:
-        EndpointError: the directory is there but not private.
-    """
-    if not directory.exists() and not directory.is_symlink():
-        return []
-    check_directory(directory)
-    locks = (path for path in sorted(directory.glob("*.lock")) if _is_ours(path, stat.S_ISREG))
-    return [
-        path.stem for path in locks if not _is_held(path) and not _answers(socket_path(directory, path.stem))
-    ]
-
-
 def socket_path(directory: Path, instance: str) -> Path:
     """Where the host `instance` listens."""
     return directory / f"{instance}.sock"

@@ -1,0 +1,213 @@
+"""`mcpb doctor`: examine files and processes, ask the browsers that are connected, and say what is wrong."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shutil import get_terminal_size
+
+import click
+import msgspec
+import trio
+
+from bridge import __version__, log
+from bridge.app import Hub, open_hub
+from bridge.config import Config, ConfigError
+from bridge.config import read as read_config
+from bridge.doctor import PING_S, Answer, Problem, SeenBrowser, see, unlinked
+from bridge.doctor_fix import fix
+from bridge.doctor_redaction import redacted, without_sites
+from bridge.doctor_report import Diagnosis, Looked, diagnose
+from bridge.doctor_text import as_text
+from bridge.errors import CallError
+from bridge.hub.describing import MAX_NOTICE, cleaned
+from bridge.hub.transport import TabAddress
+from bridge.terminal import shown
+from install.browsers import TableError, known_browsers
+from install.choice import Choice, Names, UnknownBrowserError
+from install.commands import this_host
+from install.disk import ApplyError, look
+from install.environment import examine_environment, this_environment
+from install.examination import Report, examine_and_try
+from install.findings import Finding, Hop
+from install.ledger import LedgerError
+from install.machine import this_machine
+from install.ownership import installed_wrapper, wrapper_path
+from install.repair import registered_interpreter
+from install.running import RunningBrowser, running_browsers
+from native_host import endpoint, wire
+from native_host.endpoint import EndpointError
+from native_host.home import mcpb_home
+
+
+def _known(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:
+    """Rows of the table. A table that cannot be read is a finding, not a misspelt option."""
+    machine, found = this_machine(), Names(browsers=names)
+    try:
+        Choice(machine, known_browsers(mcpb_home()), Path.exists).named(found)
+    except UnknownBrowserError as error:
+        raise click.BadParameter(str(error)) from None
+    except TableError:
+        pass
+    return names
+
+
+@click.command()
+@click.option(
+    "--fix", "is_fixing", is_flag=True, help="First put right what is only ours; it says what it did."
+)
+@click.option("--json", "as_json", is_flag=True, help="For scripts; docs/TROUBLESHOOTING.md has the shape.")
+@click.option(
+    "--redact", "is_public", is_flag=True, help="Without names, sites and titles, to show it around."
+)
+@click.option(
+    "--browser",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    callback=_known,
+    help="Only this browser (repeatable). Default: all that are there.",
+)
+def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[str]) -> None:
+    """Find out what is wrong between browsers and MCP clients, and which command mends it.
+
+    Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
+    """
+    log.configure()
+    fixed = _fix() if is_fixing else []
+    diagnosis = trio.run(_diagnose, names, fixed, is_public)
+    if is_public:
+        diagnosis = redacted(diagnosis, _private())
+    if as_json:
+        found = msgspec.to_builtins(diagnosis)
+        click.echo(shown(json.dumps(found, ensure_ascii=False, indent=2)))
+    else:
+        width = get_terminal_size().columns if sys.stdout.isatty() else 0
+        click.echo("\n".join(shown(line) for line in as_text(diagnosis, width)))
+    sys.exit(0 if diagnosis.healthy else 1)
+
+
+def _fix() -> list[str]:
+    try:
+        return list(fix(this_host(), endpoint.candidates()))
+    except (LedgerError, ApplyError) as error:
+        raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+
+
+async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool) -> Diagnosis:
+    """First what does not depend on a running chain, then the chain."""
+    home, shared = mcpb_home(), list(_environment())
+    files, config, running = Report(), Config(), list[RunningBrowser]()
+    try:
+        files = await examine_and_try(this_machine(), home, names)
+        running = running_browsers(this_machine(), known_browsers(home), os.getuid())
+    except TableError as error:
+        shared.append(Finding(code="browsers-table", hop="environment", text=str(error)))
+    try:
+        config = read_config(home)
+    except ConfigError as error:
+        shared.append(Finding(code="config", hop="environment", text=str(error)))
+    seen, problems = await _ask_browsers(config)
+    shared += [*_sockets(), *unlinked(problems)]
+    looked = Looked(
+        files=files,
+        shared=shared,
+        seen=without_sites(seen) if is_public else seen,
+        running=running,
+        is_partial=bool(names),
+        details=_details(home),
+        fixed=fixed,
+    )
+    return diagnose(looked)
+
+
+# ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _ask_browsers(config: Config) -> tuple[list[SeenBrowser], Mapping[str, Problem]]:
+    """What is connected, after a round trip to each extension; and why a host that lives is not."""
+    answers: dict[str, Answer] = {}
+
+    async def ask(hub: Hub, host: str) -> None:
+        answers[host] = await _ping(hub, host)
+
+    async with open_hub(config) as hub:
+        await hub.router.settle()
+        async with trio.open_nursery() as nursery:
+            for browser in hub.router.registry.browsers():
+                nursery.start_soon(ask, hub, browser.host)
+        return see(hub.router.registry, hub.router.catalog, answers), dict(hub.links.problems)
+
+
+async def _ping(hub: Hub, host: str) -> Answer:
+    """To the extension, not only to its host, and with an answer that no mere life would give."""
+    began = trio.current_time()
+    try:
+        answer = await hub.links.request(TabAddress(host), "getTabs", wire.Asked(), PING_S)
+        msgspec.json.decode(answer, type=wire.Tabs)
+    except CallError as error:
+        return cleaned(error.detail, MAX_NOTICE) or "it went away"
+    except msgspec.DecodeError as error:
+        return f"what it says cannot be read ({error})"
+    return trio.current_time() - began
+
+
+# ── What all browsers share ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _environment() -> Iterator[Finding]:
+    registered = registered_interpreter()
+    here = this_environment(this_machine())
+    yield from examine_environment(here, Path(registered) if registered else None)
+
+
+def _sockets() -> Iterator[Finding]:
+    """A folder that cannot be looked into is a problem of the links, and found by them."""
+    for directory in endpoint.candidates():
+        where = str(directory)
+        try:
+            endpoint.check_length(endpoint.socket_path(directory, "0" * 8))
+        except EndpointError as error:
+            yield Finding(code="socket-path-long", hop="socket", text=str(error), where=where)
+        with suppress(EndpointError, OSError):
+            endpoint.check_directory(directory)
+            if left := endpoint.left_by_dead_hosts(directory):
+                text = f"{directory} has {len(left)} files of native hosts that were killed"
+                yield Finding(
+                    code="socket-stale",
+                    hop="socket",
+                    level="note",
+                    text=text,
+                    command="mcpb doctor --fix",
+                    where=where,
+                    is_safe=True,
+                )
+
+
+def _details(home: Path) -> dict[Hop, str]:
+    found: dict[Hop, str] = {
+        "environment": f"mcpb {__version__}, {sys.executable}",
+        "socket": ", ".join(str(directory) for directory in endpoint.candidates() if directory.is_dir()),
+    }
+    if installed_wrapper(home, look):
+        found["wrapper"] = str(wrapper_path(home))
+    return found
+
+
+# ── What nobody else need know ──────────────────────────────────────────────────────────────────────────────
+
+
+def _private() -> dict[str, str]:
+    """Paths and names, and what is shown instead."""
+    homes = {Path.home(), mcpb_home().parent if mcpb_home().name == ".mcpb" else mcpb_home()}
+    private = {str(home): "~" for home in homes}
+    private[socket.gethostname()] = "<machine>"
+    with suppress(OSError, KeyError):  # a user without a name
+        private[getpass.getuser()] = "<user>"
+    return private

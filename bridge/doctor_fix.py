@@ -1,0 +1,60 @@
+"""What `mcpb doctor --fix` puts right unasked: only what is ours, and nothing is registered that was not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from install import disk, ledger
+from install import plan as planning
+from install.host import Host
+from install.steps import Step, Write
+from native_host import endpoint
+from native_host.endpoint import EndpointError
+
+
+def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
+    """Do it, and say what was done, thing by thing.
+
+    `run_directories` are those of `endpoint.candidates`.
+
+    Raises:
+        LedgerError: what was installed cannot be read.
+        ApplyError: the disk refuses.
+    """
+    for directory in (host.home.wrapper.parent, *run_directories):
+        if _is_open_to_others(directory):
+            directory.chmod(0o700)
+            yield f"chmod 700 {shlex.quote(str(directory))}"
+    for directory in run_directories:
+        yield from _swept(directory)
+    plan = planning.repair(host, disk.look)
+    if plan.steps:
+        disk.apply(plan)
+        yield from (f"wrote {step.path}" for step in plan.steps if _is_news(step))
+
+
+def _is_open_to_others(directory: Path) -> bool:
+    """A real directory of ours that others may enter; a link is left alone."""
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and bool(found.st_mode & 0o077)
+
+
+def _is_news(step: Step) -> bool:
+    """The ledger is written before and after whatever is done."""
+    return isinstance(step, Write) and not step.path.match(ledger.FILE)
+
+
+def _swept(directory: Path) -> Iterator[str]:
+    with suppress(EndpointError, OSError):  # the report says it
+        endpoint.check_directory(directory)
+        if left := endpoint.left_by_dead_hosts(directory):
+            endpoint.sweep(directory)
+            yield f"removed {len(left)} files of dead native hosts from {directory}"
