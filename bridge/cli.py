@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "audit": ("bridge.audit_command:audit", "Show which tools were called."),
+    "doctor": ("bridge.doctor_command:doctor", "Find out what is wrong, and what mends it."),
     "install-native-host": (
         "install.commands:install_native_host",
         "Register the native host with browsers.",
@@ -44,9 +45,15 @@ _CLIENTS_S = 1.0
 class _Commands(click.Group):
     """Commands by name, those from elsewhere imported when they are called."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if ctx.resilient_parsing:  # a shell completes a line
+            return super().resolve_command(ctx, args)
         refuse_windows()  # before a command is imported: some could not be
-        return super().invoke(ctx)
+        found = super().resolve_command(ctx, args)
+        _mend_registration(found[0], args)
+        return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ELSEWHERE})
@@ -70,22 +77,24 @@ class _Commands(click.Group):
         return command.get_short_help_str(80) if command else ""
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(
-    __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
-)
-@click.pass_context
-def main(ctx: click.Context) -> None:
-    """The browser you already use, for every MCP client.
-
-    Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
-    """
-    if ctx.invoked_subcommand in _SPEAKING_OF_REGISTRATION or {"-h", "--help"}.intersection(ctx.args):
+def _mend_registration(command: str | None, args: Iterable[str]) -> None:
+    if command in _SPEAKING_OF_REGISTRATION or {"-h", "--help"}.intersection(args):
         return
     from install.repair import mend
 
     if mended := mend():
         click.echo(mended, err=True)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(
+    __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
+)
+def main() -> None:
+    """The browser you already use, for every MCP client.
+
+    Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
+    """
 
 
 @main.command()

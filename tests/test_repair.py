@@ -1,0 +1,195 @@
+"""The wrapper is mended when mcpb starts: what is ours, when it is due, told once; cheap when it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bridge import cli
+from install import commands, host, repair, wrapper
+from install.commands import install_native_host
+from install.interpreter import InterpreterError
+from install.repair import mend, registered_interpreter
+from native_host import __version__
+from native_host.wire import HOST_NAME
+
+OWN = f"# mcpb {__version__} {sys.executable}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which Chromium has been used and mcpb is registered."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
+    for variable in ("XDG_CONFIG_HOME", "CHROME_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / ".config/chromium").mkdir(parents=True)
+    done = CliRunner().invoke(install_native_host, ["--yes"])
+    assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+@pytest.fixture
+def script(home: Path) -> Path:
+    """The registered wrapper."""
+    return home / "mcpb/bin/mcpb-native-host"
+
+
+def as_if_written_by(home: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, interpreter: str) -> None:
+    """Register again as another version or interpreter did, ledger and all."""
+    with monkeypatch.context() as patched:
+        real = commands.this_host()
+        other = host.Host(real.home, Path(interpreter), bakes_home=real.bakes_home, version=version)
+        patched.setattr(commands, "this_host", lambda *_, **__: other)
+        done = CliRunner().invoke(install_native_host, ["--yes"])
+        assert done.exit_code == 0, done.output
+
+
+def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_what_is_compared_is_the_wrapper_s_own_third_line(script: Path) -> None:
+    assert script.read_text().split("\n")[2] == wrapper.stamp(__version__, sys.executable) == OWN
+    assert registered_interpreter() == sys.executable
+
+
+def test_where_all_is_as_it_should_be_nothing_is_written(home: Path) -> None:
+    before = contents(home)
+    assert mend() == ""
+    assert contents(home) == before
+
+
+def test_looking_imports_nothing_that_a_start_would_feel(home: Path) -> None:
+    code = "import sys; from install.repair import mend; assert mend() == ''; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert not loaded & {"msgspec", "trio", "click", "subprocess", "json", "tomllib", "hashlib"}
+    assert {
+        name for name in loaded if name.startswith(("install", "bridge", "manifests", "native_host"))
+    } == {
+        "install",
+        "install.repair",
+        "native_host",
+        "native_host.home",
+    }
+
+
+def test_without_a_registration_there_is_nothing_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
+    assert (mend(), registered_interpreter()) == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_after_an_upgrade_in_place_the_wrapper_is_of_this_version(
+    home: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable)
+    assert "# mcpb 0.0.9" in script.read_text()
+    assert mend() == f"Mended: browsers start mcpb {__version__}; the native host was that of 0.0.9."
+    assert script.read_text().split("\n")[2] == OWN
+    assert mend() == ""
+
+
+def test_a_wrapper_whose_python_is_gone_gets_ours(
+    home: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter="/nonexistent/python")
+    assert (
+        mend() == f"Mended: browsers start mcpb with {sys.executable}, because /nonexistent/python is gone."
+    )
+    assert registered_interpreter() == sys.executable
+    manifest = json.loads((home / f".config/chromium/NativeMessagingHosts/{HOST_NAME}.json").read_bytes())
+    assert manifest["path"] == str(script)
+
+
+def left_alone(home: Path) -> bool:
+    before = contents(home)
+    return mend() == "" and contents(home) == before
+
+
+def test_another_living_installation_keeps_what_is_its(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_if_written_by(home, monkeypatch, version="9.9.9", interpreter="/bin/sh")
+    assert left_alone(home)
+
+
+def test_a_wrapper_that_was_edited_by_hand_stays(
+    home: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable)
+    script.write_text(script.read_text() + "# mine\n")
+    assert left_alone(home)
+
+
+def test_an_interpreter_that_will_vanish_mends_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter="/nonexistent/python")
+
+    def vanishing() -> Path:
+        raise InterpreterError("it will not stay")
+
+    monkeypatch.setattr("install.interpreter.current_interpreter", vanishing)
+    assert left_alone(home)
+
+
+def damage_ledger(home: Path) -> None:
+    (home / "mcpb/state/ledger.json").write_text("{")
+
+
+def put_a_pipe_there(home: Path) -> None:
+    (home / "mcpb/bin/mcpb-native-host").unlink()
+    os.mkfifo(home / "mcpb/bin/mcpb-native-host")
+
+
+def put_another_s_program_there(home: Path) -> None:
+    (home / "mcpb/bin/mcpb-native-host").write_bytes(b"\x7fELF\xff\xfe\n\n\n\n")
+
+
+@pytest.mark.parametrize("spoil", [damage_ledger, put_a_pipe_there, put_another_s_program_there])
+def test_what_cannot_be_mended_stops_no_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None]
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable)
+    spoil(home)
+    assert left_alone(home)
+
+
+# ── As part of the command ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How often it was looked."""
+    looked: list[str] = []
+
+    def note() -> str:
+        looked.append("mended")
+        return "Mended."
+
+    monkeypatch.setattr(repair, "mend", note)
+    return looked
+
+
+def test_a_command_says_on_stderr_what_was_mended(mcpb_home: Path, starts: list[str]) -> None:
+    done = CliRunner().invoke(cli.main, ["extension"])
+    assert done.stderr == "Mended.\n"
+    assert "Mended" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], [], ["tools", "--help"], ["install-native-host", "--dry-run"]]
+)
+def test_help_and_what_speaks_of_registrations_mend_nothing(
+    mcpb_home: Path, starts: list[str], arguments: list[str]
+) -> None:
+    CliRunner().invoke(cli.main, arguments)
+    assert starts == []
