@@ -250,7 +250,8 @@ class TestModules:
         self, modules: Page
     ) -> None:
         told = await modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
-            const parts = { native: { host: null, nudge() {}, last: { inARow: 0 } }, clients: () => [], loaded: Promise.resolve(),
+            const native = { host: null, nudge() {}, last: { inARow: 0 } };
+            const parts = { native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] } },
                 frames: { ofTab: () => [{ origin: "o", tools: [] }] } };
