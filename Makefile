@@ -27,6 +27,7 @@ check:
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	node_modules/.bin/tsc
+	shellcheck .ci/run install/*.sh
 
 format:
 	@install/prepare.sh test

@@ -148,6 +148,7 @@ run)
 test)
     install_dev_tools
     install_node_packages
+    command -v shellcheck >/dev/null || need "shellcheck" shellcheck
     if ! bring_chromium && [ "${CI:-}" = true ]; then
         fail "CI=true: the tests in a real browser are not optional."
     fi

@@ -1,0 +1,364 @@
+"""install/install.sh and uninstall.sh, in homes of their own: what they make, and what they leave alone.
+
+One test uses the real pip, and with it the network or whatever index pip knows here. In the others a module
+of that name stands in its place, which makes the same commands for this clone in no time, or fails as told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+INSTALL, UNINSTALL = ROOT / "install/install.sh", ROOT / "install/uninstall.sh"
+REAL_PIP_SECONDS = 110
+SECONDS = 30
+
+PIP = f"""\
+import os, pathlib, signal, sys
+does = os.environ.get("PIP_DOES", "")
+if does == "fail":
+    sys.exit("no such package")
+if does == "kill":
+    os.kill(os.getppid(), signal.SIGKILL)
+if does != "install nothing":
+    site = pathlib.Path(__file__).parent.parent
+    (site / "mcpb.pth").write_text("{ROOT}\\n{sysconfig.get_path("purelib")}\\n")
+python = sys.executable
+line = f"#!{{python}}"
+if " " in python:  # as pip writes it
+    line = f"#!/bin/sh\\n'''exec' \\"{{python}}\\" \\"$0\\" \\"$@\\"\\n' '''"
+for name in ("mcpb", "mcpb-bridge", "mcpb-native-host"):
+    command = pathlib.Path(python).with_name(name)
+    command.write_text(f"{{line}}\\nfrom bridge.cli import main\\nmain()\\n")
+    command.chmod(0o755)
+"""
+PYTHON = f"""\
+#!/bin/sh
+if [ "$1 $2 $3" != "-I -m venv" ]; then
+    exec {sys.executable} "$@"
+fi
+{sys.executable} -I -m venv --without-pip "$4"
+cp -r "$(dirname "$0")/pip" "$4"/lib/python3*/site-packages/
+"""
+
+
+@dataclass
+class Person:
+    """Somebody with a home, in which Chromium has been used."""
+
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def prefix(self) -> Path:
+        """Where install.sh puts mcpb."""
+        return self.home / ".local/share/mcpb"
+
+    @property
+    def commands(self) -> Path:
+        """Where it is reached."""
+        return self.home / ".local/bin"
+
+    @property
+    def manifests(self) -> list[Path]:
+        """Where it is registered."""
+        return list((self.home / ".config").rglob("*.json"))
+
+    def run(self, script: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a script without a terminal."""
+        return subprocess.run(
+            ["/bin/sh", str(script), *arguments],
+            env={**self.environ, **environ},
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=REAL_PIP_SECONDS,
+            check=False,
+        )
+
+    def install(self, *arguments: str, **environ: str) -> str:
+        """Run install.sh to a good end."""
+        done = self.run(INSTALL, *arguments, **environ)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def uninstall(self, *arguments: str) -> str:
+        """Run uninstall.sh to a good end."""
+        done = self.run(UNINSTALL, *arguments)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def version(self) -> str:
+        """What the installed command says."""
+        return subprocess.run(
+            [str(self.commands / "mcpb"), "--version"],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    def listing(self) -> dict[str, str]:
+        """Everything in the home: kind, mode and content."""
+        return {str(path.relative_to(self.home)): _seen(path) for path in self.home.rglob("*")}
+
+
+def _seen(path: Path) -> str:
+    if path.is_symlink():
+        return f"-> {path.readlink()}"
+    content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return f"{path.lstat().st_mode:o} {content}"
+
+
+def a_person(home: Path, **environ: str) -> Person:
+    (home / ".config/chromium").mkdir(parents=True)
+    (home / "letter.txt").write_text("Dear Ana")
+    kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    path = f"{home}/.local/bin:{os.environ['PATH']}"
+    own = {"HOME": str(home), "MCPB_HOME": str(home / ".mcpb"), "PATH": path, "PYTHON": sys.executable}
+    # pip asks rustc for its version; where rustup stands for it, that makes a folder of its own.
+    own["RUSTUP_HOME"] = str(home.parent / "rustup")
+    return Person(home, {**kept, **own, **environ})
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody whose pip is the quick one."""
+    (tmp_path / "quick/pip").mkdir(parents=True)
+    (tmp_path / "quick/pip/__main__.py").write_text(PIP)
+    python = tmp_path / "quick/python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    return a_person(tmp_path / "home of Ana", PYTHON=str(python))
+
+
+# ── With the real pip ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(2 * REAL_PIP_SECONDS)
+def test_a_home_is_as_it_was_after_installing_using_failing_to_upgrade_and_purging(tmp_path: Path) -> None:
+    person = a_person(tmp_path / "home")
+    before = person.listing()
+    said = person.install("--yes")
+    assert "claude mcp add browser -- mcpb bridge" in said
+    assert [path.name for path in person.manifests] == ["dev.mcpb.native_host.json"]
+    assert (person.home / ".mcpb/extension/manifest.json").exists()
+    assert person.version().startswith("mcpb ")
+    failed = person.run(INSTALL, "--yes", PIP_NO_INDEX="1", PIP_FIND_LINKS="/nonexistent")
+    assert failed.returncode == 1
+    assert "Nothing was changed." in failed.stdout
+    assert person.version().startswith("mcpb ")
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+# ── Again and again ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_run_upgrades_beside_and_browsers_go_on_starting_the_same_path(person: Person) -> None:
+    person.install("--yes")
+    first, wrapper = (person.prefix / "venv").readlink(), person.home / ".mcpb/bin/mcpb-native-host"
+    registered = wrapper.read_bytes()
+    assert str(person.prefix / "venv/bin/python").encode() in registered
+    assert "Registered already." in person.install("--yes")
+    second = (person.prefix / "venv").readlink()
+    assert second != first
+    assert wrapper.read_bytes() == registered
+    assert (person.prefix / first).is_dir(), "processes may still run from it"
+    person.install("--yes")
+    assert not (person.prefix / first).exists()
+    assert (person.prefix / second).is_dir()
+
+
+@pytest.mark.parametrize("does", ["fail", "install nothing", "kill"])
+@pytest.mark.parametrize("times", [0, 1])
+def test_an_installation_that_breaks_off_leaves_what_was_there_and_the_next_run_ends_well(
+    person: Person, does: str, times: int
+) -> None:
+    before = person.listing()
+    for _ in range(times):
+        person.install("--yes")
+    after = person.listing()
+    broken = person.run(INSTALL, "--yes", PIP_DOES=does)
+    assert broken.returncode == (-signal.SIGKILL if does == "kill" else 1), broken.stdout
+    if does != "kill":
+        assert person.listing() == after
+    if times:
+        assert person.version().startswith("mcpb ")
+    person.install("--yes")
+    assert person.version().startswith("mcpb ")
+    assert len(list(person.prefix.glob("env-*"))) == 1 + times
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+def test_what_a_killed_first_run_left_is_removed_by_uninstalling_alone(person: Person) -> None:
+    before = person.listing()
+    person.run(INSTALL, "--yes", PIP_DOES="kill")
+    assert person.listing() != before
+    person.uninstall()
+    assert person.listing() == before
+
+
+# ── What is not ours ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_another_mcpb_stays_where_it_is_and_the_second_name_is_offered(person: Person) -> None:
+    person.commands.mkdir(parents=True)
+    other = person.commands / "mcpb"
+    other.write_text("#!/bin/sh\necho MCP Bundles\n")
+    other.chmod(0o755)
+    before = person.listing()
+    said = person.install("--yes")
+    assert f"{other} is another program and stays as it is." in said
+    assert f"mv '{other}' '{other}.other'" in said
+    assert "claude mcp add browser -- mcpb-bridge bridge" in said
+    assert other.read_text() == "#!/bin/sh\necho MCP Bundles\n"
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+def test_a_folder_with_other_things_in_it_is_refused(person: Person) -> None:
+    before = person.listing()
+    done = person.run(INSTALL, "--prefix", str(person.home))
+    assert done.returncode == 1
+    assert "has other things in it" in done.stdout
+    assert person.listing() == before
+
+
+def test_a_folder_of_one_s_choice_is_used_and_given_back(person: Person) -> None:
+    before = person.listing()
+    person.install("--yes", "--prefix", "tools/browser bridge")  # below the current folder
+    assert (person.commands / "mcpb").readlink() == person.home / "tools/browser bridge/venv/bin/mcpb"
+    assert person.version().startswith("mcpb ")
+    person.uninstall("--purge", "--prefix", "tools/browser bridge")
+    assert person.listing() == before
+
+
+def test_uninstalling_leaves_what_others_have_put_into_the_folders_that_were_made(person: Person) -> None:
+    person.install("--yes")
+    (person.commands / "mine").write_text("#!/bin/sh\n")
+    settings = person.home / ".mcpb/config.toml"
+    settings.write_text("")
+    person.uninstall()
+    assert (person.commands / "mine").exists()
+    assert settings.exists()
+    assert person.manifests == []
+    assert not person.prefix.exists()
+
+
+def test_a_registration_of_another_installation_stays(person: Person) -> None:
+    person.install("--yes")
+    other = subprocess.run(
+        [sys.executable, "-m", "bridge", "install-native-host", "--yes"],
+        env=person.environ,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert other.returncode == 0, other.stderr
+    said = person.uninstall()
+    assert f"Browsers start another installation of mcpb ({sys.executable})" in said
+    assert len(person.manifests) == 1
+
+
+# ── What it says ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_is_left_is_named(
+    person: Person,
+) -> None:
+    assert "What is left: mcpb install-native-host" in person.install()
+    assert person.manifests == []
+
+
+@pytest.mark.parametrize(("answer", "code", "count"), [("y", 0, 1), ("n", 1, 0)])
+def test_in_a_terminal_the_plan_is_shown_and_the_person_is_asked(
+    person: Person, answer: str, code: int, count: int
+) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    process = subprocess.Popen(
+        ["/bin/sh", str(INSTALL)], env=person.environ, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    said = b"".join(_read_all(ours)).decode()
+    assert process.wait(SECONDS) == code, said
+    assert "Apply this plan?" in said
+    assert len(person.manifests) == count
+
+
+def _read_all(terminal: int) -> Iterator[bytes]:
+    try:
+        while data := os.read(terminal, 65536):
+            yield data
+    except OSError:  # how Linux says that the other end is closed
+        return
+    finally:
+        os.close(terminal)
+
+
+def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_adds_it(person: Person) -> None:
+    person.environ["PATH"] = os.environ["PATH"]
+    said = person.install("--yes")
+    assert f'export PATH="{person.commands}:$PATH"' in said
+    assert f"claude mcp add browser -- {person.prefix}/venv/bin/mcpb bridge" in said
+
+
+def test_without_a_new_enough_python_it_says_so_and_makes_nothing(person: Person, tmp_path: Path) -> None:
+    before = person.listing()
+    (tmp_path / "bin").mkdir()
+    for tool in ("dirname", "readlink"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
+    done = person.run(INSTALL, "--yes", PATH=str(tmp_path / "bin"), PYTHON="python3")
+    assert done.returncode == 1
+    assert "Python 3.11 or newer" in done.stdout
+    assert person.listing() == before
+
+
+def test_an_environment_that_was_damaged_is_removed_all_the_same(person: Person) -> None:
+    person.install("--yes")
+    shutil.rmtree(next(person.prefix.glob("env-*")))
+    said = person.uninstall()
+    assert "cannot unregister itself" in said
+    assert not (person.home / ".local").exists()
+
+
+def test_where_nothing_is_installed_uninstalling_says_so(person: Person) -> None:
+    before = person.listing()
+    done = person.run(UNINSTALL)
+    assert done.returncode == 1
+    assert "has put nothing into" in done.stdout
+    assert person.listing() == before
+
+
+@pytest.mark.parametrize("script", [INSTALL, UNINSTALL])
+def test_an_option_that_it_does_not_know_is_refused_with_the_usage(person: Person, script: Path) -> None:
+    done = person.run(script, "--purgee")
+    assert done.returncode == 1
+    assert "unknown: --purgee" in done.stdout
+    assert "usage:" in done.stdout
+
+
+def test_all_scripts_pass_shellcheck() -> None:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None and not os.environ.get("CI"):
+        pytest.skip("no shellcheck: apt install shellcheck")
+    scripts = [str(ROOT / ".ci/run"), *map(str, (ROOT / "install").glob("*.sh"))]
+    done = subprocess.run([shellcheck or "shellcheck", *scripts], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
