@@ -144,7 +144,8 @@ def install_native_host(
     host = asked.host()
     ledger = _readable(lambda: planning.ledger_of(host.home, look))
     targets, left_out = asked.targets_to_register(ledger, take_all=take_all)
-    if not targets and not left_out:
+    # In WSL the browser may be one of Windows, which needs the wrapper alone.
+    if not targets and not left_out and not is_wsl(asked.machine):
         raise click.ClickException(asked.no_browser())
     plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
     plan.notes += [_taken_out(target) for target in left_out]
