@@ -4,6 +4,12 @@
 export const isFirefox = "getBrowserInfo" in chrome.runtime;
 
 /**
+ * What `webNavigation.onErrorOccurred` says of a load that gives way to another, but also of one that goes on in another
+ * process, even after it was committed (seen in Firefox 140). So it says nothing.
+ */
+export const LOAD_ABORTED = "Error code 2152398850";
+
+/**
  * Who Firefox, or its fork, says it is.
  *
  * @returns {Promise<{ brand: string, version: string, platform: string }>}

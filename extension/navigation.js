@@ -1,5 +1,6 @@
 /** Waiting for a tab's main frame to get where it was sent. */
 
+import { isFirefox, LOAD_ABORTED } from "./firefox.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
@@ -56,14 +57,16 @@ export async function whereabouts(tabId) {
  */
 async function underWay(tabId) {
   const [tab, frame] = await Promise.all([existing(tabId), chrome.webNavigation.getFrame({ tabId, frameId: 0 })]);
-  const unloaded = frame?.documentId ? "" : tab?.url || "about:blank";
+  const isThere = isFirefox ? tab?.status === "complete" : frame?.documentId;
+  const unloaded = isThere ? "" : tab?.url || "about:blank";
   return { before: frame?.documentId ?? "", heading: tab?.pendingUrl || unloaded };
 }
 
 /**
  * Settles on the first event of the main frame that ends the wait. The events of a page that was on its way before
  * ours come in between, and a page may move within itself at any time. So the newest navigation counts, events of
- * documents before it do not, and nothing is over while the tab has another address to go to.
+ * documents before it do not, and nothing is over while the tab has another address to go to. Firefox names neither
+ * documents nor such addresses: there it is the first page that loads from now on.
  *
  * @param {{ tabId: number, target: string, before: string, heading: string }} journey `before`: the document that is
  *   there; `heading`: the address of a navigation that may still end; empty: there is none
@@ -103,6 +106,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     const completes = of(({ documentId }) => documentId === document && void end(resolve));
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
     const fails = of(({ documentId, error, url }) => {
+      if (error === LOAD_ABORTED) return;
       // What has been committed is there: it was stopped, or gives way to another page.
       if (documentId === document) return void end(resolve, (tab) => tab?.status === "complete");
       if (document === "" && navigations > 0 && !left.has(documentId)) void end(() => reject(notLoaded(error, url)));
