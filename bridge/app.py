@@ -26,7 +26,9 @@ from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
 from bridge.status import whats_missing
 from bridge.store import SqliteToolStore
-from install.checks import registrations
+from install.browsers import TableError
+from install.examination import first_fault
+from install.machine import this_machine
 from native_host import endpoint, wire
 from native_host.home import mcpb_home
 
@@ -172,8 +174,12 @@ def new_session(command: str = "") -> Session:
 
 
 def registration() -> str:
-    """What is wrong with the host manifests, and the command that mends it; empty when one is right."""
-    found = registrations()
-    if not found or any(not registration.fault for registration in found):
+    """Why no browser can start the native host, and the command that mends it; empty when one can."""
+    try:
+        fault = first_fault(this_machine(), mcpb_home())
+    except TableError as error:
+        return str(error)
+    if fault is None:
         return ""
-    return f"No browser can start the native host: {found[0].fault}. Run: {found[0].command}"
+    text = f"No browser can start the native host: {fault.text}."
+    return f"{text} Run: {fault.command}" if fault.command else text

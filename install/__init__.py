@@ -1,5 +1,5 @@
 """Registering the native host with browsers: a plan is made, shown, and carried out as shown.
 
 browsers (where), wrapper (what the browser starts), ownership and plan (what is written or removed) are pure;
-disk looks and writes; checks says what is registered now; commands is the command line.
+disk looks and writes; examination says what is wrong; commands is the command line.
 """

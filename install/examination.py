@@ -6,39 +6,48 @@ would. `first_fault` is the cheap question: can any browser start our host?
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import trio
 
+from install.browsers import (
+    Browser,
+    Kind,
+    Target,
+    find_browser,
+    known_browsers,
+    named_targets,
+    present_targets,
+    system_target,
+    user_data_dir_target,
+    user_targets,
+)
+from install.choice import selector
+from install.disk import look
 from install.findings import Finding, Level
+from install.host import Home, system_home
+from install.installed import INSTALL, Installed, installed, wrapper_findings
+from install.lookup import OUR_CALLER, TargetReport, examine_target
 from install.machine import Machine
-
-
-class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One folder of manifests: what a browser that reads it finds."""
-
-    title: str
-    """Of the browsers, for people. `Finding.where` has it, too."""
-    browser: str
-    """The row of the table; empty for a folder that was named by hand."""
-    kind: str
-    """chromium or firefox."""
-    manifest: str
-    """The file that the browser reads: its own user's, or where that is missing (for a Firefox: unusable) the
-    one for all users; of the user's if there is neither."""
-    level: str = "user"
-    """user or system: whose manifest that is."""
-    program: str = ""
-    """What the manifest makes the browser start; empty without a usable manifest."""
-    is_ours: bool = False
-    """It starts our wrapper."""
-    is_removed: bool = False
-    """The person took this browser out: that it has no manifest is no fault."""
-    is_startable: bool = False
-    """As far as files tell, this browser can start our host."""
-    findings: tuple[Finding, ...] = ()
-    """Of this folder alone, what the browser stumbles over first comes first."""
+from install.manifest import callers_in
+from install.neighbours import Neighbour, neighbour_findings, neighbours
+from install.plan import registered_targets
+from install.policies import managed_policies, policy_findings
+from install.profiles import (
+    InstalledExtension,
+    chromium_extensions,
+    extension_findings,
+    firefox_extensions,
+    firefox_profiles,
+    is_used_in,
+)
+from install.running import RunningBrowser, confinement_finding, running_browsers
+from install.trial import Trial, try_host
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,8 +55,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     findings: tuple[Finding, ...] = ()
     """All, in order: wrapper, manifests (browser by browser), trials, running browsers, policies, extension,
-    neighbours. `where` is a target's title, or a file or profile."""
+    neighbours. `where` is a target's title; empty for what concerns all browsers."""
     targets: tuple[TargetReport, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
 
     def of_level(self, level: Level) -> list[Finding]:
         """The findings of one level, in order."""
@@ -55,27 +65,315 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def examine(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """Look at wrapper, manifests, running browsers, policies, profiles and neighbours. Starts no process.
+    """Look at wrapper, manifests, running browsers, policies, profiles and neighbours.
 
-    `home` is mcpb's, `names` are rows of the table: only these browsers (empty: all that are there, and every
-    folder that we are registered in).
+    `home` is mcpb's, `names` are rows of the table: only these browsers (empty: all that are there, every
+    folder that we are registered in, and the folders of browsers that run).
 
     Raises:
         TableError: the person's own table of browsers cannot be used.
     """
-    raise NotImplementedError
+    return _examined(machine, home, names).report()
 
 
 async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """As `examine`, and start each program that a manifest names once (install/trial.py), where no fault says
-    already that it cannot start. Takes up to 8 s for a program that is silent, usually 0.3 s.
+    """As `examine`, and start each program that a manifest names (install/trial.py), unless it is known not
+    to start. Takes up to 8 s for a program that is silent, usually 0.3 s.
+
+    Raises:
+        TableError: the person's own table of browsers cannot be used.
     """
-    raise NotImplementedError
+    found = _examined(machine, home, names)
+    programs: dict[tuple[str, Kind], list[TargetReport]] = defaultdict(list)
+    for target in found.targets:
+        if target.program and _may_start(target, found.wrapper):
+            programs[target.program, target.kind].append(target)
+    async with trio.open_nursery() as nursery:
+        for targets in programs.values():
+            nursery.start_soon(_try, targets, found.trials)
+    return found.report()
 
 
 def first_fault(machine: Machine, home: Path) -> Finding | None:
     """Why no browser can start our host; None when one can, or when no browser that we know is there.
 
     Reads wrapper and manifests only: for `mcpb status`.
+
+    Raises:
+        TableError: the person's own table of browsers cannot be used.
     """
-    raise NotImplementedError
+    found = _registrations(machine, home, (), ())
+    report = found.report()
+    if any(target.is_startable for target in report.targets):
+        return None
+    return next(iter([*report.of_level("fault"), *report.of_level("note")]), None)
+
+
+# ── What is put together ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Examination:
+    """Findings by what was looked at; `report` puts them in order."""
+
+    targets: list[TargetReport] = field(default_factory=list)
+    wrapper: list[Finding] = field(default_factory=list)
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """By the target's title."""
+    browser: list[Finding] = field(default_factory=list)
+    extension: list[Finding] = field(default_factory=list)
+    neighbours: list[Neighbour] = field(default_factory=list)
+
+    def report(self) -> Report:
+        """All of it."""
+        trials = [trial.finding for trial in self.trials.values() if trial.finding]
+        return Report(
+            findings=(
+                *self.wrapper,
+                *(finding for target in self.targets for finding in self._of_target(target)),
+                *dict.fromkeys(trials),
+                *self.browser,
+                *self.extension,
+                *neighbour_findings(self.neighbours),
+            ),
+            targets=tuple(self._judged(target) for target in self.targets),
+            neighbours=tuple(self.neighbours),
+        )
+
+    def _of_target(self, target: TargetReport) -> Iterator[Finding]:
+        """A program that is not ours has nothing to be blamed for but what the trial shows, if it does."""
+        trial = self.trials.get(target.title)
+        for finding in target.findings:
+            if not (finding.code == _FOREIGN and trial and trial.finding):
+                yield finding
+
+    def _judged(self, target: TargetReport) -> TargetReport:
+        """With what is wrong with the wrapper, or has been tried."""
+        trial = self.trials.get(target.title)
+        failed = trial is not None and trial.finding is not None and trial.finding.level == "fault"
+        is_startable = target.is_startable and not failed and not (target.is_ours and _faults(self.wrapper))
+        return msgspec.structs.replace(
+            target, is_startable=is_startable, findings=tuple(self._of_target(target))
+        )
+
+
+_FOREIGN = "manifest-foreign-program"
+
+
+def _faults(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.level == "fault"]
+
+
+def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
+    rows = known_browsers(home)
+    running = [
+        each
+        for each in running_browsers(machine, rows, os.getuid())
+        if not names or each.browser.name in names
+    ]
+    found = _registrations(machine, home, names, running)
+    used = _used_browsers(found.targets, running, rows)
+    extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}
+    found.browser += [item for each in running if (item := confinement_finding(each))]
+    for browser in used:
+        found.browser += _policies(browser, machine, found.targets)
+    for target in found.targets:
+        found.extension += _of_extension(target, extensions[target.title])
+    found.neighbours = neighbours(_listed_targets(found.targets, machine, rows))
+    return found
+
+
+# ── Wrapper and manifests ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _registrations(
+    machine: Machine, home: Path, names: Sequence[str], running: Sequence[RunningBrowser]
+) -> _Examination:
+    rows = known_browsers(home)
+    here, for_all = installed(Home(home, machine.user_home)), installed(system_home(machine))
+    found = _Examination()
+    usual = _targets(machine, rows, here, names)
+    for target in usual:
+        found.targets.append(examine_target(target, _system(target, machine, rows), here, for_all))
+    for each in _elsewhere(running, usual):
+        target, missing = _own_folder(each), _missing_there(each)
+        if missing.level == "fault" or look(target.manifest).mode:
+            system = system_target(each.browser, machine)
+            found.targets.append(examine_target(target, system, here, for_all, missing))
+        else:
+            found.browser.append(missing)
+    if not found.targets and not names:
+        found.browser.append(_no_browser())
+    for each_home in (here, for_all):
+        named = {target.program for target in found.targets if target.is_ours}
+        if each_home.is_registered or each_home.ledger_fault or str(each_home.home.wrapper) in named:
+            found.wrapper += wrapper_findings(each_home)
+    return found
+
+
+def _targets(
+    machine: Machine, rows: Sequence[Browser], here: Installed, names: Sequence[str]
+) -> list[Target]:
+    """Of browsers that are there or named, and, unless some are named, wherever else we are registered."""
+
+    def exists(path: Path) -> bool:
+        return look(path).mode != 0
+
+    if names:
+        named = [row for name in names if (row := find_browser(name, rows))]
+        found = [target for row in named for target in named_targets(row, machine, rows, exists)]
+        return list({target.directory: target for target in found}.values())
+    present = present_targets(rows, machine, exists)
+    known = {target.directory for target in present}
+    registered = [
+        _titled(target, rows)
+        for target in registered_targets(here.ledger, look)
+        if target.directory not in known
+    ]
+    return [*present, *registered]
+
+
+def _titled(target: Target, rows: Sequence[Browser]) -> Target:
+    """A registered folder, as people call it."""
+    row = find_browser(target.browser, rows)
+    if row is not None:
+        return replace(target, title=f"{row.title} in {target.directory.parent}")
+    if target.kind == "chromium" and target.directory.name == "NativeMessagingHosts":
+        data = target.directory.parent
+        return replace(target, title=f"--user-data-dir {data}", data=data)
+    return replace(target, title=f"--dir {target.directory}")
+
+
+def _system(target: Target, machine: Machine, rows: Sequence[Browser]) -> Target | None:
+    """Where browsers of this folder look for all users' hosts; of a bare one, where Chromium itself does."""
+    name = target.browser or ("chromium" if target.data else "")
+    row = find_browser(name, rows)
+    return system_target(row, machine) if row else None
+
+
+def _no_browser() -> Finding:
+    return Finding(
+        code="no-browser",
+        hop="browser",
+        text="No browser that mcpb knows has been used here. Start yours once, or name its folder with "
+        "--user-data-dir or --dir",
+        command="mcpb install-native-host --help",
+    )
+
+
+# ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _elsewhere(running: Sequence[RunningBrowser], targets: Sequence[Target]) -> list[RunningBrowser]:
+    """Those that look in a folder of their own, each folder once."""
+    folders = [folder for target in targets for folder in (target.data, target.directory.parent) if folder]
+    known = {folder.resolve() for folder in folders}
+    found: dict[Path, RunningBrowser] = {}
+    for each in running:
+        folder = each.user_data_dir
+        # Brave looks in its usual place all the same (brave-core: app/brave_main_delegate.cc).
+        if folder is not None and folder not in known and not each.browser.name.startswith("brave"):
+            found.setdefault(folder, each)
+    return list(found.values())
+
+
+def _own_folder(running: RunningBrowser) -> Target:
+    assert running.user_data_dir is not None
+    title = f"{running.browser.title} in {running.user_data_dir}"
+    return replace(user_data_dir_target(running.user_data_dir), title=title)
+
+
+def _missing_there(running: RunningBrowser) -> Finding:
+    """A fault where our extension is. Other programs start browsers of their own, too, that need no host."""
+    folder = running.user_data_dir
+    assert folder is not None
+    text = (
+        f"{running.browser.title} (process {running.pid}) was started with --user-data-dir {folder}, and "
+        "looks for hosts only there, where mcpb is not registered"
+    )
+    is_wanted = bool(chromium_extensions(folder)) or is_used_in(folder)
+    command = f"{INSTALL} {selector(_own_folder(running))}"
+    level: Level = "fault" if is_wanted else "note"
+    return Finding(code="user-data-dir", hop="browser", text=text, command=command, level=level)
+
+
+def _used_browsers(
+    targets: Sequence[TargetReport], running: Sequence[RunningBrowser], rows: Sequence[Browser]
+) -> list[Browser]:
+    names = [target.browser for target in targets] + [each.browser.name for each in running]
+    return [row for name in dict.fromkeys(names) if (row := find_browser(name, rows))]
+
+
+def _policies(browser: Browser, machine: Machine, targets: Sequence[TargetReport]) -> list[Finding]:
+    system = system_target(browser, machine)
+    is_for_all = system is not None and look(system.manifest).content is not None
+    title = next((target.title for target in targets if target.browser == browser.name), browser.title)
+    findings = policy_findings(browser, managed_policies(browser, machine), has_system_manifest=is_for_all)
+    return [msgspec.structs.replace(finding, where=title) for finding in findings]
+
+
+# ── The extension ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _extensions(
+    target: TargetReport, running: Sequence[RunningBrowser], machine: Machine, rows: Sequence[Browser]
+) -> list[InstalledExtension] | None:
+    """In the profiles of the browsers that look into this folder; None where their profiles are not known."""
+    directory = Path(target.manifest).parent
+    sharing = [
+        known.data
+        for row in rows
+        for known in user_targets(row, machine, rows)
+        if known.directory == directory and known.data is not None
+    ]
+    if target.kind == "chromium":
+        folders = sharing or [directory.parent]
+        return [found for folder in dict.fromkeys(folders) for found in chromium_extensions(folder)]
+    profiles = [profile for folder in sharing for profile in firefox_profiles(folder)]
+    profiles += [each.profile for each in running if each.profile and each.browser.name == target.browser]
+    return firefox_extensions(list(dict.fromkeys(profiles))) if sharing else None
+
+
+def _of_extension(target: TargetReport, found: Sequence[InstalledExtension] | None) -> list[Finding]:
+    if found is None or target.is_removed:
+        return []
+    if not found and target.kind == "chromium" and is_used_in(Path(target.manifest).parent.parent):
+        return []  # it was loaded some seconds ago
+    admitted = callers_in(look(Path(target.reads)).content or b"", target.kind) if target.reads else []
+    return extension_findings(target.title, target.kind, found, admitted)
+
+
+# ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _may_start(target: TargetReport, wrapper: Sequence[Finding]) -> bool:
+    """Nothing is known that keeps the program from starting, though it may not be ours."""
+    if target.is_ours:
+        return target.is_startable and not _faults(wrapper)
+    return {finding.code for finding in target.findings} <= {_FOREIGN}
+
+
+async def _try(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> None:
+    """Browsers of one kind start the same program in the same way: once is enough."""
+    first = targets[0]
+    trial = await try_host(Path(first.program), first.kind, OUR_CALLER[first.kind], Path(first.reads))
+    if finding := trial.finding:
+        command = first.command if finding.command == INSTALL else finding.command
+        where = first.title if len(targets) == 1 else ""
+        finding = msgspec.structs.replace(finding, where=where, command=command)
+        trial = replace(trial, finding=finding)
+    trials.update({target.title: trial for target in targets})
+
+
+# ── Neighbours ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _listed_targets(
+    targets: Sequence[TargetReport], machine: Machine, rows: Sequence[Browser]
+) -> list[Target]:
+    """Each folder once: the users', then those of all users."""
+    own = [
+        Target(target.title, target.kind, Path(target.manifest).parent, target.browser) for target in targets
+    ]
+    shared = [system for target in own if (system := _system(target, machine, rows))]
+    return list({target.directory: target for target in reversed([*own, *shared])}.values())[::-1]

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from install.browsers import Kind
 from install.callers import origin
 from install.findings import Finding, Level
 from native_host import __version__
@@ -28,7 +29,7 @@ LARGEST_BYTES = 64 * 1024 * 1024
 # Chromium's ManifestLocation: loaded from a folder by the person, or with --load-extension.
 _UNPACKED = {4, 8}
 
-REFRESH = "mcpb extension"
+_REFRESH: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,14 @@ def chromium_extensions(user_data_dir: Path) -> list[InstalledExtension]:
     return [found for profile in _chromium_profiles(user_data_dir) for found in _in_chromium(profile)]
 
 
-def _chromium_profiles(user_data_dir: Path) -> list[Path]:
+def _folders(user_data_dir: Path) -> list[Path]:
     with suppress(OSError):
-        folders = sorted(path for path in user_data_dir.iterdir() if (path / "Preferences").is_file())
-        return folders[:MOST_PROFILES]
+        return sorted(path for path in user_data_dir.iterdir() if path.is_dir())
     return []
+
+
+def _chromium_profiles(user_data_dir: Path) -> list[Path]:
+    return [path for path in _folders(user_data_dir) if (path / "Preferences").is_file()][:MOST_PROFILES]
 
 
 def _in_chromium(profile: Path) -> Iterator[InstalledExtension]:
@@ -84,6 +88,13 @@ def _in_chromium(profile: Path) -> Iterator[InstalledExtension]:
                 version=_text(manifest.get("version")),
                 lost_folder=str(folder) if folder and not manifest else "",
             )
+
+
+def is_used_in(user_data_dir: Path) -> bool:
+    """Whether our extension has stored something in a profile: the browser has that on disk at once."""
+    return any(
+        (profile / "Local Extension Settings" / EXTENSION_ID).is_dir() for profile in _folders(user_data_dir)
+    )
 
 
 def _folder(setting: dict[str, Any]) -> Path | None:
@@ -160,57 +171,50 @@ def _text(value: Any) -> str:
 
 
 def extension_findings(
-    title: str, found: Sequence[InstalledExtension], admitted: Collection[str]
+    title: str, kind: Kind, found: Sequence[InstalledExtension], admitted: Collection[str]
 ) -> list[Finding]:
-    """What is wrong with the extension where it is; `admitted` are the callers that may start the host.
+    """What is wrong with the extension in a browser's profiles; `admitted` may start the host.
 
-    Codes: extension-folder-gone, extension-disabled, extension-other-id, extension-old.
+    Codes: extension-missing, extension-folder-gone, extension-disabled, extension-other-id, extension-old.
+    What is wrong in one profile is a warning while another of the browser is all right.
     """
-    works_somewhere = any(item.is_enabled and not item.lost_folder for item in found)
-    return [
-        finding
-        for item in found
-        if (finding := _fault(title, item, admitted, "warning" if works_somewhere else "fault"))
-    ]
+    if not found:
+        text = f"No profile of {title} has the extension, as far as files tell"
+        if kind == "firefox":
+            text += ". (They do not show one that was loaded temporarily.)"
+        return [_finding("extension-missing", title, text, _REFRESH[kind], "warning")]
+    faults = [_fault(title, item, admitted) for item in found]
+    if all(fault and fault.level == "fault" for fault in faults):
+        return [fault for fault in faults if fault]
+    return [msgspec.structs.replace(fault, level="warning") for fault in faults if fault]
 
 
-def missing_finding() -> Finding:
-    """No profile of any browser here shows the extension."""
-    return Finding(
-        code="extension-missing",
-        hop="extension",
-        text=(
-            "No browser profile has the extension, as far as files tell (one that Firefox loaded temporarily"
-            " they do not show)"
-        ),
-        command=REFRESH,
-        level="warning",
-    )
-
-
-def _fault(title: str, item: InstalledExtension, admitted: Collection[str], level: Level) -> Finding | None:
-    where = f"{title}, profile {item.label}"
-    if item.lost_folder:
-        text = f"the extension was loaded from {item.lost_folder}, which is gone. Put it there again"
-        return _finding("extension-folder-gone", where, text, REFRESH, level)
-    if not item.is_enabled:
-        text = "the extension is switched off. Switch it on where the browser lists its extensions"
-        return _finding("extension-disabled", where, text, "", level)
+def _fault(title: str, item: InstalledExtension, admitted: Collection[str]) -> Finding | None:
+    profile = f"{title}, profile {item.label}"
     is_chromium = item.extension_id != FIREFOX_ID
+    refresh = _REFRESH["chromium" if is_chromium else "firefox"]
+    if item.lost_folder:
+        text = (
+            f"{profile}: the extension was loaded from {item.lost_folder}, which is gone. Put it there again"
+        )
+        return _finding("extension-folder-gone", title, text, refresh)
+    if not item.is_enabled:
+        text = (
+            f"{profile}: the extension is switched off. Switch it on where the browser lists its extensions"
+        )
+        return _finding("extension-disabled", title, text)
     if is_chromium and item.extension_id != EXTENSION_ID and origin(item.extension_id) not in admitted:
-        text = f"the extension has the id {item.extension_id}, which may not start the host"
+        text = f"{profile}: the extension has the id {item.extension_id}, which may not start the host"
         command = f"mcpb install-native-host --extension-id {item.extension_id}"
-        return _finding("extension-other-id", where, text, command, level)
+        return _finding("extension-other-id", title, text, command)
     if item.version and _is_older(item.version, __version__):
-        text = f"the extension has version {item.version}, mcpb {__version__}. Renew it, then reload it there"
-        return _finding("extension-old", where, text, REFRESH, "warning")
+        text = f"{profile}: the extension has version {item.version}, mcpb {__version__}. Renew and reload it"
+        return _finding("extension-old", title, text, refresh, "warning")
     return None
 
 
-def _finding(code: str, where: str, text: str, command: str, level: Level) -> Finding:
-    return Finding(
-        code=code, hop="extension", text=f"{where}: {text}", command=command, level=level, where=where
-    )
+def _finding(code: str, title: str, text: str, command: str = "", level: Level = "fault") -> Finding:
+    return Finding(code=code, hop="extension", text=text, command=command, level=level, where=title)
 
 
 def _is_older(version: str, than: str) -> bool:

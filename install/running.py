@@ -80,7 +80,7 @@ def _option(process: _Process, names: Sequence[str]) -> Path | None:
         name, equals, value = word.partition("=")
         if name in names and (value := value if equals else after):
             found = (process.folder or Path("/")) / value
-    return found
+    return found and found.resolve()
 
 
 def _confinement(process: _Process) -> Confinement:

@@ -13,7 +13,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from demo.simulated_browser import SimulatedBrowser
-from install import browsers, checks, disk, plan, wrapper
+from install import browsers, disk, plan, wrapper
 from install.commands import install_native_host, uninstall_native_host
 from install.ownership import wrapper_path
 from install.wrapper import Wrapper
@@ -341,44 +341,6 @@ def test_when_the_interpreter_is_gone_the_wrapper_says_so_in_a_frame_and_waits(
         rest, _ = process.communicate(b"\x0a\x00\x00\x00{\n}", timeout=10)
     assert rest == b""
     assert process.returncode == 0
-
-
-# ── What `mcpb status` is told ──────────────────────────────────────────────────────────────────────────────
-
-
-def only_registration() -> checks.Registration:
-    (registration,) = checks.registrations()
-    return registration
-
-
-def test_a_browser_without_a_manifest_is_a_finding_with_its_command(chromium: Path) -> None:
-    found = only_registration()
-    assert found.target.title == "Chromium"
-    assert str(chromium / MANIFEST) in found.fault
-    assert found.command == "mcpb install-native-host"
-
-
-def test_a_registered_browser_is_no_finding(chromium: Path) -> None:
-    install()
-    assert only_registration().fault == ""
-
-
-def test_a_missing_wrapper_is_a_finding(home: Path, chromium: Path) -> None:
-    install()
-    wrapper_path(home / "mcpb").unlink()
-    assert "missing" in only_registration().fault
-
-
-def test_a_missing_interpreter_is_a_finding(home: Path, chromium: Path) -> None:
-    install()
-    path = wrapper_path(home / "mcpb")
-    path.write_text(wrapper.script(a_wrapper("/gone/python")))
-    assert "/gone/python, which is gone" in only_registration().fault
-
-
-def test_directories_that_were_named_are_reported_too(home: Path) -> None:
-    install("--user-data-dir", str(home / "profile"))
-    assert only_registration().target.user_data_dir == home / "profile"
 
 
 def test_every_row_of_the_table_is_complete() -> None:

@@ -1,0 +1,177 @@
+"""An installation as it is on disk: its ledger, its wrapper, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from install import wrapper
+from install.choice import selector
+from install.disk import look
+from install.findings import Finding, Level
+from install.host import Home
+from install.ledger import Entry, Ledger, LedgerError
+from install.ownership import is_our_manifest, is_our_wrapper
+from install.plan import ledger_of, registered_targets
+from install.program import HEAD_BYTES, Program, program_fault
+from native_host import __version__
+from native_host.home import mcpb_home
+
+INSTALL = "mcpb install-native-host"
+SUDO_MCPB = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What is there of one installation, for this user or for all."""
+
+    home: Home
+    ledger: Ledger | None = None
+    """None: there is none, or it cannot be read, which `ledger_fault` says."""
+    ledger_fault: Finding | None = None
+
+    @property
+    def is_registered(self) -> bool:
+        """The wrapper was written, as far as the ledger knows."""
+        return self.wrapper_entry is not None
+
+    @property
+    def wrapper_entry(self) -> Entry | None:
+        """What the ledger knows of the wrapper."""
+        return self.ledger.entry(self.home.wrapper) if self.ledger else None
+
+    def owns_manifest(self, content: bytes, file: Path) -> bool:
+        """Whether the installer replaces it without being told to: we wrote it, or it starts our wrapper."""
+        entry = self.ledger.entry(file) if self.ledger else None
+        return is_our_manifest(content, entry, self.home.wrapper)
+
+
+def installed(home: Home) -> Installed:
+    """Read what is there."""
+    try:
+        return Installed(home, ledger_of(home, look))
+    except LedgerError as error:
+        fault = Finding(code="ledger-unreadable", hop="wrapper", text=str(error), level="warning")
+        return Installed(home, ledger_fault=fault)
+
+
+def look_at_program(path: Path) -> Program:
+    """What a browser would find there, and this user could execute."""
+    leads_to = ""
+    with suppress(OSError):
+        leads_to = str(path.readlink())
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # ValueError: no path at all, as a file of others may have it
+        return Program(leads_to=leads_to)
+    head = b""
+    if stat.S_ISREG(mode):
+        with suppress(OSError), path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    return Program(mode, os.access(path, os.X_OK), head, leads_to)
+
+
+def wrapper_findings(here: Installed) -> list[Finding]:
+    """What is wrong with the wrapper, worst first.
+
+    Codes: those of `program_fault`, wrapper-foreign, interpreter-gone, wrapper-home; wrapper-link,
+    wrapper-exposed, wrapper-changed, wrapper-version and ledger-unreadable are warnings.
+    """
+    found = [*_faults(here), *_warnings(here)]
+    return [*found, here.ledger_fault] if here.ledger_fault else found
+
+
+def _faults(here: Installed) -> Iterator[Finding]:
+    path, finding = here.home.wrapper, partial(_finding, here)
+    content = _content(path)
+    # Lines 1 and 2 are the shebang and our mark: a script whose first line is broken is still ours.
+    is_ours = content is None or is_our_wrapper(content, here.wrapper_entry)
+    if fault := program_fault(path, look_at_program):
+        yield msgspec.structs.replace(fault, command=_command(here, replace=not is_ours), is_safe=is_ours)
+        return
+    if not is_ours:
+        text = f"{path} was not written by mcpb, and the browser starts it"
+        yield finding("wrapper-foreign", text, command=_command(here, replace=True), is_safe=False)
+        return
+    made = wrapper.read((content or b"").decode(errors="replace"))
+    if made is None:
+        return  # the trial tells whether it works
+    if not os.access(made.interpreter, os.X_OK):
+        yield finding("interpreter-gone", f"{path} starts {made.interpreter}, which is gone")
+    if here.home.level == "user" and _home_of(made) != here.home.path:
+        text = f"{path} keeps its sockets in {_home_of(made)}, this mcpb looks in {here.home.path}"
+        yield finding("wrapper-home", text)
+
+
+def _warnings(here: Installed) -> Iterator[Finding]:
+    path, finding = here.home.wrapper, partial(_finding, here, level="warning")
+    found = look(path)
+    if not found.mode:
+        return
+    if stat.S_ISLNK(found.mode):
+        text = f"{path} is a link, and mcpb wrote a file. It is started, but cannot be mended"
+        yield finding("wrapper-link", text, command=_command(here, replace=True), is_safe=False)
+        return
+    yield from _exposed(here)
+    made = wrapper.read(found.content.decode(errors="replace")) if found.content is not None else None
+    entry = here.wrapper_entry
+    if made and entry and not entry.holds(found.content):
+        yield finding("wrapper-changed", f"{path} is not as mcpb wrote it")
+    if made and made.version != __version__:
+        of = made.version or "an earlier version"
+        yield finding("wrapper-version", f"{path} was written by mcpb {of}, this is mcpb {__version__}")
+
+
+def _exposed(here: Installed) -> Iterator[Finding]:
+    """Others could change what the browser starts, with this user's rights."""
+    for path in (here.home.wrapper, here.home.wrapper.parent, here.home.path):
+        found = look(path)
+        if found.mode and found.mode & 0o022:
+            text = f"{path} can be written by others, who could change what the browser starts"
+            command = f"chmod go-w {_quoted(path)}"
+            yield _finding(here, "wrapper-exposed", text, level="warning", command=command)
+        elif found.mode and not found.is_users and here.home.level == "user":
+            text = f"{path} belongs to another user, who could change what the browser starts"
+            command = f"sudo chown -h $(id -u) {_quoted(path)}"
+            yield _finding(here, "wrapper-exposed", text, level="warning", command=command, is_safe=False)
+
+
+def _finding(
+    here: Installed, code: str, text: str, *, level: Level = "fault", command: str = "", is_safe: bool = True
+) -> Finding:
+    command = command or _command(here)
+    return Finding(code=code, hop="wrapper", text=text, level=level, command=command, is_safe=is_safe)
+
+
+def _command(here: Installed, *, replace: bool = False) -> str:
+    """Registering one browser again writes the wrapper as well, and brings none back that was removed."""
+    targets = registered_targets(here.ledger, look)
+    if here.home.level == "system":
+        command = f"{SUDO_MCPB} install-native-host --system"
+        selected = f" --browser {targets[0].browser}" if targets and targets[0].browser else ""
+    else:
+        command, selected = INSTALL, f" {selector(targets[0])}" if targets else ""
+    return f"{command}{selected}{' --replace' if replace else ''}"
+
+
+def _content(path: Path) -> bytes | None:
+    """Of the file that is started, links followed."""
+    with suppress(OSError, RuntimeError):  # RuntimeError: links in a circle
+        return look(path.resolve()).content
+    return None
+
+
+def _home_of(made: wrapper.Wrapper) -> Path:
+    return Path(made.home) if made.home is not None else mcpb_home({})
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
