@@ -12,8 +12,9 @@ import msgspec
 
 from bridge import __version__
 from bridge.doctor import SeenBrowser, findings_of
-from install.examination import Report, TargetReport
+from install.examination import Report
 from install.findings import Finding, Hop, Level
+from install.lookup import TargetReport
 from install.running import RunningBrowser
 
 State = Literal["ok", "note", "warning", "fault"]

@@ -16,9 +16,10 @@ from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
-from install.browsers import find_browser, known_browsers
-from install.examination import Report, TargetReport
+from install.browsers import Kind, find_browser, known_browsers
+from install.examination import Report
 from install.findings import Finding
+from install.lookup import TargetReport
 from install.running import RunningBrowser
 from native_host import wire
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
@@ -169,7 +170,7 @@ def test_a_host_that_cannot_be_linked_is_a_fault_of_its_own_kind(
 
 
 def target(title: str = "Chromium", name: str = "chromium", **fields: Any) -> TargetReport:
-    kind = "firefox" if name == "firefox" else "chromium"
+    kind: Kind = "firefox" if name == "firefox" else "chromium"
     known = {"is_startable": True, **fields}
     return TargetReport(title=title, browser=name, kind=kind, manifest=f"/home/ada/{name}/host.json", **known)
 
