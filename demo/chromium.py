@@ -33,6 +33,11 @@ EXECUTABLES = (
     "brave",
     "vivaldi",
     "vivaldi-stable",
+    # macOS puts no browser on PATH.
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
 )
 START_SECONDS = 30.0
 LOAD_SECONDS = 15.0

@@ -357,17 +357,21 @@ def _is_held(path: Path) -> bool:
 
 def tune(stream: trio.SocketStream) -> None:
     """Room for large frames in the kernel: default buffers cost about 1.7x on 1 MB frames (measured)."""
-    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
+    with suppress(OSError):  # macOS: the other end has gone already, or the system's own limit is lower
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
 
 
 def check_peer(stream: trio.SocketStream) -> None:
     """Whoever is at the other end must be our own user.
 
     Raises:
-        EndpointError: it is another one.
+        EndpointError: it is another one, or has gone.
     """
-    uid = _peer_uid(stream)
+    try:
+        uid = _peer_uid(stream)
+    except OSError as error:  # macOS knows the user of a connected socket only
+        raise EndpointError(f"the other end of the socket has gone ({error.strerror})") from error
     if uid != os.getuid():
         raise EndpointError(f"the other end of the socket belongs to user {uid}, not to you")
 

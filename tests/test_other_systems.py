@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
+import trio
 from click.testing import CliRunner
 
 from install.browsers import known_browsers
 from install.commands import install_native_host
 from install.machine import Machine
 from install.wsl import is_wsl, recipe
+from native_host import endpoint
 from native_host.wire import EXTENSION_ID, FIREFOX_ID, HOST_NAME
 
 WRAPPER = Path("/home/ana/.mcpb/bin/mcpb-native-host")
@@ -147,3 +154,46 @@ def test_on_windows_the_version_is_still_told() -> None:
         [sys.executable, "-c", start], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.startswith("mcpb ")
+
+
+# ── macOS ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MacSocket:
+    """A Unix socket of macOS, as far as it differs: it knows nothing once its peer has gone."""
+
+    def __init__(self, uid: int, *, has_gone: bool = False) -> None:
+        self._uid = uid
+        self._has_gone = has_gone
+
+    def getsockopt(self, level: int, option: int, buffersize: int) -> bytes:
+        assert (level, option, buffersize) == (0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED, sizeof(struct xucred)
+        if self._has_gone:
+            raise OSError(errno.ENOTCONN, "Socket is not connected")
+        return struct.pack("IIh2x16I", 0, self._uid, 1, *[20] * 16)
+
+    def setsockopt(self, *_: int) -> None:
+        if self._has_gone:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.fixture
+def on_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "SO_PEERCRED")
+
+
+def stream(found: MacSocket) -> trio.SocketStream:
+    return cast("trio.SocketStream", found)
+
+
+def test_on_macos_the_other_end_must_be_our_own_user_too(on_mac: None) -> None:
+    endpoint.check_peer(stream(MacSocket(os.getuid())))
+    with pytest.raises(endpoint.EndpointError, match="belongs to user 501, not to you"):
+        endpoint.check_peer(stream(MacSocket(501)))
+
+
+def test_on_macos_a_client_that_has_gone_at_once_is_refused_and_ends_nothing(on_mac: None) -> None:
+    gone = stream(MacSocket(os.getuid(), has_gone=True))
+    with pytest.raises(endpoint.EndpointError, match="has gone"):
+        endpoint.check_peer(gone)
+    endpoint.tune(gone)
