@@ -1,24 +1,20 @@
 """`mcpb install-native-host`: what it writes, what it leaves alone, and what the browser starts."""
 
 import json
-import os
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
-from demo.simulated_browser import SimulatedBrowser
-from install import browsers, disk, plan, wrapper
+from install import disk, plan
+from install.browsers import user_data_dir_target
 from install.commands import install_native_host, uninstall_native_host
+from install.host import Home, Host
 from install.ownership import wrapper_path
-from install.wrapper import Wrapper
 from native_host import wire
-from native_host.framing import FrameDecoder
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
 OTHER_EXTENSION = "a" * 32
@@ -28,6 +24,7 @@ OTHER_EXTENSION = "a" * 32
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home directory of a user, with mcpb's own home below it."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("install.interpreter._prove", lambda _interpreter: None)  # it starts a process
     monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -144,7 +141,7 @@ def test_the_plan_as_json_holds_the_very_files(home: Path, chromium: Path) -> No
     install()
     written = {step["path"]: step["content"] for step in planned["steps"] if "content" in step}
     assert written == {path: Path(path).read_text() for path in written}
-    assert len(written) == 2
+    assert len(written) == 3
 
 
 def test_another_extension_is_admitted_on_request_and_stays_admitted(home: Path, chromium: Path) -> None:
@@ -152,7 +149,8 @@ def test_another_extension_is_admitted_on_request_and_stays_admitted(home: Path,
     install()
     both = [f"chrome-extension://{wire.EXTENSION_ID}/", f"chrome-extension://{OTHER_EXTENSION}/"]
     assert json.loads((chromium / MANIFEST).read_bytes())["allowed_origins"] == both
-    assert f"MCPB_ORIGINS='{' '.join(both)}'" in (home / "mcpb/bin/mcpb-native-host").read_text()
+    admitted = f"MCPB_CALLERS='{both[0]} {wire.FIREFOX_ID} {both[1]}'"
+    assert admitted in (home / "mcpb/bin/mcpb-native-host").read_text()
 
 
 @pytest.mark.parametrize("wrong", ["", "A" * 32, "a" * 31, "q" * 32, "*", f"chrome-extension://{'a' * 32}/"])
@@ -194,7 +192,7 @@ def test_what_is_not_ours_stays_and_nothing_else_is_written(
     result = install()
     assert result.exit_code == 1
     assert str(chromium / MANIFEST) in result.output
-    assert "If you do not need it: " in result.output
+    assert "add --replace" in result.output
     assert everything_below(home) == before
 
 
@@ -221,8 +219,8 @@ def test_a_wrapper_directory_that_others_can_write_is_refused(home: Path, chromi
 
 
 def test_a_file_that_changes_between_plan_and_apply_is_not_overwritten(home: Path, chromium: Path) -> None:
-    host = plan.Host(home / "mcpb", home / "mcpb", Path(sys.executable))
-    made = plan.install(host, [browsers.Target("Chromium", chromium)], [], disk.look)
+    host = Host(Home(home / "mcpb", home), Path(sys.executable))
+    made = plan.install(host, [user_data_dir_target(chromium)], [], disk.look)
     (chromium / MANIFEST).parent.mkdir()
     (chromium / MANIFEST).write_text("somebody was quicker")
     with pytest.raises(disk.ApplyError, match="has changed"):
@@ -275,82 +273,6 @@ def test_uninstall_without_an_installation_says_so(home: Path, chromium: Path) -
     assert "Nothing of mcpb is registered here." in result.output
 
 
-# ── The wrapper ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def a_wrapper(interpreter: str, mcpb_home: str | None = None) -> Wrapper:
-    return Wrapper(interpreter=interpreter, home=mcpb_home, origins=(browsers.OUR_ORIGIN,), manifests=())
-
-
-def written(tmp_path: Path, made: Wrapper) -> str:
-    path = tmp_path / "wrapper with a space"
-    path.write_text(wrapper.script(made))
-    path.chmod(0o700)
-    return str(path)
-
-
-def test_a_wrapper_tells_what_it_was_made_from(tmp_path: Path) -> None:
-    made = a_wrapper("/opt/it's here/$HOME/`id`/python\n3", "/tmp/“home”")
-    assert wrapper.read(wrapper.script(made)) == made
-    assert wrapper.read("#!/bin/sh\necho\n") is None
-
-
-async def test_the_wrapper_becomes_the_native_host_in_an_empty_environment(tmp_path: Path) -> None:
-    path = written(tmp_path, a_wrapper(sys.executable, str(tmp_path / "m")))
-    with trio.fail_after(20):
-        async with SimulatedBrowser(["/usr/bin/env", "-i", path]) as browser:
-            assert browser.port is not None
-            hello = browser.heard("host/hello")
-            assert f'"pid":{browser.port.process.pid}'.encode() in bytes(hello[0].params)
-    assert (tmp_path / "m/run").is_dir()
-
-
-@pytest.mark.parametrize("inherited", ["/elsewhere", None])
-def test_the_browser_s_environment_has_no_say_about_the_home(tmp_path: Path, inherited: str | None) -> None:
-    shows_home = tmp_path / "python"
-    shows_home.write_text('#!/bin/sh\necho "${MCPB_HOME-unset} $MCPB_ORIGINS $*"\n')
-    shows_home.chmod(0o700)
-    env = {} if inherited is None else {"MCPB_HOME": inherited}
-    for baked, expected in ((None, "unset"), ("/baked in", "/baked in")):
-        path = written(tmp_path, a_wrapper(str(shows_home), baked))
-        told = subprocess.run([path, "an origin"], env=env, capture_output=True, text=True, check=True).stdout
-        assert told == f"{expected} {browsers.OUR_ORIGIN} -I -m native_host an origin\n"
-
-
-@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash", "/usr/bin/dash"])
-@pytest.mark.parametrize("interpreter", ["/gone/python", "/gone/it's 100% \\\\ “gone”\n/python"])
-def test_when_the_interpreter_is_gone_the_wrapper_says_so_in_a_frame_and_waits(
-    tmp_path: Path, interpreter: str, shell: str
-) -> None:
-    if not os.access(shell, os.X_OK):
-        pytest.skip(f"no {shell} here")
-    command = [shell, written(tmp_path, a_wrapper(interpreter)), browsers.OUR_ORIGIN]
-    with subprocess.Popen(command, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        decoder = FrameDecoder(wire.TO_BROWSER_BYTES, "native")
-        while (body := decoder.next_frame()) is None:
-            data = os.read(process.stdout.fileno(), 65536)
-            assert data, "it ended without a word"
-            decoder.feed(data)
-        message = json.loads(body)
-        assert message["method"] == "host/error"
-        assert interpreter in message["params"]["message"]
-        assert message["params"]["command"] == "mcpb install-native-host"
-
-        assert process.poll() is None, "it must wait until the browser closes the pipe"
-        rest, _ = process.communicate(b"\x0a\x00\x00\x00{\n}", timeout=10)
-    assert rest == b""
-    assert process.returncode == 0
-
-
-def test_every_row_of_the_table_is_complete() -> None:
-    for browser in browsers.known_browsers():
-        assert browser.name.isidentifier()
-        assert browser.title
-        assert not Path(browser.linux).is_absolute()
-        assert browser.evidence
-
-
 # ── What people type ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -375,7 +297,8 @@ def test_the_plan_shows_every_directory_that_it_will_make(home: Path) -> None:
     directory = home / "not" / "yet"
     result = CliRunner().invoke(install_native_host, ["--dry-run", "--user-data-dir", str(directory)])
     made = [line.split()[1] for line in result.output.splitlines() if line.split()[:1] == ["make"]]
-    below = [home / "mcpb", home / "mcpb/bin", home / "not", directory, directory / "NativeMessagingHosts"]
+    ours = [home / "mcpb", home / "mcpb/state", home / "mcpb/bin"]
+    below = [*ours, home / "not", directory, directory / "NativeMessagingHosts"]
     assert made == [f"{path}/" if not str(path).endswith("/") else str(path) for path in below]
     assert install("--user-data-dir", str(directory)).exit_code == 0
     assert (directory / MANIFEST).exists()
@@ -402,4 +325,4 @@ def test_a_path_with_any_character_is_installed_found_again_and_removed(
     assert install("--user-data-dir", str(directory)).exit_code == 0
     assert "Registered already." in install("--user-data-dir", str(directory)).output
     assert uninstall().exit_code == 0
-    assert {path for path in everything_below(home) if (home / path).is_file()} == set(before)
+    assert everything_below(home) == before
