@@ -10,8 +10,11 @@ import msgspec
 
 from bridge.doctor import SeenBrowser
 from bridge.doctor_report import Diagnosis
+from install.findings import Finding
+from install.neighbours import Neighbour
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
+_OF_PROFILE = ": the extension "
 _MIN_NAME = 2
 """Characters of a name that is looked for: a shorter one is part of everything."""
 
@@ -39,8 +42,28 @@ def redacted(diagnosis: Diagnosis, private: Mapping[str, str]) -> Diagnosis:
 
     A path is replaced wherever it begins a longer one, a name where it is a word of its own.
     """
-    rules = list(_rules(private))
-    return msgspec.convert(_replaced(msgspec.to_builtins(diagnosis), rules), Diagnosis)
+    known = msgspec.structs.replace(
+        diagnosis,
+        findings=tuple(_without_profile(finding) for finding in diagnosis.findings),
+        neighbours=tuple(
+            _unnamed(neighbour, number) for number, neighbour in enumerate(diagnosis.neighbours, 1)
+        ),
+    )
+    return msgspec.convert(_replaced(msgspec.to_builtins(known), list(_rules(private))), Diagnosis)
+
+
+def _without_profile(finding: Finding) -> Finding:
+    """What the examination says of an extension begins with the person's name for its profile."""
+    begin = f"{finding.where}, profile "
+    if not finding.text.startswith(begin):
+        return finding
+    _, extension, rest = finding.text.partition(_OF_PROFILE)
+    return msgspec.structs.replace(finding, text=f"{begin}<profile>{extension}{rest}")
+
+
+def _unnamed(neighbour: Neighbour, number: int) -> Neighbour:
+    """Which other products somebody has is told nobody."""
+    return msgspec.structs.replace(neighbour, name=f"<host {number}>", manifest="", program="", callers=())
 
 
 _Rule = tuple[re.Pattern[str], str]

@@ -15,6 +15,7 @@ from bridge.doctor import SeenBrowser, findings_of
 from install.examination import Report
 from install.findings import Finding, Hop, Level
 from install.lookup import TargetReport
+from install.neighbours import Neighbour
 from install.running import RunningBrowser
 
 State = Literal["ok", "note", "warning", "fault"]
@@ -59,7 +60,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What all browsers share."""
     browsers: tuple[BrowserReport, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """In the order of the hops; of one hop, what a browser stumbles over first comes first."""
+    """Faults first; then in the order of the hops, of one hop what a browser stumbles over first."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Native hosts of other products: for information."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +98,7 @@ def diagnose(looked: Looked) -> Diagnosis:
         hops=tuple(_shared_hops(looked, findings, {browser.title for browser in browsers})),
         browsers=browsers,
         findings=tuple(findings),
+        neighbours=looked.files.neighbours,
     )
 
 
@@ -263,8 +267,6 @@ def _verdict(browsers: Sequence[BrowserReport], findings: Sequence[Finding]) -> 
         return f"{works}; but {_blamed(faults[0])}."
     if faults:
         return f"It does not work: {_blamed(faults[0])}."
-    if not browsers:
-        return "No browser has been used here. Start one once, then: mcpb install-native-host"
     return "Nothing is wrong, but no browser is connected. Start one that has the extension."
 
 
@@ -274,4 +276,4 @@ def _praised(browser: BrowserReport) -> str:
 
 def _blamed(fault: Finding) -> str:
     where = "" if fault.where in fault.text or not fault.where else f"{fault.where}: "
-    return f"{where}{fault.text}"
+    return f"{where}{fault.text.removesuffix('.')}"

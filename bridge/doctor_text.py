@@ -32,6 +32,13 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
         yield from ("", _heading(browser))
         its = [finding for finding in diagnosis.findings if finding.where == browser.title]
         yield from _hop_lines(browser.hops, its, width)
+    if diagnosis.neighbours:
+        yield ""
+        yield "Native hosts of other products, which mcpb leaves alone"
+        yield from dict.fromkeys(
+            f"  · {one.name}{'' if one.is_there else ' (its program is gone)'}"
+            for one in diagnosis.neighbours
+        )
     if any(finding.is_safe and finding.level != "note" for finding in diagnosis.findings):
         yield from ("", "What is only ours is put right by: mcpb doctor --fix")
 
@@ -50,10 +57,14 @@ def _hop_lines(hops: Sequence[HopReport], findings: Sequence[Finding], width: in
             label = ""
         for finding in its:
             head = _head(_MARKS[finding.level], label)
-            yield from _folded(head, f"{finding.text} [{finding.code}]", _TEXT_AT, width)
+            yield from _folded(head, f"{_sentence(finding.text)} [{finding.code}]", _TEXT_AT, width)
             if finding.command:
                 yield f"{' ' * _TEXT_AT}→ {finding.command}"
             label = ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _head(mark: str, label: str) -> str:

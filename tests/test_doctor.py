@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from bridge.doctor import Answer, SeenBrowser, findings_of, see, unlinked
-from bridge.doctor_report import Looked, diagnose
+from bridge.doctor_redaction import redacted, without_sites
+from bridge.doctor_report import Diagnosis, Looked, diagnose
+from bridge.doctor_text import as_text
 from bridge.hub.catalog import Catalog
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import Policy, PolicyRules
@@ -20,6 +24,7 @@ from install.browsers import Kind, find_browser, known_browsers
 from install.examination import Report
 from install.findings import Finding
 from install.lookup import TargetReport
+from install.neighbours import Neighbour
 from install.running import RunningBrowser
 from native_host import wire
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
@@ -175,27 +180,225 @@ def target(title: str = "Chromium", name: str = "chromium", **fields: Any) -> Ta
     return TargetReport(title=title, browser=name, kind=kind, manifest=f"/home/ada/{name}/host.json", **known)
 
 
-def no_manifest(where: str) -> Finding:
-    return Finding(code="manifest-missing", hop="manifest", text=f"{where} has no manifest", where=where)
+def fault(where: str = "Chromium", code: str = "manifest-missing", **fields: Any) -> Finding:
+    return Finding(code=code, **{"hop": "manifest", "text": "there is no manifest", "where": where, **fields})
 
 
-def runs(name: str, pid: int = 100) -> RunningBrowser:
+def without_extension(where: str) -> Finding:
+    text = f"No profile of {where} has the extension"
+    return fault(where, "extension-missing", hop="extension", level="warning", text=text)
+
+
+def runs(name: str, pid: int = 100, user_data_dir: Path | None = None) -> RunningBrowser:
     browser = find_browser(name, known_browsers())
     assert browser is not None
-    return RunningBrowser(pid, browser, f"/usr/bin/{name}")
+    return RunningBrowser(pid, browser, f"/usr/bin/{name}", user_data_dir)
 
 
-def test_a_browser_that_works_is_healthy_and_its_hops_are_shown() -> None:
-    found = diagnose(Looked(files=Report(targets=(target(),)), seen=[seen(*one_page("getCart"))]))
+CHROMIUM, FIREFOX = target(), target("Firefox", "firefox")
+UNSTARTABLE = target(is_startable=False)
+
+
+def judged(*targets: TargetReport, findings: Sequence[Finding] = (), **looked: Any) -> Diagnosis:
+    return diagnose(Looked(files=Report(targets=targets, findings=tuple(findings)), **looked))
+
+
+def levels(found: Diagnosis) -> dict[str, str]:
+    return {finding.code: finding.level for finding in found.findings}
+
+
+def test_a_browser_that_works_is_healthy_and_each_of_its_hops_is_shown() -> None:
+    found = judged(CHROMIUM, seen=[seen(*one_page("getCart"))])
     assert found.healthy
     assert found.verdict == "It works: Chromium is connected, with 1 tool."
     (browser,) = found.browsers
     assert browser.state == "works"
-    assert [(hop.hop, hop.state) for hop in browser.hops] == [
-        ("manifest", "ok"),
-        ("browser", "ok"),
-        ("host", "ok"),
-        ("extension", "ok"),
-        ("worker", "ok"),
-        ("page", "ok"),
+    hops = ["manifest", "browser", "host", "extension", "worker", "page"]
+    assert [(hop.hop, hop.state) for hop in browser.hops] == [(hop, "ok") for hop in hops]
+
+
+def test_what_stops_a_browser_is_the_verdict_and_comes_first() -> None:
+    wrapper = Finding(code="wrapper-version", hop="wrapper", level="warning", text="the wrapper is older")
+    found = judged(UNSTARTABLE, findings=[wrapper, fault()])
+    assert not found.healthy
+    assert found.verdict == "It does not work: Chromium: there is no manifest."
+    assert [finding.code for finding in found.findings] == ["manifest-missing", "wrapper-version"]
+    assert found.browsers[0].state == "broken"
+
+
+def test_faults_stand_in_the_order_in_which_a_browser_meets_them() -> None:
+    findings = [
+        fault(code="host-exits", hop="host"),
+        fault(code="manifest-name"),
+        fault(code="program-shebang", hop="wrapper", where=""),
+        fault(code="origin-missing"),
     ]
+    found = judged(UNSTARTABLE, findings=findings)
+    codes = ["manifest-name", "origin-missing", "program-shebang", "host-exits"]
+    assert [finding.code for finding in found.findings] == codes
+
+
+def test_one_browser_that_works_and_one_that_does_not_are_both_in_the_verdict() -> None:
+    broken = target("Firefox", "firefox", is_startable=False)
+    found = judged(CHROMIUM, broken, findings=[fault("Firefox")], seen=[seen(*one_page("getCart"))])
+    assert not found.healthy
+    assert found.verdict == "Chromium is connected, with 1 tool; but Firefox: there is no manifest."
+    assert [browser.state for browser in found.browsers] == ["works", "broken"]
+
+
+def test_a_browser_without_the_extension_is_no_fault_while_another_works() -> None:
+    broken = target("Firefox", "firefox", is_startable=False)
+    findings = [fault("Firefox"), without_extension("Firefox")]
+    works = judged(CHROMIUM, broken, findings=findings, seen=[seen(*one_page("getCart"))])
+    assert works.healthy
+    assert levels(works) == {"manifest-missing": "warning", "extension-missing": "warning"}
+    alone = judged(broken, findings=findings)
+    assert levels(alone) == {"manifest-missing": "fault", "extension-missing": "warning"}
+
+
+def test_without_the_extension_in_any_browser_that_is_what_is_wrong() -> None:
+    found = judged(CHROMIUM, findings=[without_extension("Chromium")])
+    assert not found.healthy
+    assert levels(found) == {"extension-missing": "fault"}
+
+
+def test_an_extension_that_is_connected_is_not_missing_whatever_files_say() -> None:
+    found = judged(CHROMIUM, findings=[without_extension("Chromium")], seen=[seen(*one_page("getCart"))])
+    assert levels(found) == {}
+
+
+def test_a_browser_that_runs_and_could_connect_and_does_not_is_a_fault() -> None:
+    found = judged(CHROMIUM, running=[runs("chromium")])
+    assert levels(found) == {"not-connected": "fault"}
+
+
+def test_a_browser_that_does_not_run_is_to_be_started_and_nothing_is_wrong() -> None:
+    found = judged(CHROMIUM)
+    assert found.healthy
+    assert levels(found) == {"not-running": "warning"}
+    assert found.browsers[0].state == "idle"
+
+
+def test_a_browser_that_does_not_run_is_not_mentioned_while_another_works() -> None:
+    assert levels(judged(CHROMIUM, FIREFOX, seen=[seen(*one_page("getCart"))])) == {}
+
+
+def test_a_connected_browser_is_known_by_its_process() -> None:
+    other = msgspec.structs.replace(CHROMIUM, title="Chromium in /tmp/x", manifest="/tmp/x/NMH/host.json")
+    elsewhere = runs("chromium", user_data_dir=Path("/tmp/x"))
+    found = judged(CHROMIUM, other, running=[elsewhere], seen=[seen(*one_page("getCart"))])
+    assert [browser.state for browser in found.browsers] == ["idle", "works"]
+
+
+def test_a_confined_browser_whose_host_another_process_started_is_known_by_its_brand() -> None:
+    found = judged(target("Google Chrome", "chrome"), CHROMIUM, seen=[seen(*one_page("getCart"))])
+    assert [browser.state for browser in found.browsers] == ["idle", "works"]
+
+
+def test_a_connected_browser_that_no_file_tells_of_is_shown_all_the_same() -> None:
+    (browser,) = judged(seen=[seen(*one_page("getCart"))]).browsers
+    assert (browser.title, browser.name, browser.state) == ("Chromium 156", "", "works")
+
+
+def test_of_browsers_that_were_asked_for_only_those_are_shown() -> None:
+    found = judged(FIREFOX, seen=[seen(*one_page("getCart"))], is_partial=True)
+    assert [browser.title for browser in found.browsers] == ["Firefox"]
+
+
+def test_two_profiles_of_a_browser_are_told_apart() -> None:
+    work = msgspec.structs.replace(seen(wire.Tabs(tabs=[])), label="Work")
+    other = msgspec.structs.replace(work, label="", host="h2")
+    found = judged(CHROMIUM, seen=[work, other])
+    texts = [finding.text.partition(": ")[0] for finding in found.findings]
+    assert texts == ["profile “Work”", "host h2"]
+
+
+def test_a_browser_whose_extension_does_not_answer_does_not_work() -> None:
+    found = judged(CHROMIUM, seen=[seen(*one_page("getCart"), answer="it went away")])
+    assert levels(found) == {"extension-no-answer": "fault"}
+
+
+# ── For people ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+BROKEN = judged(
+    UNSTARTABLE,
+    findings=[fault(command="mcpb install-native-host --browser chromium", is_safe=True)],
+    details={"environment": "mcpb 0.1.0"},
+    fixed=["wrote /home/ada/.mcpb/bin/mcpb-native-host"],
+)
+
+
+def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_mends_it() -> None:
+    assert list(as_text(BROKEN)) == [
+        "mcpb 0.1.0: It does not work: Chromium: there is no manifest.",
+        "",
+        "Mended",
+        "  ✓ wrote /home/ada/.mcpb/bin/mcpb-native-host",
+        "",
+        "This machine",
+        "  ✓ environment  mcpb 0.1.0",
+        "",
+        "Chromium (--browser chromium)",
+        "  ✗ manifest     There is no manifest [manifest-missing]",
+        "                 → mcpb install-native-host --browser chromium",
+        "",
+        "What is only ours is put right by: mcpb doctor --fix",
+    ]
+
+
+def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
+    command = "mcpb install-native-host --browser chromium"
+    found = judged(UNSTARTABLE, findings=[fault(text="there is none, " * 3, command=command)])
+    assert list(as_text(found, 50))[-3:] == [
+        "  ✗ manifest     There is none, there is none, there",
+        "                 is none, [manifest-missing]",
+        "                 → mcpb install-native-host --browser chromium",
+    ]
+
+
+def test_native_hosts_of_others_are_listed_and_nothing_else_is_said_of_them() -> None:
+    others = (Neighbour(name="com.other.host", manifest="/m", title="Chromium", is_there=True),)
+    lines = list(as_text(msgspec.structs.replace(judged(CHROMIUM), neighbours=others)))
+    assert lines[-1] == "  · com.other.host"
+
+
+# ── For the public ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+PRIVATE = {"/home/ada": "~", "/home/ada/deep/mcpb": "<home>", "ada": "<user>", "enigma": "<machine>"}
+
+
+def made_public(found: Diagnosis) -> str:
+    return json.dumps(msgspec.to_builtins(redacted(found, PRIVATE)), ensure_ascii=False)
+
+
+def test_a_report_for_the_public_names_no_site_title_or_profile() -> None:
+    tabs = wire.Tabs(tabs=[tab(1, BANK, title="My account"), tab(2, BANK, title="My loan")])
+    browser = msgspec.structs.replace(seen(tabs), label="Ada's own", forbidden=f'policy.deny has "{BANK}"')
+    text = made_public(judged(CHROMIUM, seen=without_sites([browser])))
+    assert "<site 1>" in text
+    for word in ("bank", "account", "loan", "Ada"):
+        assert word not in text
+
+
+def test_a_report_for_the_public_names_neither_the_person_nor_the_machine_nor_other_products() -> None:
+    findings = [
+        fault(text="/home/ada/.config/x and /home/adam/y and /home/ada/deep/mcpb/z of ada on enigma"),
+        fault(text="see https://ada.example/secret?q=1"),
+        fault(text="Chromium, profile Ada Lovelace: the extension is switched off"),
+    ]
+    others = (Neighbour(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",)),)
+    found = msgspec.structs.replace(judged(CHROMIUM, findings=findings), neighbours=others)
+    texts = [finding.text for finding in redacted(found, PRIVATE).findings]
+    assert texts == [
+        "~/.config/x and /home/adam/y and <home>/z of <user> on <machine>",
+        "see <address>",
+        "Chromium, profile <profile>: the extension is switched off",
+    ]
+    assert "vault" not in made_public(found)
+
+
+def test_a_short_or_empty_name_is_not_looked_for() -> None:
+    found = redacted(judged(CHROMIUM, findings=[fault(text="a b")]), {"a": "<user>", "/": "~", "": "x"})
+    assert found.findings[0].text == "a b"
