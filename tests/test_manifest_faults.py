@@ -1,0 +1,184 @@
+"""What browsers find wrong with a host manifest, in their order, and with the program that it names."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from install.browsers import Kind
+from install.callers import OUR_CALLERS
+from install.manifest import CALLERS_KEY, callers_in, manifest_faults, manifest_text, program_named_in
+from install.program import LookAtProgram, Program, program_fault
+from native_host.wire import HOST_NAME
+
+FILE = Path(f"/folder/{HOST_NAME}.json")
+CHROMIUM_CALLER, FIREFOX_CALLER = OUR_CALLERS
+CALLER: dict[Kind, str] = {"chromium": CHROMIUM_CALLER, "firefox": FIREFOX_CALLER}
+BOTH: tuple[Kind, ...] = ("chromium", "firefox")
+ABSENT = object()
+
+
+def manifest(kind: Kind, **changes: Any) -> bytes:
+    """A right one, but for `changes`; `callers` stands for the key that this kind reads."""
+    found = json.loads(manifest_text(kind, Path("/mcpb/host"), OUR_CALLERS))
+    for key, value in changes.items():
+        found[CALLERS_KEY[kind] if key == "callers" else key] = value
+    return json.dumps({key: value for key, value in found.items() if value is not ABSENT}).encode()
+
+
+def codes(content: bytes, kind: Kind) -> list[str]:
+    return [finding.code for finding in manifest_faults(content, FILE, kind, CALLER[kind])]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_the_installer_writes_has_no_fault(kind: Kind) -> None:
+    assert codes(manifest_text(kind, Path("/mcpb/host"), OUR_CALLERS).encode(), kind) == []
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'"text"', b"\xff\xfe{}", b'{"name": "a",}', b"[" * 100_000]
+)
+def test_what_is_no_json_object_is_said_so_and_nothing_else(content: bytes, kind: Kind) -> None:
+    assert codes(content, kind) == ["manifest-not-json"]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"name": ABSENT}, "manifest-name"),
+        ({"name": 7}, "manifest-name"),
+        ({"name": "dev.mcpb.other"}, "manifest-name"),
+        ({"name": "dev..mcpb"}, "manifest-name"),
+        ({"name": "dev-mcpb"}, "manifest-name"),
+        ({"description": ABSENT}, "manifest-description"),
+        ({"description": 7}, "manifest-description"),
+        ({"type": ABSENT}, "manifest-type"),
+        ({"type": "socket"}, "manifest-type"),
+        ({"path": ABSENT}, "manifest-path"),
+        ({"path": ""}, "manifest-path"),
+        ({"path": ["/a"]}, "manifest-path"),
+        ({"path": "bin/host"}, "manifest-relative-path"),
+        ({"path": "~/bin/host"}, "manifest-relative-path"),
+        ({"callers": "chrome"}, "manifest-callers"),
+        ({"callers": []}, "origin-missing"),
+        ({"unknown": {"key": 1}}, ""),
+    ],
+)
+def test_each_cause_has_a_code_of_its_own(changes: dict[str, Any], code: str, kind: Kind) -> None:
+    assert codes(manifest(kind, **changes), kind) == ([code] if code else [])
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_manifest_of_the_other_kind_has_no_callers_for_this_one(kind: Kind) -> None:
+    other: Kind = "firefox" if kind == "chromium" else "chromium"
+    assert codes(manifest(other), kind) == ["manifest-callers"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        CHROMIUM_CALLER.removesuffix("/"),
+        "chrome-extension://*/",
+        "chrome-extension://*.a/",
+        "https://example.com/",
+        "<all_urls>",
+        7,
+        None,
+    ],
+)
+def test_one_origin_that_chromium_cannot_read_spoils_the_file(entry: object) -> None:
+    (finding,) = manifest_faults(
+        manifest("chromium", callers=[CHROMIUM_CALLER, entry]), FILE, "chromium", CHROMIUM_CALLER
+    )
+    assert finding.code == "origin-malformed"
+    assert json.dumps(entry) in finding.text or entry is None
+
+
+@pytest.mark.parametrize("entry", ["no id", "*", 7])
+def test_one_add_on_id_that_firefox_cannot_read_spoils_the_file(entry: object) -> None:
+    assert codes(manifest("firefox", callers=[FIREFOX_CALLER, entry]), "firefox") == ["origin-malformed"]
+
+
+def test_chromium_does_not_care_how_many_letters_an_origin_has() -> None:
+    assert codes(manifest("chromium", callers=["chrome-extension://abc/", CHROMIUM_CALLER]), "chromium") == []
+
+
+def test_a_missing_origin_is_named() -> None:
+    other = "chrome-extension://" + "a" * 32 + "/"
+    (finding,) = manifest_faults(manifest("chromium", callers=[other]), FILE, "chromium", CHROMIUM_CALLER)
+    assert finding.code == "origin-missing"
+    assert CHROMIUM_CALLER in finding.text
+
+
+def test_chromium_asks_who_is_calling_before_it_looks_at_the_path_and_firefox_after() -> None:
+    assert codes(manifest("chromium", path="x", callers=[]), "chromium") == [
+        "origin-missing",
+        "manifest-relative-path",
+    ]
+    assert codes(manifest("firefox", path="x", callers=[]), "firefox") == [
+        "manifest-relative-path",
+        "origin-missing",
+    ]
+
+
+def test_only_chromium_wants_words_in_the_description() -> None:
+    assert codes(manifest("chromium", description=""), "chromium") == ["manifest-description"]
+    assert codes(manifest("firefox", description=""), "firefox") == []
+
+
+def test_a_long_value_of_somebody_elses_file_is_cut() -> None:
+    (finding,) = manifest_faults(manifest("chromium", name="x" * 5000), FILE, "chromium", CHROMIUM_CALLER)
+    assert len(finding.text) < 300
+
+
+def test_program_and_callers_are_read_from_whatever_is_there() -> None:
+    assert program_named_in(manifest("chromium")) == Path("/mcpb/host")
+    assert program_named_in(manifest("chromium", path="bin/host")) is None
+    assert program_named_in(b"[]") is None
+    assert callers_in(manifest("firefox", callers=["a@b", 7]), "firefox") == ["a@b"]
+    assert callers_in(b"nonsense", "firefox") == []
+
+
+# ── The program ─────────────────────────────────────────────────────────────────────────────────────────────
+
+REGULAR, FOLDER = stat.S_IFREG | 0o755, stat.S_IFDIR | 0o755
+SHELL = Program(REGULAR, is_executable=True, head=b"\x7fELF")
+
+
+def seen(**places: Program) -> LookAtProgram:
+    """A disk with these programs in /, and a shell."""
+    disk = {Path("/bin/sh"): SHELL, **{Path("/" + name): program for name, program in places.items()}}
+    return lambda path: disk.get(path, Program())
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x7fELF", b"#!/bin/sh\n", b"#! /bin/sh -e\n", b"#!/bin/sh", b"echo hi\n", b""]
+)
+def test_a_program_that_can_be_started_has_no_fault(head: bytes) -> None:
+    assert program_fault(Path("/host"), seen(host=Program(REGULAR, is_executable=True, head=head))) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "words"),
+    [
+        (Program(), "program-missing", "/host, which the browser is to start, does not exist"),
+        (Program(leads_to="/gone/host"), "program-missing", "it is a link to /gone/host"),
+        (Program(FOLDER, is_executable=True), "program-not-a-file", "not a file"),
+        (Program(stat.S_IFREG | 0o640), "program-not-executable", "mode 0640"),
+        (Program(REGULAR, True, b"#!/gone/sh\n"), "program-shebang", "/gone/sh, which does not exist"),
+        (Program(REGULAR, True, b"#!/bin/sh\r\n"), "program-shebang", "line ends of Windows"),
+        (Program(REGULAR, True, b"#!\n"), "program-shebang", "no interpreter"),
+        (Program(REGULAR, True, b"#!/plain\n"), "program-shebang", "/plain, which may not be executed"),
+    ],
+)
+def test_why_a_program_cannot_be_started_is_said(program: Program, code: str, words: str) -> None:
+    finding = program_fault(Path("/host"), seen(host=program, plain=Program(stat.S_IFREG | 0o644)))
+    assert finding is not None
+    assert finding.code == code
+    assert words in finding.text
