@@ -70,12 +70,12 @@ _Rule = tuple[re.Pattern[str], str]
 
 
 def _rules(private: Mapping[str, str]) -> Iterator[_Rule]:
+    yield _URL, "<address>"
     for text in sorted(private, key=len, reverse=True):
         if text.startswith("/") and text != "/":
             yield re.compile(re.escape(text) + r"(?![\w.-])"), private[text]
         elif len(text) >= _MIN_NAME and not text.startswith("/"):
             yield re.compile(rf"(?<![\w]){re.escape(text)}(?![\w])", re.IGNORECASE), private[text]
-    yield _URL, "<address>"
 
 
 def _replaced(value: Any, rules: Sequence[_Rule]) -> Any:

@@ -350,7 +350,7 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
 def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     command = "mcpb install-native-host --browser chromium"
     found = judged(UNSTARTABLE, findings=[fault(text="there is none, " * 3, command=command)])
-    assert list(as_text(found, 50))[-3:] == [
+    assert list(as_text(found, 53))[-3:] == [
         "  ✗ manifest     There is none, there is none, there",
         "                 is none, [manifest-missing]",
         "                 → mcpb install-native-host --browser chromium",
