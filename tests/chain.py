@@ -20,6 +20,10 @@ import trio
 from mcp import Client, StdioServerParameters
 
 from demo.chromium import Chromium, Page, open_chromium
+from install import disk
+from install import plan as planning
+from install.browsers import user_data_dir_target
+from install.host import Home, Host
 
 ROOT = Path(__file__).parent.parent
 PAGES = Path(__file__).parent / "pages"
@@ -97,12 +101,17 @@ class Chain:
         """A Chromium with a profile of that name, our host registered for it, and our extension."""
         profile = self.home / name
         profile.mkdir(exist_ok=True)
-        await self.mcpb("install-native-host", "--user-data-dir", str(profile), "--yes")
+        self.register(profile)
         # The host must not depend on the environment; what a killed browser leaves goes with the home.
         env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home)}
         async with open_chromium(profile, flags, env=env) as chromium:
             await chromium.load_extension(EXTENSION)
             yield chromium
+
+    def register(self, profile: Path) -> None:
+        """As `mcpb install-native-host --user-data-dir` does, with the same code, in a tenth of the time."""
+        host = Host(Home(self.home, self.home), Path(sys.executable), bakes_home=True)
+        disk.apply(planning.install(host, [user_data_dir_target(profile)], [], disk.look))
 
     async def open(self, chromium: Chromium, page: str) -> Page:
         """One of the test pages in a new tab."""
