@@ -90,7 +90,7 @@ class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Problem(Protocol):
-    """Why a live host, or a whole directory, is not linked: `links.native.Problem` is one."""
+    """Why a live host is not linked: `links.native.Problem` is one."""
 
     @property
     def text(self) -> str:
@@ -125,9 +125,9 @@ def findings_of(browser: SeenBrowser, where: str) -> Iterator[Finding]:
 
 
 def unlinked(problems: Mapping[str, Problem]) -> Iterator[Finding]:
-    """Hosts that live and are not linked, and directories that cannot be looked into, each by its name."""
-    for place, problem in problems.items():
-        yield _unlinked(place, problem)
+    """Hosts that live and are not linked, by instance."""
+    for host, problem in problems.items():
+        yield _unlinked(host, problem)
 
 
 # ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
@@ -187,13 +187,11 @@ def _is_open_to_extensions(tab: wire.Tab) -> bool:
 # ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _unlinked(place: str, problem: Problem) -> Finding:
-    if place.startswith("/"):
-        return Finding(code="socket-directory", hop="socket", text=problem.text, where=place)
+def _unlinked(host: str, problem: Problem) -> Finding:
     if problem.is_final:
-        return Finding(code="wire-version", hop="socket", text=problem.text, where=f"host {place}")
-    text = f"the native host {place} lives, but cannot be spoken with: {problem.text}"
-    return Finding(code="host-not-linked", hop="socket", text=text, where=f"host {place}")
+        return Finding(code="wire-version", hop="socket", text=problem.text)
+    text = f"the native host {host} lives, but cannot be spoken with: {problem.text}"
+    return Finding(code="host-not-linked", hop="socket", text=text)
 
 
 def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
+import logging
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +23,7 @@ from bridge.app import Hub, open_hub
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.doctor import PING_S, Answer, Problem, SeenBrowser, see, unlinked
-from bridge.doctor_fix import fix
+from bridge.doctor_fix import fix, is_open_to_others
 from bridge.doctor_redaction import redacted, without_sites
 from bridge.doctor_report import Diagnosis, Looked, diagnose
 from bridge.doctor_text import as_text
@@ -35,7 +37,7 @@ from install.commands import this_host
 from install.disk import ApplyError, look
 from install.environment import examine_environment, this_environment
 from install.examination import Report, examine_and_try
-from install.findings import Finding, Hop
+from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError
 from install.machine import this_machine
 from install.ownership import installed_wrapper, wrapper_path
@@ -79,6 +81,7 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
 
     Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
     """
+    logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
     log.configure()
     fixed = _fix() if is_fixing else []
     diagnosis = trio.run(_diagnose, names, fixed, is_public)
@@ -142,7 +145,9 @@ async def _ask_browsers(config: Config) -> tuple[list[SeenBrowser], Mapping[str,
         async with trio.open_nursery() as nursery:
             for browser in hub.router.registry.browsers():
                 nursery.start_soon(ask, hub, browser.host)
-        return see(hub.router.registry, hub.router.catalog, answers), dict(hub.links.problems)
+        places = set(map(str, endpoint.candidates()))  # what is wrong with those is found by looking at them
+        problems = {host: problem for host, problem in hub.links.problems.items() if host not in places}
+        return see(hub.router.registry, hub.router.catalog, answers), problems
 
 
 async def _ping(hub: Hub, host: str) -> Answer:
@@ -168,33 +173,42 @@ def _environment() -> Iterator[Finding]:
 
 
 def _sockets() -> Iterator[Finding]:
-    """A folder that cannot be looked into is a problem of the links, and found by them."""
     for directory in endpoint.candidates():
-        where = str(directory)
-        try:
-            endpoint.check_length(endpoint.socket_path(directory, "0" * 8))
-        except EndpointError as error:
-            yield Finding(code="socket-path-long", hop="socket", text=str(error), where=where)
+        yield from _unusable(directory)
         with suppress(EndpointError, OSError):
             endpoint.check_directory(directory)
             if left := endpoint.left_by_dead_hosts(directory):
-                text = f"{directory} has {len(left)} files of native hosts that were killed"
-                yield Finding(
-                    code="socket-stale",
-                    hop="socket",
-                    level="note",
-                    text=text,
-                    command="mcpb doctor --fix",
-                    where=where,
-                    is_safe=True,
-                )
+                names = ", ".join(path.name for path in left)
+                text = f"{directory} has {names} of native hosts that were killed"
+                yield _socket_finding("socket-stale", text, "mcpb doctor --fix", "note", is_safe=True)
+
+
+def _unusable(directory: Path) -> Iterator[Finding]:
+    """Why hosts cannot meet bridges there. One that is missing is made by the next host."""
+    try:
+        endpoint.check_length(endpoint.socket_path(directory, "0" * 8))
+    except EndpointError as error:
+        yield _socket_finding("socket-path-long", str(error))
+    if not os.path.lexists(directory):
+        return
+    try:
+        endpoint.check_directory(directory)
+    except EndpointError as error:
+        is_ours = is_open_to_others(directory)
+        command = f"chmod 700 {shlex.quote(str(directory))}" if is_ours else ""
+        yield _socket_finding("socket-directory", str(error), command, is_safe=is_ours)
+
+
+def _socket_finding(
+    code: str, text: str, command: str = "", level: Level = "fault", *, is_safe: bool = False
+) -> Finding:
+    return Finding(code=code, hop="socket", text=text, command=command, level=level, is_safe=is_safe)
 
 
 def _details(home: Path) -> dict[Hop, str]:
-    found: dict[Hop, str] = {
-        "environment": f"mcpb {__version__}, {sys.executable}",
-        "socket": ", ".join(str(directory) for directory in endpoint.candidates() if directory.is_dir()),
-    }
+    found: dict[Hop, str] = {"environment": f"mcpb {__version__}, {sys.executable}"}
+    if directories := [str(directory) for directory in endpoint.candidates() if directory.is_dir()]:
+        found["socket"] = ", ".join(directories)
     if installed_wrapper(home, look):
         found["wrapper"] = str(wrapper_path(home))
     return found

@@ -27,7 +27,7 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
         ApplyError: the disk refuses.
     """
     for directory in (host.home.wrapper.parent, *run_directories):
-        if _is_open_to_others(directory):
+        if is_open_to_others(directory):
             directory.chmod(0o700)
             yield f"chmod 700 {shlex.quote(str(directory))}"
     for directory in run_directories:
@@ -38,7 +38,7 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
         yield from (f"wrote {step.path}" for step in plan.steps if _is_news(step))
 
 
-def _is_open_to_others(directory: Path) -> bool:
+def is_open_to_others(directory: Path) -> bool:
     """A real directory of ours that others may enter; a link is left alone."""
     try:
         found = directory.lstat()
@@ -57,4 +57,5 @@ def _swept(directory: Path) -> Iterator[str]:
         endpoint.check_directory(directory)
         if left := endpoint.left_by_dead_hosts(directory):
             endpoint.sweep(directory)
-            yield f"removed {len(left)} files of dead native hosts from {directory}"
+            names = ", ".join(path.name for path in left)
+            yield f"removed what dead native hosts left in {directory}: {names}"

@@ -163,10 +163,11 @@ def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator
 def _judged(findings: Sequence[Finding], looked: Looked, working: set[str]) -> Iterator[Finding]:
     unused = {finding.where for finding in findings if finding.code == _NOT_THERE} - working
     stopped = {finding.where for finding in findings if finding.level == "fault"}
+    is_all_stopped = not stopped <= {target.title for target in looked.files.targets}
     for finding in findings:
         if finding.level == "fault" and finding.where in unused and working:
             yield msgspec.structs.replace(finding, level="warning")
-        elif finding.code == _NOT_THERE and finding.where not in stopped and not working:
+        elif finding.code == _NOT_THERE and not (working or is_all_stopped or finding.where in stopped):
             yield msgspec.structs.replace(finding, level="fault")
         else:
             yield finding

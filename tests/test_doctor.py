@@ -156,17 +156,14 @@ class Problem:
 
 
 @pytest.mark.parametrize(
-    ("place", "problem", "code"),
+    ("problem", "code"),
     [
-        ("/run/user/1/mcpb", Problem("/run/user/1/mcpb is not a private directory"), "socket-directory"),
-        ("3fa2b1c0", Problem("The native host 0.0.1 speaks wire version 0", is_final=True), "wire-version"),
-        ("3fa2b1c0", Problem("the connection broke"), "host-not-linked"),
+        (Problem("The native host 0.0.1 speaks wire version 0", is_final=True), "wire-version"),
+        (Problem("the connection broke"), "host-not-linked"),
     ],
 )
-def test_a_host_that_cannot_be_linked_is_a_fault_of_its_own_kind(
-    place: str, problem: Problem, code: str
-) -> None:
-    (finding,) = unlinked({place: problem})
+def test_a_host_that_cannot_be_linked_is_a_fault_of_its_own_kind(problem: Problem, code: str) -> None:
+    (finding,) = unlinked({"3fa2b1c0": problem})
     assert (finding.code, finding.level, finding.hop) == (code, "fault", "socket")
     assert problem.text in finding.text
 
@@ -262,6 +259,12 @@ def test_without_the_extension_in_any_browser_that_is_what_is_wrong() -> None:
     assert levels(found) == {"extension-missing": "fault"}
 
 
+def test_a_missing_extension_is_not_blamed_for_what_stops_all_browsers() -> None:
+    wrapper = fault("", "program-missing", hop="wrapper")
+    found = judged(CHROMIUM, findings=[wrapper, without_extension("Chromium")])
+    assert levels(found) == {"program-missing": "fault", "extension-missing": "warning"}
+
+
 def test_an_extension_that_is_connected_is_not_missing_whatever_files_say() -> None:
     found = judged(CHROMIUM, findings=[without_extension("Chromium")], seen=[seen(*one_page("getCart"))])
     assert levels(found) == {}
@@ -349,10 +352,12 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
 
 def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     command = "mcpb install-native-host --browser chromium"
-    found = judged(UNSTARTABLE, findings=[fault(text="there is none, " * 3, command=command)])
+    found = judged(
+        UNSTARTABLE, findings=[fault(text="there is none, there is none, there is none", command=command)]
+    )
     assert list(as_text(found, 53))[-3:] == [
         "  ✗ manifest     There is none, there is none, there",
-        "                 is none, [manifest-missing]",
+        "                 is none [manifest-missing]",
         "                 → mcpb install-native-host --browser chromium",
     ]
 
