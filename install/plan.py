@@ -341,8 +341,9 @@ def _still_removed(ledger: Ledger, targets: Sequence[Target], look: Look) -> tup
 
 
 def _merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One entry for each path, the new one where there are two."""
-    return tuple({entry.path: entry for part in (known, new) for entry in part}.values())
+    """One entry for each path, the new one where there are two; always in the same order."""
+    merged = {entry.path: entry for part in (known, new) for entry in part}
+    return tuple(merged[path] for path in sorted(merged))
 
 
 def _united(*parts: Sequence[str]) -> tuple[str, ...]:

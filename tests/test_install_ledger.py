@@ -1,0 +1,400 @@
+"""What the installer remembers: whose files are whose, what the person took out, and where it all moved."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forked_commands import commands, listing
+from install import plan as planning
+from install.commands import this_home, this_host
+from install.disk import ApplyError, apply, look
+from install.ledger import Ledger, read
+from install.wrapper import read as read_wrapper
+from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
+from native_host.wire import HOST_NAME
+
+LEDGER = ".mcpb/state/ledger.json"
+WRAPPER = ".mcpb/bin/mcpb-native-host"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return live_in(tmp_path / "home", monkeypatch)
+
+
+@pytest.fixture
+def chromium(home: Path) -> Path:
+    return use(home / ".config/chromium")
+
+
+@pytest.fixture
+def vivaldi(home: Path) -> Path:
+    return use(home / ".config/vivaldi")
+
+
+def ledger(home: Path) -> Ledger:
+    return read((home / LEDGER).read_bytes(), home / LEDGER)
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_ledger_is_private_and_knows_each_file_and_folder(home: Path, chromium: Path) -> None:
+    install()
+    assert (home / LEDGER).stat().st_mode & 0o777 == 0o600
+    assert (home / LEDGER).parent.stat().st_mode & 0o777 == 0o700
+    known = ledger(home)
+    assert {entry.path for entry in known.entries} == {str(home / WRAPPER), str(chromium / MANIFEST)}
+    assert all(entry.holds(Path(entry.path).read_bytes()) for entry in known.entries)
+    assert known.directories == (str(chromium / "NativeMessagingHosts"),)
+    assert not known.under_way
+
+
+def test_a_ledger_of_a_newer_mcpb_is_not_touched_and_the_text_says_what_to_do(
+    home: Path, chromium: Path
+) -> None:
+    install()
+    (home / LEDGER).write_text('{"format": 2, "version": "9.9.9", "entries": {"in": "another shape"}}')
+    before = listing(home)
+    for ended in (install(), uninstall()):
+        assert ended.exit_code == 1
+        assert "written by a newer mcpb (9.9.9)" in ended.output
+        assert "upgrade this one first" in ended.output
+    assert listing(home) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": "1"}'])
+def test_a_damaged_ledger_is_kept_and_after_the_command_that_is_shown_everything_is_found_again(
+    home: Path, chromium: Path, content: str
+) -> None:
+    start = listing(home)
+    install()
+    (home / LEDGER).write_text(content)
+    ended = install()
+    assert ended.exit_code == 1
+    command = ended.output.rpartition(": ")[2].strip()
+    assert command == f"mv {home / LEDGER} {home / LEDGER}.damaged"
+    assert (home / LEDGER).read_text() == content
+    os.system(command)
+    assert install().exit_code == 0
+    uninstall()
+    (home / f"{LEDGER}.damaged").unlink()
+    (home / LEDGER).parent.rmdir()
+    (home / ".mcpb").rmdir()
+    (chromium / "NativeMessagingHosts").rmdir()  # that we made it nobody knows any more
+    assert listing(home) == start
+
+
+def test_a_linked_ledger_is_refused(home: Path, chromium: Path) -> None:
+    (home / LEDGER).parent.mkdir(parents=True)
+    (home / LEDGER).symlink_to(home / "elsewhere")
+    assert install().exit_code == 1
+    assert not (home / "elsewhere").exists()
+
+
+# ── What the person took out ────────────────────────────────────────────────────────────────────────────────
+
+
+def take_out_by_command(browser: Path) -> None:
+    assert uninstall("--browser", browser.name).exit_code == 0
+
+
+def take_out_by_hand(browser: Path) -> None:
+    (browser / MANIFEST).unlink()
+
+
+@pytest.mark.parametrize("take_out", [take_out_by_command, take_out_by_hand])
+@pytest.mark.parametrize("back", [["--browser", "chromium"], ["--all"]])
+def test_a_browser_that_was_taken_out_stays_out_until_it_is_named(
+    home: Path, chromium: Path, vivaldi: Path, take_out: object, back: list[str]
+) -> None:
+    install()
+    assert callable(take_out)
+    take_out(chromium)
+    for _ in range(2):
+        plain = install()
+        assert plain.exit_code == 0
+        assert "to bring it back: mcpb install-native-host --browser chromium" in plain.output
+        assert not (chromium / MANIFEST).exists()
+        assert (vivaldi / MANIFEST).exists()
+    assert install(*back).exit_code == 0
+    assert (chromium / MANIFEST).exists()
+    assert "bring it back" not in install().output
+
+
+def test_with_the_last_browser_the_wrapper_goes_and_what_was_taken_out_is_remembered(
+    home: Path, chromium: Path
+) -> None:
+    start = listing(home)
+    install()
+    uninstall("--browser", "chromium")
+    assert not (home / WRAPPER).exists()
+    assert not (chromium / MANIFEST).parent.exists()
+    assert "No browser is left." in install().output
+    assert not (chromium / MANIFEST).exists()
+    uninstall()
+    assert listing(home) == start
+    install()
+    assert (chromium / MANIFEST).exists(), "a full removal forgets"
+
+
+def test_a_folder_that_was_named_is_registered_again_with_all_others(home: Path, chromium: Path) -> None:
+    install("--user-data-dir", str(home / "profile"), "--extension-id", "b" * 32)
+    install("--extension-id", "a" * 32)
+    origins = json.loads((home / "profile" / MANIFEST).read_bytes())["allowed_origins"]
+    assert f"chrome-extension://{'a' * 32}/" in origins
+    assert f"chrome-extension://{'b' * 32}/" in origins
+
+
+def test_taking_one_browser_out_of_a_folder_that_several_read_says_so(home: Path) -> None:
+    use(home / ".mozilla")
+    use(home / ".zen")
+    install()
+    assert "The same folder is read by Firefox" in uninstall("--browser", "zen").output
+
+
+# ── What is not ours ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_stands_in_the_way_is_moved_away_on_request_and_comes_back_as_it_was(
+    home: Path, chromium: Path
+) -> None:
+    theirs = foreign(chromium / MANIFEST)
+    theirs.chmod(0o640)
+    os.utime(theirs, ns=(1, 2))
+    start = listing(home)
+    assert install().exit_code == 1
+    assert install("--replace").exit_code == 0
+    assert json.loads(theirs.read_bytes())["path"] == str(home / WRAPPER)
+    assert install().exit_code == 0, "once replaced it is ours"
+    uninstall()
+    assert listing(home) == start
+    assert theirs.stat().st_mtime_ns == 2
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to("/nonexistent")
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+    (path / "something").write_text("in it")
+
+
+def no_json(path: Path) -> None:
+    path.write_text("{")
+
+
+@pytest.mark.parametrize("obstacle", [a_link, a_directory, no_json])
+@pytest.mark.parametrize("place", [f".config/chromium/{MANIFEST}", WRAPPER])
+def test_whatever_it_is_it_comes_back(home: Path, chromium: Path, obstacle: object, place: str) -> None:
+    (home / place).parent.mkdir(parents=True, mode=0o700)
+    assert callable(obstacle)
+    obstacle(home / place)
+    start = listing(home)
+    assert install("--replace").exit_code == 0
+    assert (home / place).is_file()
+    uninstall()
+    assert dict(listing(home)) == start
+
+
+def test_a_file_that_took_our_place_later_stays_and_the_one_before_is_not_lost(
+    home: Path, chromium: Path
+) -> None:
+    foreign(chromium / MANIFEST, "the first")
+    install("--replace")
+    foreign(chromium / MANIFEST, "the second")
+    ended = uninstall()
+    assert ended.exit_code == 0
+    assert (chromium / MANIFEST).read_text() == "the second"
+    (kept,) = (home / ".mcpb/state/backup").iterdir()
+    assert kept.read_text() == "the first"
+    assert str(kept) in ended.output
+
+
+def test_two_strangers_one_after_the_other_are_both_kept(home: Path, chromium: Path) -> None:
+    foreign(chromium / MANIFEST, "the first")
+    install("--replace")
+    foreign(chromium / MANIFEST, "the second")
+    install("--replace")
+    kept = {path.read_text() for path in (home / ".mcpb/state/backup").iterdir()}
+    assert kept == {"the first", "the second"}
+
+
+def test_our_manifest_edited_by_hand_is_ours_as_long_as_it_starts_our_wrapper(
+    home: Path, chromium: Path
+) -> None:
+    install()
+    written = (chromium / MANIFEST).read_text()
+    (chromium / MANIFEST).write_text(json.dumps(json.loads(written) | {"description": "mine", "more": 1}))
+    assert install().exit_code == 0
+    assert (chromium / MANIFEST).read_text() == written
+
+
+def test_other_products_files_beside_ours_are_not_even_touched(home: Path, chromium: Path) -> None:
+    other = foreign(chromium / "NativeMessagingHosts/com.example.other.json", "{}")
+    stamp = other.stat()
+    install()
+    install("--all", "--replace")
+    plan = uninstall()
+    assert str(other) not in plan.output
+    assert (other.stat().st_mtime_ns, other.stat().st_ino) == (stamp.st_mtime_ns, stamp.st_ino)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+def test_another_user_s_browser_is_refused(home: Path, chromium: Path) -> None:
+    os.chown(chromium, 65534, 65534)
+    ended = install("--replace")
+    assert ended.exit_code == 1
+    assert f"{chromium} is another user's" in ended.output
+    assert not (home / ".mcpb").exists()
+
+
+def test_mcpb_s_home_is_not_made_where_there_is_no_folder_for_it(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPB_HOME", str(home / "not/there/mcpb"))
+    ended = install()
+    assert ended.exit_code == 1
+    assert f"mkdir -p {home / 'not/there'}" in ended.output
+    assert not (home / "not").exists()
+
+
+# ── Moved and copied ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_home_that_was_moved_is_put_right_by_installing_again(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = listing(home)
+    install("--user-data-dir", str(home / "profile"), "--browser", "chromium")
+    moved = live_in(home.rename(home.with_name("moved")), monkeypatch)
+    assert install().exit_code == 0
+    for browser in (".config/chromium", "profile"):
+        assert json.loads((moved / browser / MANIFEST).read_bytes())["path"] == str(moved / WRAPPER)
+    assert "Registered already." in install().output
+    uninstall()
+    assert listing(moved) == start
+
+
+def test_an_installation_that_was_killed_and_then_moved_is_still_known_as_ours(tmp_path: Path) -> None:
+    """Its files hold what was there before or what was to come, and their paths are of the old place."""
+    with commands() as mcpb:
+        for point in range(1, 14):
+            home = tmp_path / f"home{point}"
+            use(home / ".config/chromium")
+            start = listing(home)
+            mcpb.run("install-native-host", "--yes", home=str(home))
+            changed = ["install-native-host", "--yes", "--extension-id", "a" * 32]
+            mcpb.run(*changed, home=str(home), kill_at=point)
+            home = home.rename(home.with_name(f"moved{point}"))
+            ended = mcpb.run("uninstall-native-host", "--yes", home=str(home))
+            assert listing(home) == start, ended.output
+
+
+def test_what_is_done_in_a_copy_of_a_home_leaves_the_original_alone(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("--browser", "chromium", "--user-data-dir", str(home.with_name("outside")))
+    before = listing(home.parent)
+    shutil.copytree(home, home.with_name("copy"), symlinks=True)
+    copy = live_in(home.with_name("copy"), monkeypatch)
+    assert uninstall().exit_code == 0
+    assert not (copy / ".mcpb").exists()
+    assert not (copy / ".config/chromium" / MANIFEST).exists()
+    shutil.rmtree(copy)
+    assert listing(home.parent) == before
+
+
+def test_another_home_variable_for_one_command_does_not_hide_what_is_installed(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = listing(home)
+    install()
+    monkeypatch.setenv("HOME", str(use(home.with_name("elsewhere"))))
+    uninstall()
+    assert listing(home) == start
+
+
+# ── Two installations of mcpb ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_installation_that_takes_over_says_so_first(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install()
+    monkeypatch.setattr("sys.executable", "/other/python")
+    ended = install("--dry-run")
+    assert "Browsers start the host with /other/python from now on; until now with /" in ended.output
+
+
+def test_uninstalling_another_installation_says_whose_it_is(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install()
+    known = read_wrapper((home / WRAPPER).read_text())
+    assert known is not None
+    monkeypatch.setattr("sys.executable", "/other/python")
+    assert (
+        f"of another installation of mcpb, and started with {known.interpreter}"
+        in uninstall("--dry-run").output
+    )
+
+
+def test_two_commands_do_not_change_one_installation_at_once(home: Path, chromium: Path) -> None:
+    (home / ".mcpb").mkdir(mode=0o700)
+    plan = planning.install(this_host(), [], [], look)
+    directory = os.open(home / ".mcpb", os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    with pytest.raises(ApplyError, match="another mcpb command is changing this installation"):
+        apply(plan)
+    os.close(directory)
+    apply(plan)
+    assert (home / WRAPPER).exists()
+
+
+# ── Repair ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_repair_rewrites_the_wrapper_and_the_manifests_that_are_still_there(
+    home: Path, chromium: Path, vivaldi: Path
+) -> None:
+    install()
+    right = listing(home)
+    (home / WRAPPER).unlink()
+    (chromium / MANIFEST).write_text(json.dumps({"name": HOST_NAME, "path": str(home / WRAPPER)}))
+    (chromium / MANIFEST).chmod(0o644)
+    apply(planning.repair(this_host(), look))
+    assert listing(home) == right
+    assert planning.repair(this_host(), look).steps == []
+
+
+def test_repair_registers_nothing_and_touches_nothing_that_is_not_ours(
+    home: Path, chromium: Path, vivaldi: Path
+) -> None:
+    assert planning.repair(this_host(), look).steps == []
+    install()
+    (chromium / MANIFEST).unlink()
+    (vivaldi / MANIFEST).write_text(FOREIGN)
+    (home / WRAPPER).chmod(0o600)
+    apply(planning.repair(this_host(), look))
+    assert (home / WRAPPER).stat().st_mode & 0o777 == 0o700
+    assert not (chromium / MANIFEST).exists()
+    assert (vivaldi / MANIFEST).read_text() == FOREIGN
+    (home / WRAPPER).write_text("#!/bin/sh\nexit\n")
+    assert planning.repair(this_host(), look).steps == []
+
+
+def test_repair_forgets_nothing(home: Path, chromium: Path, vivaldi: Path) -> None:
+    install()
+    uninstall("--browser", "vivaldi")
+    before = planning.ledger_of(this_home(), look)
+    (home / WRAPPER).unlink()
+    apply(planning.repair(this_host(), look))
+    assert planning.ledger_of(this_home(), look) == before
