@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from native_host.windows import refuse_windows
 if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.sessions import Session
+    from install.browsers import Kind
 
 _ELSEWHERE = {
     "audit": ("bridge.audit_command:audit", "Show which tools were called."),
@@ -331,21 +333,42 @@ def demo(ctx: click.Context, *, is_serving: bool) -> None:
     ctx.exit(run_demo())
 
 
+_LOAD_IN_CHROMIUM = """\
+To load it: open chrome://extensions, switch on “Developer mode”, choose “Load unpacked” and that
+folder. Then run: mcpb install-native-host"""
+_LOAD_IN_FIREFOX = """\
+To load it: open about:debugging#/runtime/this-firefox, choose “Load Temporary Add-on…” and the file
+manifest.json in that folder. Then run: mcpb install-native-host
+Firefox forgets a temporary add-on when it is closed: load it again after each start. One that stays has to
+be signed by Mozilla, except in Firefox ESR, Developer Edition and Nightly: there set
+xpinstall.signatures.required to false in about:config, run `mcpb extension --firefox --zip mcpb.xpi`, and
+open that file with the browser."""
+
+
 @main.command()
-def extension() -> None:
+@click.option("--firefox", "is_firefox", is_flag=True, help="The extension for Firefox and its forks.")
+@click.option(
+    "--zip",
+    "zip_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Instead write it as a zip: for a store, or for Firefox as an .xpi.",
+)
+def extension(*, is_firefox: bool, zip_file: Path | None) -> None:
     """Copy the browser extension to where it can stay, and say how to load it."""
-    from bridge.unpacked import UnpackedError, unpack
+    from bridge.unpacked import UnpackedError, pack, unpack
     from native_host.home import mcpb_home
 
+    kind: Kind = "firefox" if is_firefox else "chromium"
     try:
-        target = unpack(mcpb_home())
+        if zip_file is not None:
+            pack(zip_file, kind)
+            click.echo(f"The extension is in {zip_file}")
+            return
+        target = unpack(mcpb_home(), kind)
     except UnpackedError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(
-        f"The extension is in {target}\n"
-        "To load it: open chrome://extensions, switch on “Developer mode”, choose “Load unpacked” and that\n"
-        "folder. Then run: mcpb install-native-host"
-    )
+    click.echo(f"The extension is in {target}\n{_LOAD_IN_FIREFOX if is_firefox else _LOAD_IN_CHROMIUM}")
 
 
 def _read_object(text: str | None) -> dict[str, Any]:

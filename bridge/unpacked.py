@@ -1,4 +1,4 @@
-"""The copy of the extension that the browser loads: below the home, where an upgrade cannot pull it away."""
+"""The extension for a browser: a copy below the home, where an upgrade cannot pull it away, or a zip."""
 
 from __future__ import annotations
 
@@ -8,26 +8,38 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import extension
+from bridge.firefox_manifest import firefox_manifest
+from install.browsers import Kind
+
+_NAMES: dict[Kind, str] = {"chromium": "extension", "firefox": "extension-firefox"}
+_COMMANDS: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
+_MANIFEST = "manifest.json"
 
 
 class UnpackedError(Exception):
     """There is no place for the copy; the text says what to do."""
 
 
-def unpack(home: Path) -> Path:
+def unpack(home: Path, kind: Kind = "chromium") -> Path:
     """Put the extension into `home`, whole or not at all, in place of an earlier copy.
 
     Raises:
         UnpackedError: what is there is not an earlier copy of ours, or the disk refuses.
     """
-    target = home / "extension"
+    target = home / _NAMES[kind]
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_replaceable(target)
         with tempfile.TemporaryDirectory(prefix=".extension-", dir=home) as beside:
-            _swap(_copy_into(Path(beside)), target, Path(beside) / "earlier")
+            new = _copy_into(Path(beside), kind)
+            if not (_is_free(target) or _is_earlier_copy(target, new)):
+                raise UnpackedError(
+                    f"{target} is not a copy of the extension that mcpb made (a link, a file, or a directory "
+                    f"with something else in it). Move it away, then run again: {_COMMANDS[kind]}"
+                )
+            _swap(new, target, Path(beside) / "earlier")
     except OSError as error:
         raise UnpackedError(
             f"The extension cannot be copied to {target}: {error.strerror or error}"
@@ -35,38 +47,81 @@ def unpack(home: Path) -> Path:
     return target
 
 
-def _check_replaceable(target: Path) -> None:
+def pack(file: Path, kind: Kind = "chromium") -> None:
+    """Write the extension as a zip, whole or not at all, in place of an earlier one of ours.
+
+    Raises:
+        UnpackedError: there is no such folder, what is there is no zip of ours, or the disk refuses.
+    """
     try:
-        found = target.lstat()
-    except FileNotFoundError:
-        return
+        with tempfile.TemporaryDirectory(prefix=".mcpb-", dir=file.parent) as beside:
+            new = _copy_into(Path(beside), kind)
+            if not (_is_free(file) or _is_earlier_zip(file, new)):
+                raise UnpackedError(
+                    f"{file} is there, and is no zip of the extension that mcpb made. Name another file."
+                )
+            _write_zip(new, Path(beside) / "zip")
+            (Path(beside) / "zip").replace(file)
+    except OSError as error:
+        raise UnpackedError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+# ── What is there already ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_free(target: Path) -> bool:
+    if target.is_symlink():
+        return False
+    return not target.exists() or (target.is_dir() and not any(target.iterdir()))
+
+
+def _is_earlier_copy(target: Path, new: Path) -> bool:
+    found = target.lstat()
     is_real = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not is_real or not (_is_empty(target) or _key(target) == _key(_source())):
-        raise UnpackedError(
-            f"{target} is not a copy of the extension that mcpb made (a link, a file, or a directory with "
-            "something else in it). Move it away, then run again: mcpb extension"
-        )
+    return is_real and _identity_of(target) == _identity_of(new)
 
 
-def _is_empty(directory: Path) -> bool:
-    return not any(directory.iterdir())
-
-
-def _key(directory: Path) -> str:
-    """The key that fixes the extension's id, or empty."""
+def _identity_of(directory: Path) -> str:
     try:
-        manifest = json.loads((directory / "manifest.json").read_bytes())
-    except (OSError, ValueError):
+        return _identity((directory / _MANIFEST).read_bytes())
+    except OSError:
         return ""
-    return str(manifest.get("key", "")) if isinstance(manifest, dict) else ""
+
+
+def _is_earlier_zip(file: Path, new: Path) -> bool:
+    if file.is_symlink() or not file.is_file():
+        return False
+    try:
+        with ZipFile(file) as archive:
+            return _identity(archive.read(_MANIFEST)) == _identity_of(new)
+    except (BadZipFile, KeyError):
+        return False
+
+
+def _identity(manifest_text: bytes) -> str:
+    """What fixes the extension's id: the key, in Firefox the id itself; empty where there is neither."""
+    try:
+        manifest = json.loads(manifest_text)
+        gecko = manifest.get("browser_specific_settings", {}).get("gecko", {})
+        return str(manifest.get("key") or gecko.get("id", ""))
+    except (ValueError, AttributeError):  # no JSON, or not of that shape
+        return ""
+
+
+# ── Making it ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _source() -> Path:
     return Path(next(iter(extension.__path__)))
 
 
-def _copy_into(beside: Path) -> Path:
-    return Path(shutil.copytree(_source(), beside / "new", ignore=_no_caches))
+def _copy_into(beside: Path, kind: Kind) -> Path:
+    copy = Path(shutil.copytree(_source(), beside / "new", ignore=_no_caches))
+    if kind == "firefox":
+        manifest = copy / _MANIFEST
+        for_firefox = firefox_manifest(json.loads(manifest.read_bytes()))
+        manifest.write_text(json.dumps(for_firefox, indent=2) + "\n")
+    return copy
 
 
 def _no_caches(_folder: str, names: list[str]) -> list[str]:
@@ -83,3 +138,12 @@ def _swap(new: Path, target: Path, earlier: Path) -> None:
         if earlier.exists():
             earlier.rename(target)
         raise
+
+
+def _write_zip(directory: Path, file: Path) -> None:
+    """The same files make the same zip: sorted, and without their times."""
+    with ZipFile(file, "x", ZIP_DEFLATED) as archive:
+        for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+            entry = ZipInfo(str(path.relative_to(directory)))
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, path.read_bytes(), ZIP_DEFLATED)
