@@ -20,6 +20,7 @@ from pathlib import Path
 from install.findings import Finding, Level
 from install.interpreter import STAYING, is_temporary, vanishing
 from install.machine import Machine
+from install.wsl import is_wsl
 
 OUR_PACKAGES = ("bridge", "demo", "extension", "install", "manifests", "native_host")
 """Top-level names, plain words all: other distributions may have them too."""
@@ -49,6 +50,7 @@ class Environment:
     """Distributions in the same place that mcpb does not need."""
     rivals: Mapping[str, str] = field(default_factory=dict)
     """Our top-level names that are somebody else's as well, or instead: whose."""
+    is_in_wsl: bool = False
 
 
 def examine_environment(environment: Environment, wrapper_interpreter: Path | None = None) -> list[Finding]:
@@ -61,6 +63,7 @@ def examine_environment(environment: Environment, wrapper_interpreter: Path | No
         *_who_lives_there(environment),
         *_whose_wrapper(environment, wrapper_interpreter),
         *_which_mcpb(environment),
+        *_beside_windows(environment),
     ]
 
 
@@ -135,6 +138,16 @@ def _which_mcpb(environment: Environment) -> list[Finding]:
     return [_finding("mcpb-is-another", text, command, "warning", str(environment.found))]
 
 
+def _beside_windows(environment: Environment) -> list[Finding]:
+    if not environment.is_in_wsl:
+        return []
+    text = (
+        "this is WSL: a browser of Windows looks for native hosts in Windows, where mcpb writes nothing. The "
+        "command prints what to do there"
+    )
+    return [_finding("browsers-of-windows", text, "mcpb install-native-host", "note")]
+
+
 def _is_ours(found: Path | None, environment: Environment, name: str) -> bool:
     return found is not None and found.resolve() == (environment.commands / name).resolve()
 
@@ -158,10 +171,16 @@ def this_environment(machine: Machine) -> Environment:
         found_second=_which(_SECOND_NAME, path),
         vanishing=vanishing(prefix, machine.user_home, machine.environ),
         is_temporary=is_temporary(prefix),
-        is_shared=sys.prefix == sys.base_prefix or is_in_user_site,
+        is_shared=is_in_user_site or not _has_environment(prefix),
         neighbours=[] if _is_editable(ours) else _neighbours(),
         rivals=_rivals(),
+        is_in_wsl=is_wsl(machine),
     )
+
+
+def _has_environment(prefix: Path) -> bool:
+    """Whether it is a virtual environment, or one of conda's, which are whole installations."""
+    return sys.prefix != sys.base_prefix or (prefix / "conda-meta").is_dir()
 
 
 def _our_distribution() -> metadata.Distribution | None:

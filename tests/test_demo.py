@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trio
 
+from demo import shop
 from demo.run import ORDERED
 
 DEMO = [sys.executable, "-m", "bridge", "demo"]
@@ -87,3 +89,18 @@ async def test_an_interrupted_demo_cleans_up(short_tmp: Path, number: signal.Sig
         assert await process.wait() == 130, printed.decode()
     assert list(short_tmp.iterdir()) == []
     assert processes_below(short_tmp) == []
+
+
+async def test_the_shop_alone_is_served_until_it_is_interrupted(short_tmp: Path) -> None:
+    with trio.fail_after(30):
+        process = await trio.lowlevel.open_process(
+            [*DEMO, "--serve"], env=environment(short_tmp), stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        async with process.stdout:
+            address = (await process.stdout.receive_some()).decode().partition(" is open at ")[2].split()[0]
+            page = await trio.to_thread.run_sync(lambda: urlopen(address, timeout=10).read().decode())
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 0
+    assert page == shop.page()
+    assert list(short_tmp.iterdir()) == []

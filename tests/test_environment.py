@@ -117,6 +117,11 @@ def test_a_wrapper_whose_interpreter_is_gone_is_no_other_installation(healthy: E
     assert codes(healthy, Path("/nonexistent/python")) == []
 
 
+def test_in_wsl_it_is_noted_that_a_browser_of_windows_needs_something_else(healthy: Environment) -> None:
+    (finding,) = examine_environment(replace(healthy, is_in_wsl=True))
+    assert (finding.code, finding.level) == ("browsers-of-windows", "note")
+
+
 # ── Whether it stays ────────────────────────────────────────────────────────────────────────────────────────
 
 
