@@ -151,7 +151,11 @@ def install_native_host(
     plan.notes += [_taken_out(target) for target in left_out]
     plan.notes += asked.choice.confined() if asked.level == "user" else []
     if not as_json:
-        click.echo("Register the native host with " + _titles(targets) if targets else "No browser is left.")
+        click.echo(
+            "Register the native host with " + _titles(targets)
+            if targets
+            else "No browser of this system is registered."
+        )
     _carry_out(plan, "Registered already.", dry_run=dry_run, yes=yes, as_json=as_json)
     if not as_json and not dry_run:
         click.echo(_AFTERWARDS)
