@@ -32,7 +32,7 @@ from install.disk import look
 from install.findings import Finding, Level
 from install.host import Home, system_home
 from install.installed import INSTALL, Installed, installed, wrapper_findings
-from install.lookup import OUR_CALLER, TargetReport, examine_target
+from install.lookup import ANOTHER_MCPB, FOREIGN_PROGRAM, OUR_CALLER, TargetReport, examine_target
 from install.machine import Machine
 from install.manifest import callers_in
 from install.neighbours import Neighbour, neighbour_findings, neighbours
@@ -144,7 +144,7 @@ class _Examination:
         """A program that is not ours has nothing to be blamed for but what the trial shows, if it does."""
         trial = self.trials.get(target.title)
         for finding in target.findings:
-            if not (finding.code == _FOREIGN and trial and trial.finding):
+            if not (finding.code in _FOREIGN and trial and trial.finding):
                 yield finding
 
     def _judged(self, target: TargetReport) -> TargetReport:
@@ -157,7 +157,7 @@ class _Examination:
         )
 
 
-_FOREIGN = "manifest-foreign-program"
+_FOREIGN = {FOREIGN_PROGRAM, ANOTHER_MCPB}
 
 
 def _faults(findings: Sequence[Finding]) -> list[Finding]:
@@ -199,7 +199,9 @@ def _registrations(
         target, missing = _own_folder(each), _missing_there(each)
         if missing.level == "fault" or look(target.manifest).mode:
             system = system_target(each.browser, machine)
-            found.targets.append(examine_target(target, system, here, for_all, missing))
+            report = examine_target(target, system, here, for_all, missing)
+            if ANOTHER_MCPB not in {finding.code for finding in report.findings}:  # it has that one's doctor
+                found.targets.append(report)
         else:
             found.browser.append(missing)
     if not found.targets and not names:
@@ -350,7 +352,7 @@ def _may_start(target: TargetReport, wrapper: Sequence[Finding]) -> bool:
     """Nothing is known that keeps the program from starting, though it may not be ours."""
     if target.is_ours:
         return target.is_startable and not _faults(wrapper)
-    return {finding.code for finding in target.findings} <= {_FOREIGN}
+    return {finding.code for finding in target.findings} <= _FOREIGN
 
 
 async def _try(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> None:

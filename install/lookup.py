@@ -23,6 +23,9 @@ from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
 OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIREFOX_ID}
 
+FOREIGN_PROGRAM = "manifest-foreign-program"
+ANOTHER_MCPB = "manifest-of-another-mcpb"
+
 
 class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One folder of manifests: what a browser that looks there finds."""
@@ -78,7 +81,7 @@ def examine_target(
 ) -> TargetReport:
     """As a browser looks there; `system` is where it looks for hosts of all users. Codes: those of
     `manifest_faults` and `program_fault`, manifest-missing (or `missing` in its place), manifest-unreadable,
-    manifest-shadows, manifest-foreign-program; browser-removed is a note.
+    manifest-shadows, FOREIGN_PROGRAM, ANOTHER_MCPB; browser-removed is a note.
     """
     own = _read(target, (here, for_all))
     all_users = _read(system, (here, for_all)) if system else None
@@ -174,9 +177,10 @@ def _foreign(file: Path, program: Path) -> Finding:
     if fault := program_fault(program, look_at_program):
         return msgspec.structs.replace(fault, hop="manifest", text=f"{file}: {fault.text}")
     content = look(program).content
-    is_mcpbs = content is not None and wrapper.is_ours(content.decode(errors="replace"))
-    whose = "which another installation of mcpb wrote" if is_mcpbs else "which is not mcpb's"
-    return _finding("manifest-foreign-program", f"{file} makes the browser start {program}, {whose}")
+    starts = f"{file} makes the browser start {program}"
+    if content is not None and wrapper.is_ours(content.decode(errors="replace")):
+        return _finding(ANOTHER_MCPB, f"{starts}, which another installation of mcpb wrote")
+    return _finding(FOREIGN_PROGRAM, f"{starts}, which is not mcpb's")
 
 
 # ── No manifest ─────────────────────────────────────────────────────────────────────────────────────────────
