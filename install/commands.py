@@ -150,12 +150,8 @@ def install_native_host(
     plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
     plan.notes += [_taken_out(target) for target in left_out]
     plan.notes += asked.choice.confined() if asked.level == "user" else []
-    if not as_json:
-        click.echo(
-            "Register the native host with " + _titles(targets)
-            if targets
-            else "No browser of this system is registered."
-        )
+    if not as_json and (targets or left_out):
+        click.echo(f"Register the native host with {_titles(targets)}" if targets else "No browser is left.")
     _carry_out(plan, "Registered already.", dry_run=dry_run, yes=yes, as_json=as_json)
     if not as_json and not dry_run:
         click.echo(_AFTERWARDS)
