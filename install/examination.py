@@ -126,7 +126,8 @@ class _Examination:
 
     def report(self) -> Report:
         """All of it."""
-        trials = [trial.finding for trial in self.trials.values() if trial.finding]
+        tried = [self.trials[target.title] for target in self.targets if target.title in self.trials]
+        trials = [trial.finding for trial in tried if trial.finding]
         return Report(
             findings=(
                 *self.wrapper,

@@ -1,0 +1,482 @@
+"""The examination as a whole: a machine in a folder, our own installer, and one thing that is not right."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from install import disk
+from install import plan as planning
+from install.browsers import Browser, Target, find_browser, known_browsers, named_targets, system_target
+from install.callers import OUR_CALLERS
+from install.disk import look
+from install.examination import Report, examine, examine_and_try, first_fault
+from install.findings import Finding
+from install.host import Home, Host, system_home
+from install.ledger import Ledger, ledger_path
+from install.machine import Machine
+from install.manifest import manifest_text
+from install.neighbours import CLAUDE_CODE
+from native_host.wire import HOST_NAME
+
+ROWS = known_browsers()
+
+
+class Place:
+    """A machine: its root, a person with a Chromium and a Firefox, and mcpb's home."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.user = root / "home"
+        self.mcpb = root / "m"
+        self.machine = Machine("linux", self.user, {}, root)
+        self.chromium = self.user / ".config/chromium"
+        self.chromium.mkdir(parents=True)
+        (self.user / ".mozilla").mkdir()
+
+    @property
+    def wrapper(self) -> Path:
+        return self.mcpb / "bin/mcpb-native-host"
+
+    def manifest(self, browser: str = "chromium") -> Path:
+        return self.target(browser).manifest
+
+    def target(self, browser: str) -> Target:
+        return named_targets(row(browser), self.machine, ROWS, Path.exists)[0]
+
+    def system_manifest(self, browser: str = "chromium") -> Path:
+        target = system_target(row(browser), self.machine)
+        assert target is not None
+        return target.manifest
+
+    def install(self, *browsers: str) -> None:
+        host = Host(Home(self.mcpb, self.user), Path(sys.executable), bakes_home=True)
+        targets = [self.target(name) for name in browsers or ("chromium", "firefox")]
+        disk.apply(planning.install(host, targets, [], look))
+
+    def write_system_manifest(self, browser: str = "chromium") -> None:
+        path = self.system_manifest(browser)
+        path.parent.mkdir(parents=True)
+        path.write_text(manifest_text(row(browser).kind, self.wrapper, OUR_CALLERS))
+
+    def load_extension(self, data: Path) -> None:
+        """As Chromium notes an unpacked extension of ours."""
+        folder = self.root / "extension"
+        folder.mkdir(exist_ok=True)
+        (folder / "manifest.json").write_text('{"name": "mcpb", "version": "0.1.0"}')
+        setting = {"path": str(folder), "location": 4, "disable_reasons": []}
+        (data / "Default").mkdir(parents=True)
+        preferences = {"extensions": {"settings": {"jhipampgcbajgajeedfncbijjojmbnbc": setting}}}
+        (data / "Default/Preferences").write_text(json.dumps(preferences))
+
+    def start_chromium(self, *options: str, pid: int = 100) -> None:
+        folder = self.root / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "exe").symlink_to("/usr/lib/chromium/chromium")
+        (folder / "cmdline").write_bytes("\0".join(["chromium", *options, ""]).encode())
+
+    def change(self, browser: str = "chromium", **changes: object) -> None:
+        path = self.manifest(browser)
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    def examine(self, *names: str) -> Report:
+        return examine(self.machine, self.mcpb, names)
+
+    async def examine_and_try(self, *names: str) -> Report:
+        with trio.fail_after(20):
+            return await examine_and_try(self.machine, self.mcpb, names)
+
+
+def row(name: str) -> Browser:
+    found = find_browser(name, ROWS)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def place(short_tmp: Path) -> Place:
+    return Place(short_tmp)
+
+
+@pytest.fixture
+def installed(place: Place) -> Place:
+    place.install()
+    return place
+
+
+def faults(report: Report, where: str | None = None) -> list[str]:
+    """Codes, of one browser or of all."""
+    return [item.code for item in report.of_level("fault") if where is None or item.where == where]
+
+
+def the(report: Report, code: str) -> Finding:
+    (found,) = [finding for finding in report.findings if finding.code == code]
+    return found
+
+
+# ── What is all right ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_installation_as_it_should_be_has_no_fault(installed: Place) -> None:
+    report = await installed.examine_and_try()
+    assert faults(report) == []
+    assert [(target.title, target.is_ours, target.is_startable) for target in report.targets] == [
+        ("Chromium", True, True),
+        ("Firefox", True, True),
+    ]
+    assert [target.program for target in report.targets] == [str(installed.wrapper)] * 2
+    assert first_fault(installed.machine, installed.mcpb) is None
+
+
+def test_an_examination_changes_nothing(installed: Place) -> None:
+    def listing() -> list[tuple[str, int, int]]:
+        paths = sorted(installed.root.rglob("*"))
+        return [(str(path), path.lstat().st_mtime_ns, path.lstat().st_mode) for path in paths]
+
+    before = listing()
+    installed.examine()
+    assert listing() == before
+
+
+def test_where_nothing_is_registered_each_browser_is_told_how(place: Place) -> None:
+    report = place.examine()
+    assert faults(report) == ["manifest-missing", "manifest-missing"]
+    assert [item.command for item in report.of_level("fault")] == [
+        "mcpb install-native-host --browser chromium",
+        "mcpb install-native-host --browser firefox",
+    ]
+    first = first_fault(place.machine, place.mcpb)
+    assert first == report.findings[0]
+
+
+def test_a_machine_without_a_browser_is_said_so(short_tmp: Path) -> None:
+    machine = Machine("linux", short_tmp / "home", {}, short_tmp)
+    assert faults(examine(machine, short_tmp / "m")) == ["no-browser"]
+    assert first_fault(machine, short_tmp / "m") == the(examine(machine, short_tmp / "m"), "no-browser")
+
+
+def test_one_browser_that_can_start_the_host_is_enough_for_status(place: Place) -> None:
+    place.install("firefox")
+    assert faults(place.examine()) == ["manifest-missing"]
+    assert first_fault(place.machine, place.mcpb) is None
+
+
+def test_only_named_browsers_are_examined(place: Place) -> None:
+    assert [target.browser for target in place.examine("firefox").targets] == ["firefox"]
+    assert [target.browser for target in place.examine("brave").targets] == ["brave"]
+
+
+# ── Manifests ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def truncate(path: Path) -> None:
+    path.write_text("{")
+
+
+BREAKS: dict[str, Callable[[Place], None]] = {
+    "manifest-missing": lambda place: place.manifest().unlink(),
+    "manifest-not-json": lambda place: truncate(place.manifest()),
+    "manifest-name": lambda place: place.change(name="dev.mcpb.other"),
+    "manifest-relative-path": lambda place: place.change(path="bin/host"),
+    "origin-missing": lambda place: place.change(allowed_origins=[]),
+    "origin-malformed": lambda place: place.change(allowed_origins=[OUR_CALLERS[0], "chrome-extension://*/"]),
+    "program-missing": lambda place: place.change(path="/gone/host"),
+    "program-not-a-file": lambda place: place.change(path="/etc"),
+    "program-not-executable": lambda place: place.change(path="/etc/passwd"),
+    "manifest-foreign-program": lambda place: place.change(path="/bin/cat"),
+}
+
+
+@pytest.mark.parametrize("code", BREAKS)
+def test_what_is_wrong_with_a_manifest_is_said_of_its_browser_alone(code: str, installed: Place) -> None:
+    BREAKS[code](installed)
+    report = installed.examine()
+    assert faults(report) == faults(report, "Chromium") == [code]
+    assert the(report, code).command.startswith("mcpb install-native-host --browser chromium")
+    assert [target.is_startable for target in report.targets] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("code", "replace"),
+    [
+        ("manifest-missing", False),
+        ("manifest-not-json", True),
+        ("manifest-name", True),
+        ("program-missing", True),
+        ("origin-missing", False),  # it still starts our wrapper
+    ],
+)
+def test_what_is_not_ours_any_more_is_replaced_only_by_command(
+    code: str, replace: bool, installed: Place
+) -> None:
+    BREAKS[code](installed)
+    finding = the(installed.examine(), code)
+    assert finding.command.endswith(" --replace") == replace
+    assert finding.is_safe == (code == "origin-missing")
+
+
+def test_a_manifest_that_cannot_be_read_is_no_missing_one(installed: Place) -> None:
+    installed.manifest().unlink()
+    installed.manifest().mkdir()
+    assert faults(installed.examine()) == ["manifest-unreadable"]
+
+
+def test_a_link_is_followed_and_one_that_leads_nowhere_is_named(installed: Place) -> None:
+    moved = installed.root / "moved.json"
+    installed.manifest().rename(moved)
+    installed.manifest().symlink_to(moved)
+    assert faults(installed.examine()) == []
+    moved.unlink()
+    finding = the(installed.examine(), "manifest-missing")
+    assert f"is a link to {moved}" in finding.text
+    assert finding.command.endswith("--replace")
+
+
+def test_a_broken_manifest_of_the_user_hides_a_good_one_of_all_users_from_chromium(installed: Place) -> None:
+    installed.write_system_manifest()
+    BREAKS["manifest-not-json"](installed)
+    report = installed.examine()
+    assert faults(report) == ["manifest-shadows", "manifest-not-json"]
+    assert str(installed.system_manifest()) in the(report, "manifest-shadows").text
+
+
+def test_firefox_goes_on_to_the_manifest_of_all_users(installed: Place) -> None:
+    installed.write_system_manifest("firefox")
+    installed.manifest("firefox").write_text("{")
+    report = installed.examine()
+    assert faults(report) == []
+    assert the(report, "manifest-not-json").level == "warning"
+    (firefox,) = [target for target in report.targets if target.kind == "firefox"]
+    assert (firefox.reads, firefox.is_startable) == (str(installed.system_manifest("firefox")), True)
+
+
+def test_firefox_does_not_go_on_when_only_the_program_is_missing(installed: Place) -> None:
+    installed.write_system_manifest("firefox")
+    installed.change("firefox", path="/gone/host")
+    assert faults(installed.examine()) == ["manifest-shadows", "program-missing"]
+
+
+@pytest.mark.parametrize("browser", ["chromium", "firefox"])
+def test_a_host_for_all_users_needs_no_manifest_of_the_user(browser: str, installed: Place) -> None:
+    installed.write_system_manifest(browser)
+    installed.manifest(browser).unlink()
+    assert faults(installed.examine()) == []
+
+
+def test_what_is_wrong_with_a_manifest_of_all_users_is_mended_there(place: Place) -> None:
+    place.write_system_manifest()
+    place.system_manifest().write_text("{")
+    finding = the(place.examine(), "manifest-not-json")
+    assert "install-native-host --system --browser chromium" in finding.command
+
+
+def test_a_browser_that_was_taken_out_is_a_note(installed: Place) -> None:
+    installed.manifest().unlink()
+    path = ledger_path(installed.mcpb)
+    ledger = msgspec.json.decode(path.read_bytes(), type=Ledger)
+    path.write_bytes(msgspec.structs.replace(ledger, removed=("chromium",)).encoded())
+    report = installed.examine()
+    assert faults(report) == []
+    assert the(report, "browser-removed").level == "note"
+    assert the(report, "browser-removed").command == "mcpb install-native-host --browser chromium"
+
+
+# ── The wrapper ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+WRAPPER_BREAKS: dict[str, Callable[[Place], None]] = {
+    "program-missing": lambda place: place.wrapper.unlink(),
+    "program-not-executable": lambda place: place.wrapper.chmod(0o600),
+    "program-shebang": lambda place: edit(place.wrapper, "#!/bin/sh", "#!/gone/sh"),
+    "interpreter-gone": lambda place: edit(place.wrapper, sys.executable, "/gone/python"),
+    "wrapper-home": lambda place: edit(place.wrapper, f'"home":"{place.mcpb}"', '"home":"/elsewhere"'),
+}
+
+
+@pytest.mark.parametrize("code", WRAPPER_BREAKS)
+def test_what_is_wrong_with_the_wrapper_is_said_once_and_mended_unasked(code: str, installed: Place) -> None:
+    WRAPPER_BREAKS[code](installed)
+    report = installed.examine()
+    assert faults(report) == [code]
+    assert (the(report, code).hop, the(report, code).where, the(report, code).is_safe) == (
+        "wrapper",
+        "",
+        True,
+    )
+    assert the(report, code).command == "mcpb install-native-host --browser chromium"
+    assert not any(target.is_startable for target in report.targets)
+    assert first_fault(installed.machine, installed.mcpb) == the(report, code)
+
+
+def test_a_wrapper_of_others_is_replaced_only_by_command(installed: Place) -> None:
+    installed.wrapper.write_text("#!/bin/sh\nexec something else\n")
+    finding = the(installed.examine(), "wrapper-foreign")
+    assert (finding.level, finding.is_safe) == ("fault", False)
+    assert finding.command.endswith("--replace")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code"),
+    [
+        (lambda place: place.wrapper.chmod(0o777), "wrapper-exposed"),
+        (lambda place: place.wrapper.parent.chmod(0o770), "wrapper-exposed"),
+        (lambda place: edit(place.wrapper, "while read", "while  read"), "wrapper-changed"),
+    ],
+)
+def test_what_browsers_do_not_mind_is_a_warning(
+    break_it: Callable[[Place], None], code: str, installed: Place
+) -> None:
+    break_it(installed)
+    report = installed.examine()
+    assert faults(report) == []
+    assert the(report, code).level == "warning"
+
+
+def test_a_wrapper_of_another_version_is_a_warning(installed: Place) -> None:
+    edit(installed.wrapper, '"version":"0.1.0"', '"version":"0.0.9"')
+    finding = the(installed.examine(), "wrapper-version")
+    assert (finding.level, finding.is_safe) == ("warning", True)
+
+
+def test_a_wrapper_behind_a_link_is_a_warning(installed: Place) -> None:
+    moved = installed.root / "moved"
+    installed.wrapper.rename(moved)
+    installed.wrapper.symlink_to(moved)
+    report = installed.examine()
+    assert faults(report) == []
+    assert the(report, "wrapper-link").level == "warning"
+
+
+def test_a_damaged_ledger_is_said_and_the_rest_examined(installed: Place) -> None:
+    ledger_path(installed.mcpb).write_text("{")
+    report = installed.examine()
+    assert faults(report) == []
+    assert the(report, "ledger-unreadable").level == "warning"
+
+
+# ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_wrapper_that_prints_is_caught_once_for_all_browsers_of_a_kind(installed: Place) -> None:
+    edit(installed.wrapper, "if [ -x", "echo Welcome; if [ -x")
+    report = await installed.examine_and_try()
+    assert faults(report) == ["host-prints", "host-prints"]
+    assert [item.where for item in report.of_level("fault")] == ["Chromium", "Firefox"]
+    assert not any(target.is_startable for target in report.targets)
+
+
+async def test_a_program_of_others_is_blamed_for_what_it_does_rather_than_for_whose_it_is(
+    installed: Place,
+) -> None:
+    program = installed.root / "host"
+    program.write_text("#!/bin/sh\necho Hello\n")
+    program.chmod(0o755)
+    installed.change(path=str(program))
+    assert faults(installed.examine()) == ["manifest-foreign-program"]
+    report = await installed.examine_and_try()
+    assert faults(report) == ["host-prints"]
+    assert the(report, "host-prints").command == "mcpb install-native-host --browser chromium --replace"
+
+
+async def test_what_is_known_not_to_start_is_not_tried(installed: Place) -> None:
+    installed.wrapper.chmod(0o600)
+    assert faults(await installed.examine_and_try()) == ["program-not-executable"]
+
+
+# ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_browser_that_runs_on_a_folder_of_its_own_with_our_extension_is_a_fault(installed: Place) -> None:
+    data = installed.root / "other data"
+    installed.load_extension(data)
+    installed.start_chromium(f"--user-data-dir={data}")
+    report = installed.examine()
+    assert faults(report) == ["user-data-dir"]
+    assert the(report, "user-data-dir").command == f"mcpb install-native-host --user-data-dir '{data}'"
+    assert report.targets[-1].title == the(report, "user-data-dir").where == f"Chromium in {data}"
+
+
+def test_once_it_is_registered_there_it_is_all_right(installed: Place) -> None:
+    data = installed.root / "data"
+    installed.load_extension(data)
+    installed.start_chromium(f"--user-data-dir={data}")
+    path = data / "NativeMessagingHosts" / f"{HOST_NAME}.json"
+    path.parent.mkdir()
+    path.write_text(manifest_text("chromium", installed.wrapper, OUR_CALLERS))
+    report = installed.examine()
+    assert faults(report) == []
+    assert report.targets[-1].is_startable
+
+
+def test_a_browser_that_another_program_started_for_itself_is_only_noted(installed: Place) -> None:
+    installed.start_chromium(f"--user-data-dir={installed.root}/data", "--headless")
+    report = installed.examine()
+    assert the(report, "user-data-dir").level == "note"
+    assert [target.title for target in report.targets] == ["Chromium", "Firefox"]
+
+
+def test_the_usual_folder_may_be_named_to_a_browser(installed: Place) -> None:
+    installed.start_chromium(f"--user-data-dir={installed.chromium}")
+    assert [item.code for item in installed.examine().findings if item.hop == "browser"] == []
+
+
+# ── Further on ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_browser_without_the_extension_is_warned_of(installed: Place) -> None:
+    installed.load_extension(installed.chromium)
+    report = installed.examine()
+    assert [(item.where, item.level) for item in report.findings if item.code == "extension-missing"] == [
+        ("Firefox", "warning")
+    ]
+
+
+def test_a_policy_is_said_under_the_browsers_title(installed: Place) -> None:
+    path = installed.root / "etc/chromium/policies/managed/it.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"NativeMessagingUserLevelHosts": false}')
+    assert faults(installed.examine(), "Chromium") == ["policy-user-hosts"]
+
+
+def test_other_products_hosts_are_listed_and_left_as_they_are(installed: Place) -> None:
+    path = installed.manifest().parent / f"{CLAUDE_CODE}.json"
+    path.write_text('{"name": "x"}')
+    before = path.stat()
+    report = installed.examine()
+    assert [neighbour.name for neighbour in report.neighbours] == [CLAUDE_CODE]
+    assert faults(report) == []
+    assert path.stat() == before
+
+
+def test_a_report_is_json() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(Report())) == {
+        "findings": [],
+        "targets": [],
+        "neighbours": [],
+    }
+
+
+def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:
+    home = system_home(place.machine)
+    home.wrapper.parent.mkdir(parents=True)
+    host = Host(home, Path(sys.executable))
+    target = system_target(row("chromium"), place.machine)
+    assert target is not None
+    disk.apply(planning.install(host, [target], [], look))
+    report = place.examine("chromium")
+    assert faults(report) == []
+    assert report.targets[0].is_ours
+    home.wrapper.unlink()
+    assert "--system --browser chromium" in the(place.examine("chromium"), "program-missing").command
