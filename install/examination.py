@@ -32,11 +32,11 @@ from install.disk import look
 from install.findings import Finding, Level
 from install.host import Home, system_home
 from install.installed import INSTALL, Installed, installed, wrapper_findings
+from install.ledger import Entry
 from install.lookup import ANOTHER_MCPB, FOREIGN_PROGRAM, OUR_CALLER, TargetReport, examine_target
 from install.machine import Machine
 from install.manifest import callers_in
 from install.neighbours import Neighbour, neighbour_findings, neighbours
-from install.plan import registered_targets
 from install.policies import managed_policies, policy_findings
 from install.profiles import (
     InstalledExtension,
@@ -102,7 +102,7 @@ def first_fault(machine: Machine, home: Path) -> Finding | None:
     Raises:
         TableError: the person's own table of browsers cannot be used.
     """
-    found = _registrations(machine, home, (), ())
+    found = _registrations(machine, known_browsers(home), home)
     report = found.report()
     if any(target.is_startable for target in report.targets):
         return None
@@ -172,7 +172,7 @@ def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examinatio
         for each in running_browsers(machine, rows, os.getuid())
         if not names or each.browser.name in names
     ]
-    found = _registrations(machine, home, names, running)
+    found = _registrations(machine, rows, home, names, running)
     used = _used_browsers(found.targets, running, rows)
     extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}
     found.browser += [item for each in running if (item := confinement_finding(each))]
@@ -188,9 +188,12 @@ def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examinatio
 
 
 def _registrations(
-    machine: Machine, home: Path, names: Sequence[str], running: Sequence[RunningBrowser]
+    machine: Machine,
+    rows: Sequence[Browser],
+    home: Path,
+    names: Sequence[str] = (),
+    running: Sequence[RunningBrowser] = (),
 ) -> _Examination:
-    rows = known_browsers(home)
     here, for_all = installed(Home(home, machine.user_home)), installed(system_home(machine))
     found = _Examination()
     usual = _targets(machine, rows, here, names)
@@ -228,23 +231,20 @@ def _targets(
         return list({target.directory: target for target in found}.values())
     present = present_targets(rows, machine, exists)
     known = {target.directory for target in present}
-    registered = [
-        _titled(target, rows)
-        for target in registered_targets(here.ledger, look)
-        if target.directory not in known
-    ]
-    return [*present, *registered]
+    registered = [_titled(entry, rows) for entry in (here.ledger.manifests() if here.ledger else ())]
+    elsewhere = [target for target in registered if target.directory not in known]
+    return [*present, *(target for target in elsewhere if exists(target.directory.parent))]
 
 
-def _titled(target: Target, rows: Sequence[Browser]) -> Target:
+def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
     """A registered folder, as people call it."""
-    row = find_browser(target.browser, rows)
-    if row is not None:
-        return replace(target, title=f"{row.title} in {target.directory.parent}")
-    if target.kind == "chromium" and target.directory.name == "NativeMessagingHosts":
-        data = target.directory.parent
-        return replace(target, title=f"--user-data-dir {data}", data=data)
-    return replace(target, title=f"--dir {target.directory}")
+    directory = Path(entry.path).parent
+    data = directory.parent
+    if row := find_browser(entry.browser, rows):
+        return Target(f"{row.title} in {data}", row.kind, directory, row.name, data)
+    if entry.kind == "chromium" and directory.name == "NativeMessagingHosts":
+        return Target(f"--user-data-dir {data}", "chromium", directory, data=data)
+    return Target(f"--dir {directory}", entry.kind, directory)
 
 
 def _system(target: Target, machine: Machine, rows: Sequence[Browser]) -> Target | None:

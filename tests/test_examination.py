@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,15 @@ import trio
 
 from install import disk
 from install import plan as planning
-from install.browsers import Browser, Target, find_browser, known_browsers, named_targets, system_target
+from install.browsers import (
+    Browser,
+    Target,
+    find_browser,
+    known_browsers,
+    named_targets,
+    system_target,
+    user_data_dir_target,
+)
 from install.callers import OUR_CALLERS
 from install.disk import look
 from install.examination import Report, examine, examine_and_try, first_fault
@@ -418,6 +427,22 @@ def test_once_it_is_registered_there_it_is_all_right(installed: Place) -> None:
     report = installed.examine()
     assert faults(report) == []
     assert report.targets[-1].is_startable
+
+
+def test_a_folder_that_was_named_by_hand_is_examined_while_it_is_there(place: Place) -> None:
+    data = place.root / "data"
+    data.mkdir()
+    host = Host(Home(place.mcpb, place.user), Path(sys.executable), bakes_home=True)
+    target = user_data_dir_target(data)
+    disk.apply(planning.install(host, [target], [], look))
+    assert [
+        found.is_startable for found in place.examine().targets if found.manifest == str(target.manifest)
+    ] == [True]
+    target.manifest.unlink()
+    missing = [item for item in place.examine().findings if item.where == f"--user-data-dir {data}"]
+    assert missing[0].command == f"mcpb install-native-host --user-data-dir {data}"
+    shutil.rmtree(data)
+    assert [found.title for found in place.examine().targets] == ["Chromium", "Firefox"]
 
 
 def test_a_browser_that_another_program_started_for_itself_is_only_noted(installed: Place) -> None:
