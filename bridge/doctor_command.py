@@ -115,7 +115,7 @@ async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool)
     try:
         config = read_config(home)
     except ConfigError as error:
-        shared.append(Finding(code="config", hop="environment", text=str(error)))
+        shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
     seen, problems = await _ask_browsers(config)
     shared += [*_sockets(), *unlinked(problems)]
     looked = Looked(
