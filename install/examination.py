@@ -86,7 +86,7 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
     found = _examined(machine, home, names)
     programs: dict[tuple[str, Kind], list[TargetReport]] = defaultdict(list)
     for target in found.targets:
-        if target.program and _may_start(target, found.wrapper):
+        if target.program and found.may_start(target):
             programs[target.program, target.kind].append(target)
     async with trio.open_nursery() as nursery:
         for targets in programs.values():
@@ -95,7 +95,7 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
 
 
 def first_fault(machine: Machine, home: Path) -> Finding | None:
-    """Why no browser can start our host; None when one can, or when no browser that we know is there.
+    """Why no browser can start our host; None when one can.
 
     Reads wrapper and manifests only: for `mcpb status`.
 
@@ -117,7 +117,8 @@ class _Examination:
     """Findings by what was looked at; `report` puts them in order."""
 
     targets: list[TargetReport] = field(default_factory=list)
-    wrapper: list[Finding] = field(default_factory=list)
+    wrappers: dict[str, list[Finding]] = field(default_factory=dict)
+    """By their paths: this user's, and that of all users."""
     trials: dict[str, Trial] = field(default_factory=dict)
     """By the target's title."""
     browser: list[Finding] = field(default_factory=list)
@@ -130,7 +131,7 @@ class _Examination:
         trials = [trial.finding for trial in tried if trial.finding]
         return Report(
             findings=(
-                *self.wrapper,
+                *(finding for findings in self.wrappers.values() for finding in findings),
                 *(finding for target in self.targets for finding in self._of_target(target)),
                 *dict.fromkeys(trials),
                 *self.browser,
@@ -152,17 +153,21 @@ class _Examination:
         """With what is wrong with the wrapper, or has been tried."""
         trial = self.trials.get(target.title)
         failed = trial is not None and trial.finding is not None and trial.finding.level == "fault"
-        is_startable = target.is_startable and not failed and not (target.is_ours and _faults(self.wrapper))
         return msgspec.structs.replace(
-            target, is_startable=is_startable, findings=tuple(self._of_target(target))
+            target,
+            is_startable=target.is_startable and self.may_start(target) and not failed,
+            findings=tuple(self._of_target(target)),
         )
+
+    def may_start(self, target: TargetReport) -> bool:
+        """Nothing is known that keeps its program from starting, though that may not be ours."""
+        if not target.is_ours:
+            return {finding.code for finding in target.findings} <= _FOREIGN
+        findings = self.wrappers.get(str(Path(target.program).resolve()), [])
+        return target.is_startable and not any(finding.level == "fault" for finding in findings)
 
 
 _FOREIGN = {FOREIGN_PROGRAM, ANOTHER_MCPB}
-
-
-def _faults(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.level == "fault"]
 
 
 def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
@@ -210,10 +215,11 @@ def _registrations(
             found.browser.append(missing)
     if not found.targets and not names:
         found.browser.append(_no_browser())
+    started = {str(Path(target.program).resolve()) for target in found.targets if target.is_ours}
     for each_home in (here, for_all):
-        named = {target.program for target in found.targets if target.is_ours}
-        if each_home.is_registered or each_home.ledger_fault or str(each_home.home.wrapper) in named:
-            found.wrapper += wrapper_findings(each_home)
+        path = str(each_home.home.wrapper.resolve())
+        if each_home.is_registered or each_home.ledger_fault or path in started:
+            found.wrappers[path] = wrapper_findings(each_home)
     return found
 
 
@@ -347,13 +353,6 @@ def _of_extension(target: TargetReport, found: Sequence[InstalledExtension] | No
 
 
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _may_start(target: TargetReport, wrapper: Sequence[Finding]) -> bool:
-    """Nothing is known that keeps the program from starting, though it may not be ours."""
-    if target.is_ours:
-        return target.is_startable and not _faults(wrapper)
-    return {finding.code for finding in target.findings} <= _FOREIGN
 
 
 async def _try(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> None:

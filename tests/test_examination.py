@@ -505,3 +505,15 @@ def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:
     assert report.targets[0].is_ours
     home.wrapper.unlink()
     assert "--system --browser chromium" in the(place.examine("chromium"), "program-missing").command
+
+
+def test_a_broken_wrapper_for_all_users_is_nothing_to_browsers_that_start_ours(installed: Place) -> None:
+    home = system_home(installed.machine)
+    home.wrapper.parent.mkdir(parents=True)
+    target = system_target(row("chrome"), installed.machine)
+    assert target is not None
+    disk.apply(planning.install(Host(home, Path(sys.executable)), [target], [], look))
+    home.wrapper.unlink()
+    report = installed.examine()
+    assert faults(report) == ["program-missing"]
+    assert all(target.is_startable for target in report.targets)
