@@ -15,8 +15,8 @@ from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
 from bridge.pausing import short_id, title_of
 
-INSTALL = "mcpb install-native-host"
 EXTENSION = "mcpb extension"
+DOCTOR = "mcpb doctor"
 
 
 class Problem(Protocol):
@@ -69,15 +69,14 @@ def whats_missing(registry: Registry, links: Problems, registration: str = "") -
     if any(browser.is_live for browser in registry.links()):
         return (
             "A native host is running, but the extension behind it has not introduced itself. "
-            f"Reload it on the browser's extensions page; if that does not help: {EXTENSION}"
+            f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}"
         )
     if registration:
         return registration
     return (
         "No browser is connected. Start one that has the extension; one that was running when mcpb was "
         "registered connects within a minute, or at once when the extension's popup is opened. "
-        f"Without the extension, run: {EXTENSION}. A browser that is started with --user-data-dir needs: "
-        f"{INSTALL} --user-data-dir DIR"
+        f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
     )
 
 
@@ -100,6 +99,8 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     if found["missing"]:
         yield ""
         yield found["missing"]
+        if DOCTOR not in found["missing"]:
+            yield f"To look at each link of the chain, run: {DOCTOR}"
 
 
 def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
