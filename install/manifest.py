@@ -15,15 +15,19 @@ from install.callers import is_caller
 from install.findings import Finding
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
-# Chromium's IsValidName and Mozilla's schema of native manifests: the file would not be taken even if it were
-# called the same. (The dots of the first are checked for by the second half.)
+# Chromium's IsValidName and Mozilla's schema of native manifests: by another name no file is taken, whatever it
+# is called itself.
 _NAME: dict[Kind, re.Pattern[str]] = {
     "chromium": re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*"),
     "firefox": re.compile(r"\w+(\.\w+)*"),
 }
 # What Chromium takes for the pattern of one extension: a host without wildcards, and a path. It does not ask
-# for 32 letters from a to p.
-_ORIGIN_PATTERN = re.compile(r"chrome-extension://[^/*]+/.*")
+# for 32 letters from a to p (seen with Chromium 150).
+_ORIGIN_PATTERN = re.compile(r"chrome-extension://[^/*:]+/.*")
+# Firefox ESR 140 takes no file with another key in it (seen); Chromium does not mind.
+_FIREFOX_KEYS = {"name", "description", "type", "path", CALLERS_KEY["firefox"]}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Both skip it, as editors of Windows write it."""
 _SHOWN = 80
 
 
@@ -38,7 +42,7 @@ def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
 def read_manifest(content: bytes) -> dict[str, Any] | None:
     """The object in a manifest; None when there is none."""
     try:
-        manifest = msgspec.json.decode(content)
+        manifest = msgspec.json.decode(content.removeprefix(_BYTE_ORDER_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return manifest if isinstance(manifest, dict) else None
@@ -100,6 +104,11 @@ def _chromium_faults(manifest: dict[str, Any], file: Path, caller: str) -> Itera
 
 def _firefox_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterator[_Fault]:
     yield from _shape_faults(manifest, "firefox")
+    if unknown := [key for key in manifest if key not in _FIREFOX_KEYS]:
+        yield (
+            "manifest-unknown-key",
+            f"has the key {_shown(unknown[0])}, and Firefox takes no file with such a key",
+        )
     yield from _name_fault(manifest, file)
     yield from _path_fault(manifest)
     yield from _caller_fault(manifest, "firefox", caller)
