@@ -15,8 +15,7 @@ from install.callers import is_caller
 from install.findings import Finding
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
-# Chromium's IsValidName and Mozilla's schema of native manifests: by another name no file is taken, whatever it
-# is called itself.
+# Chromium's IsValidName and Mozilla's schema of native manifests: with another name no file is taken.
 _NAME: dict[Kind, re.Pattern[str]] = {
     "chromium": re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*"),
     "firefox": re.compile(r"\w+(\.\w+)*"),
