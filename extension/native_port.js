@@ -92,9 +92,12 @@ export class NativePort {
     this.events.opened(link);
   }
 
-  /** Somebody would use a host now: try, if nobody is trying. */
+  /** Somebody would use a host now: try, if nobody is trying, but not twice within a moment. */
   nudge() {
-    if (this.resting && Date.now() - this.#triedAt > NUDGE_PAUSE_MS) void this.connect();
+    if (!this.resting) return;
+    clearTimeout(this.#timer);
+    const pause = Math.max(0, this.#triedAt + NUDGE_PAUSE_MS - Date.now());
+    this.#timer = setTimeout(() => void this.connect(), pause);
   }
 
   /** Say hello once more, because what it says has changed. */

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,6 +20,7 @@ import trio
 from mcp import Client, StdioServerParameters
 
 from demo.chromium import Chromium, Page, open_chromium
+from firefox import Firefox, Preference, open_firefox
 from install import disk
 from install import plan as planning
 from install.browsers import user_data_dir_target
@@ -112,6 +113,23 @@ class Chain:
         """As `mcpb install-native-host --user-data-dir` does, with the same code, in a tenth of the time."""
         host = Host(Home(self.home, self.home), Path(sys.executable), bakes_home=True)
         disk.apply(planning.install(host, [user_data_dir_target(profile)], [], disk.look))
+
+    @asynccontextmanager
+    async def firefox(
+        self,
+        name: str = "firefox",
+        preferences: Mapping[str, Preference] | None = None,
+        *,
+        is_registered: bool = True,
+    ) -> AsyncIterator[Firefox]:
+        """A Firefox with a profile of that name, our host registered for it, and our extension."""
+        await self.mcpb("extension", "--firefox")
+        if is_registered:
+            await self.mcpb("install-native-host", "--browser", "firefox", "--yes")
+        env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home)}
+        async with open_firefox(self.home, profile=name, preferences=preferences, env=env) as firefox:
+            await firefox.load_extension(self.home / "extension-firefox")
+            yield firefox
 
     async def open(self, chromium: Chromium, page: str) -> Page:
         """One of the test pages in a new tab."""

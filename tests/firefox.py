@@ -181,6 +181,10 @@ class FirefoxPage:
                 await trio.sleep(POLL_SECONDS)
         return value
 
+    async def show(self) -> None:
+        """Bring the tab to the front, as a person does."""
+        await self._marionette.send(("WebDriver:SwitchToWindow", {"handle": self.handle, "focus": True}))
+
     async def close(self) -> None:
         """Close the tab."""
         await self.send("WebDriver:CloseWindow", {})

@@ -26,6 +26,8 @@ class Onlooker(SocketClient):
         self.tabs: dict[int, dict[str, Any]] = {}
         self.frames: dict[tuple[int, int], Frame] = {}
         self.paused: dict[str, list[str]] = {}
+        self.hello: dict[str, Any] = {}
+        """The newest `browser/hello`."""
         self.announcements = 0
         """Of frames' lists, heard so far."""
         self._ids = itertools.count(1)
@@ -97,6 +99,8 @@ class Onlooker(SocketClient):
                 self.frames.pop((params["tabId"], params["frameId"]), None)
             case "browser/paused":
                 self.paused = params
+            case "browser/hello":
+                self.hello = params
 
 
 def text_of(executed: dict[str, Any]) -> str:
