@@ -19,7 +19,6 @@ import msgspec
 import trio
 
 from bridge import __version__, log
-from bridge.app import Hub, open_hub
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.doctor import PING_S, Answer, Problem, SeenBrowser, see, unlinked
@@ -29,7 +28,10 @@ from bridge.doctor_report import Diagnosis, Looked, diagnose
 from bridge.doctor_text import as_text
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, cleaned
+from bridge.hub.policy import Policy
+from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import TabAddress
+from bridge.links.native import NativeLinks
 from bridge.terminal import shown
 from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
@@ -116,7 +118,7 @@ async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool)
         config = read_config(home)
     except ConfigError as error:
         shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
-    seen, problems = await _ask_browsers(config)
+    seen, problems = await _ask_browsers(Policy(config.policy))
     shared += [*_sockets(), *unlinked(problems)]
     looked = Looked(
         files=files,
@@ -133,28 +135,35 @@ async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool)
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _ask_browsers(config: Config) -> tuple[list[SeenBrowser], Mapping[str, Problem]]:
-    """What is connected, after a round trip to each extension; and why a host that lives is not."""
+async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], Mapping[str, Problem]]:
+    """What is connected, after a round trip to each extension; and why a host that lives is not.
+
+    A hub of its own, without what `mcpb bridge` writes: nothing is kept.
+    """
+    links = NativeLinks(endpoint.candidates())
+    router = Router(links, terms=Terms(policy=policy))
     answers: dict[str, Answer] = {}
 
-    async def ask(hub: Hub, host: str) -> None:
-        answers[host] = await _ping(hub, host)
+    async def ask(host: str) -> None:
+        answers[host] = await _ping(links, host)
 
-    async with open_hub(config) as hub:
-        await hub.router.settle()
-        async with trio.open_nursery() as nursery:
-            for browser in hub.router.registry.browsers():
-                nursery.start_soon(ask, hub, browser.host)
-        places = set(map(str, endpoint.candidates()))  # what is wrong with those is found by looking at them
-        problems = {host: problem for host, problem in hub.links.problems.items() if host not in places}
-        return see(hub.router.registry, hub.router.catalog, answers), problems
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(links.run)
+        await router.settle()
+        async with trio.open_nursery() as asking:
+            for browser in router.registry.browsers():
+                asking.start_soon(ask, browser.host)
+        seen = see(router.registry, router.catalog, answers)
+        nursery.cancel_scope.cancel()
+    places = set(map(str, endpoint.candidates()))  # what is wrong with those is found by looking at them
+    return seen, {host: problem for host, problem in links.problems.items() if host not in places}
 
 
-async def _ping(hub: Hub, host: str) -> Answer:
+async def _ping(links: NativeLinks, host: str) -> Answer:
     """To the extension, not only to its host, and with an answer that no mere life would give."""
     began = trio.current_time()
     try:
-        answer = await hub.links.request(TabAddress(host), "getTabs", wire.Asked(), PING_S)
+        answer = await links.request(TabAddress(host), "getTabs", wire.Asked(), PING_S)
         msgspec.json.decode(answer, type=wire.Tabs)
     except CallError as error:
         return cleaned(error.detail, MAX_NOTICE) or "it went away"

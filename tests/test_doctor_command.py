@@ -1,0 +1,188 @@
+"""`mcpb doctor` as somebody types it, with the real installer and native host, in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from bridge.cli import main
+from demo.simulated_browser import SimulatedBrowser
+from native_host import endpoint
+from native_host.wire import HOST_NAME
+
+SECRET = "My salary"
+SITE = "https://payroll.example"
+
+
+@pytest.fixture
+def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Somebody who has used Chromium, on a machine where no browser runs."""
+    (short_tmp / ".config/chromium").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(short_tmp))
+    monkeypatch.setenv("MCPB_HOME", str(short_tmp / "mcpb"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
+    for module in ("install.examination", "bridge.doctor_command"):
+        monkeypatch.setattr(f"{module}.running_browsers", lambda *_: [])
+    yield short_tmp
+    logging.getLogger("bridge").setLevel(logging.NOTSET)
+
+
+async def pay(_arguments: dict[str, Any]) -> str:
+    return "paid"
+
+
+async def mcpb(*arguments: str) -> Result:
+    """The command in a thread: it runs an event loop of its own."""
+    with trio.fail_after(30):
+        return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, arguments))
+
+
+async def report(*arguments: str) -> Any:
+    return json.loads((await mcpb("doctor", "--json", *arguments)).output)
+
+
+async def faults(*arguments: str) -> list[str]:
+    found = await report(*arguments)
+    return [finding["code"] for finding in found["findings"] if finding["level"] == "fault"]
+
+
+def wrapper(home: Path) -> Path:
+    return home / "mcpb/bin/mcpb-native-host"
+
+
+def manifest(home: Path) -> Path:
+    return home / f".config/chromium/NativeMessagingHosts/{HOST_NAME}.json"
+
+
+@pytest.fixture
+async def registered(home: Path) -> Path:
+    assert (await mcpb("install-native-host", "--yes")).exit_code == 0
+    return home
+
+
+# ── A chain that works ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_chain_that_works_ends_with_0_and_says_how_fast_the_extension_answers(
+    registered: Path,
+) -> None:
+    async with SimulatedBrowser([str(wrapper(registered))]) as browser:
+        browser.add_tab(SITE, SECRET).offer("pay", pay)
+        found = await mcpb("doctor")
+    assert found.exit_code == 0
+    lines = [line.split() for line in found.output.splitlines()]
+    assert found.output.splitlines()[0] == "mcpb 0.1.0: It works: Chromium is connected, with 1 tool."
+    assert ["✓", "worker", "answers", "in"] in [line[:4] for line in lines]
+    assert ["✓", "page", "1", "tool"] in lines
+
+
+async def test_what_is_shown_in_public_has_neither_person_nor_page_in_it(registered: Path) -> None:
+    async with SimulatedBrowser([str(wrapper(registered))], profile_label="Ada") as browser:
+        browser.add_tab(SITE, SECRET).offer("pay", pay)
+        found = await mcpb("doctor", "--redact", "--json")
+        plain = await mcpb("doctor", "--json")
+    for word in (str(registered), "payroll", "salary", "Ada"):
+        assert word not in found.output
+        assert word in plain.output
+
+
+# ── --fix ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_fix_puts_right_what_is_ours_and_says_what_it_did(registered: Path) -> None:
+    wrapper(registered).chmod(0o600)
+    run = registered / "mcpb/run"
+    run.mkdir(exist_ok=True)
+    run.chmod(0o755)
+    (run / "0a1b2c3d.lock").touch()
+    assert {"program-not-executable", "socket-directory"} <= set(await faults())
+    fixed = (await report("--fix"))["fixed"]
+    assert [text.split(" ")[0] for text in fixed] == ["chmod", "removed", "wrote"]
+    assert not {"program-not-executable", "socket-directory"} & set(await faults())
+    assert list(run.iterdir()) == []
+
+
+async def test_fix_leaves_alone_what_is_right(registered: Path) -> None:
+    assert (await report("--fix"))["fixed"] == []
+
+
+async def test_fix_neither_touches_what_others_wrote_nor_registers_a_browser(registered: Path) -> None:
+    manifest(registered).write_text('{"name": "com.other.host"}')
+    (registered / ".config/google-chrome").mkdir()
+    assert (await report("--fix"))["fixed"] == []
+    assert manifest(registered).read_text() == '{"name": "com.other.host"}'
+    assert list((registered / ".config/google-chrome").iterdir()) == []
+
+
+async def test_fix_brings_no_browser_back_that_was_taken_out(registered: Path) -> None:
+    await mcpb("uninstall-native-host", "--browser", "chromium", "--yes")
+    shutil.rmtree(manifest(registered).parent, ignore_errors=True)
+    await mcpb("doctor", "--fix")
+    assert not manifest(registered).exists()
+
+
+async def test_without_fix_nothing_is_written(home: Path) -> None:
+    await mcpb("doctor")
+    assert sorted(path.name for path in home.rglob("*")) == [".config", "chromium"]
+
+
+# ── What all browsers share ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_settings_that_cannot_be_read_are_named_and_the_rest_is_looked_at_all_the_same(
+    home: Path,
+) -> None:
+    (home / "mcpb").mkdir(mode=0o700)
+    (home / "mcpb/config.toml").write_text("max_name = 'long'")
+    assert await faults() == ["config-invalid", "manifest-missing"]
+
+
+async def test_a_table_of_browsers_that_cannot_be_read_is_named(home: Path) -> None:
+    (home / "mcpb").mkdir(mode=0o700)
+    (home / "mcpb/browsers.toml").write_text("[[browser]]\nname = 3")
+    assert await faults() == ["browsers-table"]
+
+
+async def test_a_folder_whose_sockets_would_have_no_address_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPB_HOME", str(home / ("deep" * 30)))
+    assert "socket-path-long" in await faults()
+
+
+async def test_files_of_a_dead_host_are_a_note_and_those_of_one_that_lives_are_its_own(
+    home: Path,
+) -> None:
+    place = endpoint.open_endpoint(home / "mcpb/run")
+    (home / "mcpb/run/0a1b2c3d.lock").touch(mode=0o600)
+    found = [finding for finding in (await report())["findings"] if finding["code"] == "socket-stale"]
+    place.close()
+    (note,) = found
+    assert (note["level"], note["command"]) == ("note", "mcpb doctor --fix")
+    assert "0a1b2c3d.lock" in note["text"]
+    assert place.instance not in note["text"]
+
+
+# ── The command line ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_only_the_browsers_that_are_named_are_looked_at(home: Path) -> None:
+    (home / ".config/google-chrome").mkdir()
+    both, one = await report(), await report("--browser", "chrome")
+    assert [browser["name"] for browser in both["browsers"]] == ["chromium", "chrome"]
+    assert [browser["name"] for browser in one["browsers"]] == ["chrome"]
+
+
+async def test_a_misspelt_browser_is_refused_with_the_one_that_was_meant(home: Path) -> None:
+    found = await mcpb("doctor", "--browser", "chromiun")
+    assert found.exit_code == 2
+    assert "Did you mean chromium?" in found.output
