@@ -24,7 +24,7 @@ from install.machine import Machine, this_machine
 from install.ownership import installed_wrapper
 from install.plan_text import plan_json, plan_lines
 from install.reach import unreachable
-from install.steps import Plan
+from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
 from native_host.home import mcpb_home
 
@@ -145,15 +145,21 @@ def install_native_host(
     ledger = _readable(lambda: planning.ledger_of(host.home, look))
     targets, left_out = asked.targets_to_register(ledger, take_all=take_all)
     # In WSL the browser may be one of Windows, which needs the wrapper alone.
-    if not targets and not left_out and not is_wsl(asked.machine):
+    is_wanted = bool(targets) or is_wsl(asked.machine)
+    if not is_wanted and not left_out:
         raise click.ClickException(asked.no_browser())
-    plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
+    plan = Plan(host.home.path)
+    if is_wanted:
+        plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
     plan.notes += [_taken_out(target) for target in left_out]
     plan.notes += asked.choice.confined() if asked.level == "user" else []
-    if not as_json and (targets or left_out):
-        click.echo(f"Register the native host with {_titles(targets)}" if targets else "No browser is left.")
-    _carry_out(plan, "Registered already.", dry_run=dry_run, yes=yes, as_json=as_json)
-    if not as_json and not dry_run:
+    if plan.refusals and len(targets) > 1:
+        plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
+    if not as_json and targets:
+        click.echo(f"Register the native host with {_titles(targets)}")
+    nothing_to_do = "Registered already." if is_wanted else "No browser is left to register with."
+    _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json)
+    if is_wanted and not as_json and not dry_run:
         click.echo(_AFTERWARDS)
         if is_wsl(asked.machine):
             click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
@@ -389,5 +395,5 @@ def _show(plan: Plan, nothing_to_do: str) -> None:
             click.echo(f"  {text}.")
         else:
             click.echo(f"  {click.style(verb.ljust(7), dim=verb == 'keep', bold=verb != 'keep')} {text}")
-    if not plan.steps:
+    if all(isinstance(step, RemoveEmptyDirectory) for step in plan.steps):
         click.echo(nothing_to_do)

@@ -21,6 +21,9 @@ from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmpt
 LARGEST_FILE_BYTES = 256 * 1024
 """Of what may be ours; longer files are not read whole."""
 
+_NOT_TO_BE_REMOVED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY}
+"""Of a directory: something is in it, it is gone, it has become a link, or it is a disk of its own."""
+
 
 class ApplyError(Exception):
     """A step could not be done; those before it were. The text names it and says what to do."""
@@ -111,8 +114,15 @@ def _do(step: Step) -> None:
         case Discard(path):
             _discard(path)
         case RemoveEmptyDirectory(path):
-            with suppress(OSError):  # something else is in it, or it is gone
-                path.rmdir()
+            _remove_if_empty(path)
+
+
+def _remove_if_empty(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError as error:
+        if error.errno not in _NOT_TO_BE_REMOVED:
+            raise
 
 
 def _discard(path: Path) -> None:

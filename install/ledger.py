@@ -151,7 +151,8 @@ def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], 
             if source == target or not path.is_relative_to(source):
                 continue
             there = target / path.relative_to(source)
-            if is_copy or (exists(there) and not exists(path)):
+            has_left = not exists(path) and (exists(there) or not exists(source))
+            if is_copy or has_left:
                 return str(there)
         return text
 

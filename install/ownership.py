@@ -91,7 +91,8 @@ def refused_home(home: Path, look: Look) -> str:
         # Made by us, it would be nobody's if we were interrupted before the ledger is there.
         return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quoted(home.parent)}"
     inside = [home, home / "state"]
-    return next(filter(None, (_refused_private(path, look(path)) for path in inside)), "")
+    refusals = [_refused_private(path, look(path)) or _refused_making(path, look) for path in inside]
+    return next(filter(None, refusals), "")
 
 
 def refused_wrapper_folder(path: Path, look: Look) -> str:

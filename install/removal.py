@@ -80,7 +80,7 @@ def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
     """
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
-    chosen = {target.manifest for target in targets}
+    chosen = {target.manifest for target in targets} | _of_browsers(targets, ledger)
     places = [place for place in _registered(home, ledger, targets, look) if place.path in chosen]
     left = [entry for entry in (ledger.manifests() if ledger else ()) if Path(entry.path) not in chosen]
     if not any(look(Path(entry.path)).mode for entry in left):
@@ -121,6 +121,13 @@ def _registered(home: Home, ledger: Ledger | None, usual: Sequence[Target], look
     entries = {Path(entry.path): entry for entry in (ledger.manifests() if ledger else ())}
     found = [target.manifest for target in usual if is_ours(home, ledger, target, look)]
     return [_Place(path, False, entries.get(path)) for path in dict.fromkeys([*entries, *found])]
+
+
+def _of_browsers(targets: Sequence[Target], ledger: Ledger | None) -> set[Path]:
+    """Wherever else the ledger has these browsers; a folder may have been there then and not now."""
+    names = {target.browser for target in targets} - {""}
+    entries = ledger.manifests() if ledger else ()
+    return {Path(entry.path) for entry in entries if entry.browser in names}
 
 
 def _wrapper(home: Home, ledger: Ledger | None) -> _Place:

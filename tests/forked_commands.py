@@ -12,6 +12,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +41,9 @@ _COMMANDS: dict[str, click.Command] = {
 _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
+BROKEN = 70
+
+
 class Request(msgspec.Struct, kw_only=True):
     """One run."""
 
@@ -62,7 +67,7 @@ class Ran(msgspec.Struct, kw_only=True):
     """How a run ended."""
 
     exit_code: int
-    """-9 for a killed one."""
+    """-9 for a killed one, BROKEN for one that raised something."""
     output: str = ""
     events: list[tuple[str, list[str]]] = []
     """The changes that Python's audit events tell, with their paths."""
@@ -107,6 +112,7 @@ def commands() -> Iterator[Commands]:
 
 
 def _serve() -> None:
+    _warm_up()
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=Request)
         reading, writing = os.pipe()
@@ -125,6 +131,14 @@ def _serve() -> None:
         sys.stdout.buffer.flush()
 
 
+def _warm_up() -> None:
+    """Import all that the commands need: another user may not be able to read it."""
+    with tempfile.TemporaryDirectory() as home:
+        for name, command in _COMMANDS.items():
+            _set_the_scene(Request(arguments=[name], home=home))
+            CliRunner().invoke(command, ["--browser", "chromium", "--dry-run", "--json"])
+
+
 def _run(request: Request) -> Ran:
     _set_the_scene(request)
     events: list[tuple[str, list[str]]] = []
@@ -133,8 +147,9 @@ def _run(request: Request) -> Ran:
         _die_before(request.kill_at)
     result = CliRunner().invoke(_COMMANDS[request.arguments[0]], request.arguments[1:])
     events = list(events)
-    trouble = f"{result.exception!r}" if result.exc_info and result.exit_code not in {0, 1, 2} else ""
-    return Ran(exit_code=result.exit_code, output=result.output + trouble, events=events)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        return Ran(exit_code=BROKEN, output="".join(traceback.format_exception(result.exception)))
+    return Ran(exit_code=result.exit_code, output=result.output, events=events)
 
 
 def _set_the_scene(request: Request) -> None:

@@ -136,8 +136,10 @@ def test_with_the_last_browser_the_wrapper_goes_and_what_was_taken_out_is_rememb
     uninstall("--browser", "chromium")
     assert not (home / WRAPPER).exists()
     assert not (chromium / MANIFEST).parent.exists()
-    assert "No browser is left." in install().output
-    assert not (chromium / MANIFEST).exists()
+    plain = install()
+    assert "No browser is left to register with." in plain.output
+    assert "to bring it back: mcpb install-native-host --browser chromium" in plain.output
+    assert not (home / WRAPPER).exists()
     uninstall()
     assert listing(home) == start
     install()
