@@ -156,8 +156,12 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
         silence=answer if isinstance(answer, str) else "",
         tabs=tuple(_tabs(browser, catalog)),
         forbidden=refusals[0] if refusals and all(refusals) else "",
-        trouble=hello.trouble,
+        trouble=_readable(hello.trouble) if hello.trouble else None,
     )
+
+
+def _readable(trouble: wire.Trouble) -> wire.Trouble:
+    return msgspec.structs.replace(trouble, reason=cleaned(trouble.reason, wire.TROUBLE_BYTES))
 
 
 def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:

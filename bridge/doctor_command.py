@@ -228,9 +228,9 @@ def _details(home: Path) -> dict[Hop, str]:
 
 def _private() -> dict[str, str]:
     """Paths and names, and what is shown instead."""
-    homes = {Path.home(), mcpb_home().parent if mcpb_home().name == ".mcpb" else mcpb_home()}
-    private = {str(home): "~" for home in homes}
-    private[socket.gethostname()] = "<machine>"
+    home = mcpb_home()
+    private = {str(Path.home()): "~", socket.gethostname(): "<machine>"}
+    private |= {str(home): "$MCPB_HOME"} if os.environ.get("MCPB_HOME") else {str(home.parent): "~"}
     with suppress(OSError, KeyError):  # a user without a name
         private[getpass.getuser()] = "<user>"
     return private

@@ -87,7 +87,11 @@ def diagnose(looked: Looked) -> Diagnosis:
     for title, profiles in seen.items():
         for browser in profiles:
             findings += _named(findings_of(browser, title), browser if len(profiles) > 1 else None)
-    working = {title for title, profiles in seen.items() if any(profile.answered_ms for profile in profiles)}
+    working = {
+        title
+        for title, profiles in seen.items()
+        if any(profile.answered_ms is not None for profile in profiles)
+    }
     findings = list(_judged(findings, looked, working))
     findings.sort(key=lambda finding: (_WORST_FIRST.index(finding.level), HOPS.index(finding.hop)))
     browsers = tuple(_browsers(looked, seen, findings))
@@ -261,18 +265,20 @@ def _counted(count: int, what: str) -> str:
 def _verdict(browsers: Sequence[BrowserReport], findings: Sequence[Finding]) -> str:
     working = [browser for browser in browsers if browser.state == "works"]
     faults = [finding for finding in findings if finding.level == "fault"]
-    works = " and ".join(_praised(browser) for browser in working)
-    if working and not faults:
-        return f"It works: {works}."
-    if working:
-        return f"{works}; but {_blamed(faults[0])}."
-    if faults:
+    if not (working or faults):
+        return "Nothing is wrong, but no browser is connected. Start one that has the extension."
+    if not working:
         return f"It does not work: {_blamed(faults[0])}."
-    return "Nothing is wrong, but no browser is connected. Start one that has the extension."
+    connected = f"Connected: {', '.join(map(_connected, working))}."
+    if faults:
+        return f"{connected} But {_blamed(faults[0])}."
+    left = [browser.title for browser in browsers if browser.state == "broken"]
+    unused = f" Not {' nor '.join(left)}, where the extension is not seen either." if left else ""
+    return f"It works. {connected}{unused}"
 
 
-def _praised(browser: BrowserReport) -> str:
-    return f"{browser.title} is connected, with {_counted(sum(seen.tools for seen in browser.seen), 'tool')}"
+def _connected(browser: BrowserReport) -> str:
+    return f"{browser.title} ({_counted(sum(seen.tools for seen in browser.seen), 'tool')})"
 
 
 def _blamed(fault: Finding) -> str:

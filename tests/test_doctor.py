@@ -207,7 +207,7 @@ def levels(found: Diagnosis) -> dict[str, str]:
 def test_a_browser_that_works_is_healthy_and_each_of_its_hops_is_shown() -> None:
     found = judged(CHROMIUM, seen=[seen(*one_page("getCart"))])
     assert found.healthy
-    assert found.verdict == "It works: Chromium is connected, with 1 tool."
+    assert found.verdict == "It works. Connected: Chromium (1 tool)."
     (browser,) = found.browsers
     assert browser.state == "works"
     hops = ["manifest", "browser", "host", "extension", "worker", "page"]
@@ -239,7 +239,7 @@ def test_one_browser_that_works_and_one_that_does_not_are_both_in_the_verdict() 
     broken = target("Firefox", "firefox", is_startable=False)
     found = judged(CHROMIUM, broken, findings=[fault("Firefox")], seen=[seen(*one_page("getCart"))])
     assert not found.healthy
-    assert found.verdict == "Chromium is connected, with 1 tool; but Firefox: there is no manifest."
+    assert found.verdict == "Connected: Chromium (1 tool). But Firefox: there is no manifest."
     assert [browser.state for browser in found.browsers] == ["works", "broken"]
 
 
@@ -248,6 +248,9 @@ def test_a_browser_without_the_extension_is_no_fault_while_another_works() -> No
     findings = [fault("Firefox"), without_extension("Firefox")]
     works = judged(CHROMIUM, broken, findings=findings, seen=[seen(*one_page("getCart"))])
     assert works.healthy
+    assert works.verdict == (
+        "It works. Connected: Chromium (1 tool). Not Firefox, where the extension is not seen either."
+    )
     assert levels(works) == {"manifest-missing": "warning", "extension-missing": "warning"}
     alone = judged(broken, findings=findings)
     assert levels(alone) == {"manifest-missing": "fault", "extension-missing": "warning"}

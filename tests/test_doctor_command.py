@@ -80,7 +80,7 @@ async def test_a_chain_that_works_ends_with_0_and_says_how_fast_the_extension_an
         found = await mcpb("doctor")
     assert found.exit_code == 0
     lines = [line.split() for line in found.output.splitlines()]
-    assert found.output.splitlines()[0] == "mcpb 0.1.0: It works: Chromium is connected, with 1 tool."
+    assert found.output.splitlines()[0] == "mcpb 0.1.0: It works. Connected: Chromium (1 tool)."
     assert ["✓", "worker", "answers", "in"] in [line[:4] for line in lines]
     assert ["✓", "page", "1", "tool"] in lines
 
