@@ -120,24 +120,31 @@ install_node_packages() {
     stamp node_modules/lock.stamp package-lock.json
 }
 
-# ── A browser ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Browsers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 has_chromium() {
     .venv/bin/python -c 'import sys; from demo.chromium import find_chromium; sys.exit(find_chromium() is None)'
 }
 
-bring_chromium() {
-    has_chromium && return 0
-    # Set but empty says: do without.
-    if [ -z "${MCPB_CHROMIUM-unset}" ]; then
-        say "MCPB_CHROMIUM is empty: no real browser is used."
-    elif may_install && apt_install chromium && has_chromium; then
+has_firefox() {
+    PYTHONPATH=tests .venv/bin/python -c 'import sys; from firefox import find_firefox; sys.exit(find_firefox() is None)'
+}
+
+# bring_browser CHECK NAME PACKAGE VARIABLE VALUE: the variable is set but empty where a person wants to do without.
+bring_browser() {
+    "$1" && return 0
+    if [ -z "$5" ]; then
+        say "$4 is empty: no real $2 is used."
+    elif may_install && apt_install "$3" && "$1"; then
         return 0
     else
-        say "Missing: Chromium. To see it with a real browser: sudo apt-get install chromium, or set MCPB_CHROMIUM."
+        say "Missing: $2. To see it with a real one: sudo apt-get install $3, or set $4."
     fi
     return 1
 }
+
+bring_chromium() { bring_browser has_chromium Chromium chromium MCPB_CHROMIUM "${MCPB_CHROMIUM-unset}"; }
+bring_firefox() { bring_browser has_firefox Firefox firefox-esr MCPB_FIREFOX "${MCPB_FIREFOX-unset}"; }
 
 make_venv
 install_program
@@ -149,8 +156,11 @@ test)
     install_dev_tools
     install_node_packages
     command -v shellcheck >/dev/null || need "shellcheck" shellcheck
-    if ! bring_chromium && [ "${CI:-}" = true ]; then
-        fail "CI=true: the tests in a real browser are not optional."
+    missing=
+    bring_chromium || missing=yes
+    bring_firefox || missing=yes
+    if [ -n "$missing" ] && [ "${CI:-}" = true ]; then
+        fail "CI=true: the tests in real browsers are not optional."
     fi
     ;;
 *)
