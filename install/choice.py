@@ -24,6 +24,8 @@ from install.browsers import (
 from install.browsers import present_targets as users_present_targets
 from install.machine import Machine
 
+INSTALL = "mcpb install-native-host"
+
 
 class UnknownBrowserError(Exception):
     """No browser of that name, or none of this system; the text says which was meant."""
@@ -134,9 +136,9 @@ class Choice:
 
 
 def selector(target: Target) -> str:
-    """The option that names a target."""
+    """The options that name a target."""
     if target.browser:
-        return f"--browser {target.browser}"
+        return f"--browser {target.browser}" + (" --system" if target.level == "system" else "")
     if target.kind == "chromium" and target.directory.name == "NativeMessagingHosts":
         return f"--user-data-dir {shlex.quote(str(target.directory.parent))}"
     return f"--dir {shlex.quote(str(target.directory))} --kind {target.kind}"

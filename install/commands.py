@@ -15,7 +15,7 @@ from install import removal
 from install.belongings import kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.choice import Choice, Names, UnknownBrowserError, selector
+from install.choice import INSTALL, Choice, Names, UnknownBrowserError, selector
 from install.disk import ApplyError, apply, look
 from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
@@ -28,7 +28,6 @@ from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
 from native_host.home import mcpb_home
 
-INSTALL = "mcpb install-native-host"
 UNINSTALL = "mcpb uninstall-native-host"
 _SUDO = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
 
@@ -314,13 +313,12 @@ class _Asked:
 
 
 def _titles(targets: Sequence[Target]) -> str:
-    return ", ".join(
-        target.title if target.browser and target.data else str(target.directory) for target in targets
-    )
+    titles = (target.title if target.browser and target.data else str(target.directory) for target in targets)
+    return ", ".join(dict.fromkeys(titles))
 
 
 def _taken_out(target: Target) -> str:
-    return f"{target.title} was taken out and stays so; to bring it back: {INSTALL} {selector(target)}"
+    return f"{target.title}: taken out earlier, and stays so. To bring it back: {INSTALL} {selector(target)}"
 
 
 def _also_read_by(titles: Sequence[str]) -> list[str]:
@@ -392,7 +390,7 @@ def _apply(plan: Plan) -> None:
 def _show(plan: Plan, nothing_to_do: str) -> None:
     for verb, text in plan_lines(plan):
         if not verb:
-            click.echo(f"  {text}.")
+            click.echo(f"  {text}")
         else:
             click.echo(f"  {click.style(verb.ljust(7), dim=verb == 'keep', bold=verb != 'keep')} {text}")
     if all(isinstance(step, RemoveEmptyDirectory) for step in plan.steps):

@@ -16,6 +16,7 @@ import msgspec
 from install import wrapper
 from install.browsers import Target
 from install.callers import OUR_CALLERS
+from install.choice import INSTALL, selector
 from install.host import Home, Host
 from install.ledger import (
     Entry,
@@ -54,6 +55,8 @@ class _File:
     mode: int
     entry: Entry
     """As it will be in the ledger, without what was there before."""
+    command: str
+    """What installs it."""
 
 
 def install(
@@ -190,7 +193,8 @@ def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
     )
     content = wrapper.script(made).encode()
     entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest(content))
-    return _File(home.wrapper, content, home.program_mode, entry)
+    command = INSTALL + (" --system" if home.level == "system" else "")
+    return _File(home.wrapper, content, home.program_mode, entry, command)
 
 
 def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger, look: Look) -> _File:
@@ -206,7 +210,7 @@ def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger
         browser=target.browser,
         kind=target.kind,
     )
-    return _File(target.manifest, content, home.file_mode, entry)
+    return _File(target.manifest, content, home.file_mode, entry, f"{INSTALL} {selector(target)}")
 
 
 # ── What stands in the way ──────────────────────────────────────────────────────────────────────────────────
@@ -237,18 +241,19 @@ def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
     if not found.mode:
         return ""
     if fault := refused_file(file.path, found):
-        return f"{fault}. {_REPLACE}"
+        return f"{fault}. {_replaced_by(file)}"
     assert found.content is not None, "a readable file"
     if file.entry.what == "wrapper":
         if is_our_wrapper(found.content, entry):
             return ""
-        return f"{file.path} is not ours: mcpb did not write it. {_REPLACE}"
+        return f"{file.path} is not ours: mcpb did not write it. {_replaced_by(file)}"
     if is_our_manifest(found.content, entry, home.wrapper):
         return ""
-    return f"{file.path} is not ours: it {manifest_fault(found.content, home.wrapper)}. {_REPLACE}"
+    return f"{file.path} is not ours: it {manifest_fault(found.content, home.wrapper)}. {_replaced_by(file)}"
 
 
-_REPLACE = "To use its place, add --replace: it is kept in state/backup, and uninstalling puts it back"
+def _replaced_by(file: _File) -> str:
+    return f"To move it away (uninstalling puts it back): {file.command} --replace"
 
 
 def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:

@@ -192,7 +192,7 @@ def test_what_is_not_ours_stays_and_nothing_else_is_written(
     result = install()
     assert result.exit_code == 1
     assert str(chromium / MANIFEST) in result.output
-    assert "add --replace" in result.output
+    assert "mcpb install-native-host --browser chromium --replace" in result.output
     assert everything_below(home) == before
 
 

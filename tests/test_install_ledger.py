@@ -120,7 +120,7 @@ def test_a_browser_that_was_taken_out_stays_out_until_it_is_named(
     for _ in range(2):
         plain = install()
         assert plain.exit_code == 0
-        assert "to bring it back: mcpb install-native-host --browser chromium" in plain.output
+        assert "To bring it back: mcpb install-native-host --browser chromium" in plain.output
         assert not (chromium / MANIFEST).exists()
         assert (vivaldi / MANIFEST).exists()
     assert install(*back).exit_code == 0
@@ -138,7 +138,7 @@ def test_with_the_last_browser_the_wrapper_goes_and_what_was_taken_out_is_rememb
     assert not (chromium / MANIFEST).parent.exists()
     plain = install()
     assert "No browser is left to register with." in plain.output
-    assert "to bring it back: mcpb install-native-host --browser chromium" in plain.output
+    assert "To bring it back: mcpb install-native-host --browser chromium" in plain.output
     assert not (home / WRAPPER).exists()
     uninstall()
     assert listing(home) == start
