@@ -27,13 +27,14 @@ _FILES = (
 _COPIES = ("extension", "extension-firefox")
 """Folders that `mcpb extension` fills."""
 _HALF_COPIES = ".extension-*"
+"""Of them: half made, or half removed."""
 
 
 def kept_files(home: Path) -> list[Path]:
     """Logs, settings, kept tools and copies of the extension, as far as they are there."""
     files = [home / name for name in _FILES if (home / name).is_file() or (home / name).is_symlink()]
     copies = [home / name for name in _COPIES if _is_copy(home / name)]
-    return files + copies + sorted(home.glob(_HALF_COPIES))
+    return sorted(home.glob(_HALF_COPIES)) + files + copies
 
 
 def _is_copy(folder: Path) -> bool:

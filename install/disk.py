@@ -126,10 +126,13 @@ def _remove_if_empty(path: Path) -> None:
 
 
 def _discard(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
+    if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
+        return
+    # Half removed, a folder might not be known any more: first it gets a name that is known by itself.
+    aside = path if path.name.startswith(".") else path.with_name(f".{path.name}-removed")
+    path.rename(aside)
+    shutil.rmtree(aside)
 
 
 def _replace(step: Write) -> None:
