@@ -99,10 +99,13 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
 
 
 def _fix() -> list[str]:
+    """What was done. What could not be is said at once, and the report shows what is left."""
+    done: list[str] = []
     try:
-        return list(fix(this_host(), endpoint.candidates()))
-    except (LedgerError, ApplyError) as error:
-        raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+        done.extend(fix(this_host(), endpoint.candidates()))
+    except (LedgerError, ApplyError, click.ClickException) as error:
+        click.echo(shown(f"Not everything was put right: {error}", on=sys.stderr), err=True)
+    return done
 
 
 async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool) -> Diagnosis:

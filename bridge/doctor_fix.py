@@ -16,6 +16,11 @@ from install.steps import Step, Write
 from native_host import endpoint
 from native_host.endpoint import EndpointError
 
+OPEN = 0o077
+"""Others may enter, or more: too much for sockets."""
+WRITABLE = 0o022
+"""Others may change what a browser starts."""
+
 
 def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
     """Do it, and say what was done, thing by thing.
@@ -26,8 +31,10 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
         LedgerError: what was installed cannot be read.
         ApplyError: the disk refuses.
     """
-    for directory in (host.home.wrapper.parent, *run_directories):
-        if is_open_to_others(directory):
+    ours = {host.home.path: WRITABLE, host.home.wrapper.parent: WRITABLE}
+    ours |= dict.fromkeys(run_directories, OPEN)
+    for directory, bits in ours.items():
+        if is_open_to_others(directory, bits):
             directory.chmod(0o700)
             yield f"chmod 700 {shlex.quote(str(directory))}"
     for directory in run_directories:
@@ -38,13 +45,13 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
         yield from (f"wrote {step.path}" for step in plan.steps if _is_news(step))
 
 
-def is_open_to_others(directory: Path) -> bool:
-    """A real directory of ours that others may enter; a link is left alone."""
+def is_open_to_others(directory: Path, bits: int = OPEN) -> bool:
+    """Whether it is a real directory of ours with one of these bits; a link is left alone."""
     try:
         found = directory.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and bool(found.st_mode & 0o077)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and bool(found.st_mode & bits)
 
 
 def _is_news(step: Step) -> bool:

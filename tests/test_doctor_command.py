@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +111,50 @@ async def test_fix_puts_right_what_is_ours_and_says_what_it_did(registered: Path
     assert list(run.iterdir()) == []
 
 
+def edit_manifest(home: Path, **changes: Any) -> None:
+    found = json.loads(manifest(home).read_text())
+    manifest(home).write_text(json.dumps({**found, **changes}))
+
+
+def edit_wrapper(home: Path, fourth_line: str) -> None:
+    lines = wrapper(home).read_text().split("\n")
+    wrapper(home).write_text("\n".join([*lines[:3], fourth_line, *lines[3:]]))
+
+
+@pytest.mark.parametrize(
+    ("code", "make"),
+    [
+        ("origin-missing", lambda home: edit_manifest(home, allowed_origins=[])),
+        ("origin-malformed", lambda home: edit_manifest(home, allowed_origins=["chrome-extension://*/"])),
+        ("manifest-type", lambda home: edit_manifest(home, type="pipe")),
+        ("program-missing", lambda home: wrapper(home).unlink()),
+        ("host-prints", lambda home: edit_wrapper(home, "echo Welcome back")),
+        ("host-exits", lambda home: edit_wrapper(home, "exit 3")),
+        ("wrapper-exposed", lambda home: wrapper(home).parent.chmod(0o777)),
+    ],
+)
+async def test_what_is_safe_is_put_right(registered: Path, code: str, make: Callable[[Path], None]) -> None:
+    make(registered)
+    broken = (await report())["findings"]
+    fixed = await report("--fix")
+    assert code in {finding["code"] for finding in broken}
+    assert any(finding["isSafe"] for finding in broken)
+    assert len(fixed["fixed"]) == 1
+    assert code not in {finding["code"] for finding in fixed["findings"]}
+    assert not any(finding["isSafe"] for finding in fixed["findings"])
+
+
 async def test_fix_leaves_alone_what_is_right(registered: Path) -> None:
     assert (await report("--fix"))["fixed"] == []
+
+
+async def test_what_cannot_be_put_right_is_said_and_the_report_follows(registered: Path) -> None:
+    (registered / "mcpb/state/ledger.json").write_text("{")
+    wrapper(registered).parent.chmod(0o777)
+    found = await mcpb("doctor", "--fix", "--json")
+    assert "Not everything was put right: " in found.stderr
+    assert "ledger.json" in found.stderr
+    assert json.loads(found.stdout)["fixed"] == [f"chmod 700 {wrapper(registered).parent}"]
 
 
 async def test_fix_neither_touches_what_others_wrote_nor_registers_a_browser(registered: Path) -> None:
