@@ -27,7 +27,7 @@ from bridge.links.native import NativeLinks
 from bridge.status import whats_missing
 from bridge.store import SqliteToolStore
 from install.browsers import TableError
-from install.examination import first_fault
+from install.examination.report import first_fault
 from install.machine import this_machine
 from native_host import endpoint, wire
 from native_host.home import mcpb_home

@@ -37,14 +37,14 @@ from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
 from install.commands import this_host
 from install.disk import ApplyError, look
-from install.environment import examine_environment, this_environment
-from install.examination import Report, examine_and_try
-from install.findings import Finding, Hop, Level
+from install.examination.environment import examine_environment, this_environment
+from install.examination.findings import Finding, Hop, Level
+from install.examination.report import Report, examine_and_try
+from install.examination.running import RunningBrowser, running_browsers
 from install.ledger import LedgerError
 from install.machine import this_machine
 from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
-from install.running import RunningBrowser, running_browsers
 from native_host import endpoint, wire
 from native_host.endpoint import EndpointError
 from native_host.home import mcpb_home

@@ -10,8 +10,8 @@ import msgspec
 
 from bridge.doctor import SeenBrowser
 from bridge.doctor_report import Diagnosis
-from install.findings import Finding
-from install.neighbours import Neighbour
+from install.examination.findings import Finding
+from install.examination.neighbours import Neighbour
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
 _OF_PROFILE = ": the extension "

@@ -12,11 +12,11 @@ import msgspec
 
 from bridge import __version__
 from bridge.doctor import SeenBrowser, findings_of
-from install.examination import Report
-from install.findings import Finding, Hop, Level
-from install.lookup import TargetReport
-from install.neighbours import Neighbour
-from install.running import RunningBrowser
+from install.examination.findings import Finding, Hop, Level
+from install.examination.lookup import TargetReport
+from install.examination.neighbours import Neighbour
+from install.examination.report import Report
+from install.examination.running import RunningBrowser
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)

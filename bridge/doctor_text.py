@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
-from install.findings import Finding, Level
+from install.examination.findings import Finding, Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"

@@ -12,7 +12,7 @@ import msgspec
 
 from install.browsers import Kind
 from install.callers import is_caller
-from install.findings import Finding
+from install.examination.findings import Finding
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
 # Chromium's IsValidName and Mozilla's schema of native manifests: with another name no file is taken.

@@ -21,11 +21,11 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
-from install.examination import Report
-from install.findings import Finding
-from install.lookup import TargetReport
-from install.neighbours import Neighbour
-from install.running import RunningBrowser
+from install.examination.findings import Finding
+from install.examination.lookup import TargetReport
+from install.examination.neighbours import Neighbour
+from install.examination.report import Report
+from install.examination.running import RunningBrowser
 from native_host import wire
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
 

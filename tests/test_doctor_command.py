@@ -30,7 +30,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MCPB_HOME", str(short_tmp / "mcpb"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
-    for module in ("install.examination", "bridge.doctor_command"):
+    for module in ("install.examination.report", "bridge.doctor_command"):
         monkeypatch.setattr(f"{module}.running_browsers", lambda *_: [])
     yield short_tmp
     logging.getLogger("bridge").setLevel(logging.NOTSET)

@@ -13,8 +13,8 @@ import pytest
 from bridge.doctor import SeenBrowser, SeenTab
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from chain import ROOT
-from install.findings import Finding, Hop
-from install.neighbours import Neighbour
+from install.examination.findings import Finding, Hop
+from install.examination.neighbours import Neighbour
 
 TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -24,8 +24,8 @@ NO_CODES = {"conda-meta", "mcpb-bridge"}
 
 def codes_in_the_source() -> set[str]:
     """Every constant that is written like a code, in the files that make findings."""
-    sources = [*(ROOT / "install").glob("*.py"), *(ROOT / "bridge").glob("doctor*.py")]
-    texts = [text for path in sources if "install.findings import" in (text := path.read_text())]
+    sources = [*(ROOT / "install").rglob("*.py"), *(ROOT / "bridge").glob("doctor*.py")]
+    texts = [text for path in sources if "install.examination.findings import" in (text := path.read_text())]
     found = (
         node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from install import interpreter
-from install.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
+from install.examination.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
 from install.interpreter import InterpreterError, current_interpreter, is_temporary, vanishing
 from install.machine import Machine
 

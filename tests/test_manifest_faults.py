@@ -11,8 +11,8 @@ import pytest
 
 from install.browsers import Kind
 from install.callers import OUR_CALLERS
+from install.examination.program import LookAtProgram, Program, program_fault
 from install.manifest import CALLERS_KEY, callers_in, manifest_faults, manifest_text, program_named_in
-from install.program import LookAtProgram, Program, program_fault
 from native_host.wire import HOST_NAME
 
 FILE = Path(f"/folder/{HOST_NAME}.json")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from install.browsers import Target, find_browser, known_browsers
-from install.findings import Finding
+from install.examination.findings import Finding
+from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
+from install.examination.policies import managed_policies, policy_findings
 from install.machine import Machine
-from install.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
-from install.policies import managed_policies, policy_findings
 from native_host.wire import EXTENSION_ID, HOST_NAME
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"

@@ -12,7 +12,7 @@ import trio
 import extension
 from demo.chromium import open_chromium
 from install.callers import OUR_CALLERS, origin
-from install.profiles import (
+from install.examination.profiles import (
     InstalledExtension,
     chromium_extensions,
     extension_findings,

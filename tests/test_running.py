@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from demo.chromium import open_chromium
-from install import running as running_module
 from install.browsers import known_browsers
+from install.examination import running as running_module
+from install.examination.running import PS, RunningBrowser, confinement_finding, running_browsers
 from install.machine import Machine, this_machine
-from install.running import PS, RunningBrowser, confinement_finding, running_browsers
 
 ME = os.getuid()
 ROWS = known_browsers()

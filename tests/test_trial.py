@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from install import trial
 from install.browsers import Kind
 from install.callers import OUR_CALLERS
-from install.trial import Trial, browser_arguments, try_host
+from install.examination import trial
+from install.examination.trial import Trial, browser_arguments, try_host
 from install.wrapper import Wrapper, script
 from native_host import __version__, envelope, wire
 from native_host.framing import frame

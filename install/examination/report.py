@@ -29,16 +29,12 @@ from install.browsers import (
 )
 from install.choice import selector
 from install.disk import look
-from install.findings import Finding, Level
-from install.host import Home, system_home
-from install.installed import INSTALL, Installed, installed, wrapper_findings
-from install.ledger import Entry
-from install.lookup import ANOTHER_MCPB, FOREIGN_PROGRAM, OUR_CALLER, TargetReport, examine_target
-from install.machine import Machine
-from install.manifest import callers_in
-from install.neighbours import Neighbour, neighbour_findings, neighbours
-from install.policies import managed_policies, policy_findings
-from install.profiles import (
+from install.examination.findings import Finding, Level
+from install.examination.installed import INSTALL, Installed, installed, wrapper_findings
+from install.examination.lookup import ANOTHER_MCPB, FOREIGN_PROGRAM, OUR_CALLER, TargetReport, examine_target
+from install.examination.neighbours import Neighbour, neighbour_findings, neighbours
+from install.examination.policies import managed_policies, policy_findings
+from install.examination.profiles import (
     InstalledExtension,
     chromium_extensions,
     extension_findings,
@@ -46,8 +42,12 @@ from install.profiles import (
     firefox_profiles,
     is_used_in,
 )
-from install.running import RunningBrowser, confinement_finding, running_browsers
-from install.trial import Trial, try_host
+from install.examination.running import RunningBrowser, confinement_finding, running_browsers
+from install.examination.trial import Trial, try_host
+from install.host import Home, system_home
+from install.ledger import Entry
+from install.machine import Machine
+from install.manifest import callers_in
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from install.browsers import Kind
-from install.findings import Finding, Level
+from install.examination.findings import Finding, Level
 from native_host import __version__, envelope, wire
 from native_host.framing import FrameDecoder, FrameError
 

@@ -16,8 +16,8 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
-from install.findings import Finding
-from install.installed import SUDO_MCPB
+from install.examination.findings import Finding
+from install.examination.installed import SUDO_MCPB
 from install.machine import Machine
 from native_host.wire import EXTENSION_ID, HOST_NAME
 

@@ -15,10 +15,10 @@ from install.browsers import Kind, Target
 from install.callers import origin
 from install.choice import selector
 from install.disk import look
-from install.findings import Finding, Level
-from install.installed import INSTALL, SUDO_MCPB, Installed, look_at_program
+from install.examination.findings import Finding, Level
+from install.examination.installed import INSTALL, SUDO_MCPB, Installed, look_at_program
+from install.examination.program import program_fault
 from install.manifest import manifest_faults, program_named_in
-from install.program import program_fault
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
 OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIREFOX_ID}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
-from install.findings import Finding, Level
+from install.examination.findings import Finding, Level
 from install.machine import Machine
 
 Confinement = Literal["", "snap", "flatpak"]

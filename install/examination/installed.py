@@ -16,12 +16,12 @@ import msgspec
 from install import wrapper
 from install.choice import selector
 from install.disk import look
-from install.findings import Finding, Level
+from install.examination.findings import Finding, Level
+from install.examination.program import HEAD_BYTES, Program, program_fault
 from install.host import Home
 from install.ledger import Entry, Ledger, LedgerError
 from install.ownership import is_our_manifest, is_our_wrapper
 from install.plan import ledger_of, registered_targets
-from install.program import HEAD_BYTES, Program, program_fault
 from native_host import __version__
 from native_host.home import mcpb_home
 

@@ -17,7 +17,7 @@ import msgspec
 
 from install.browsers import Kind
 from install.callers import origin
-from install.findings import Finding, Level
+from install.examination.findings import Finding, Level
 from native_host import __version__
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import Kind, Target
-from install.findings import Finding
+from install.examination.findings import Finding
 from install.manifest import callers_in, program_named_in, read_manifest
 from native_host.wire import HOST_NAME
 
