@@ -9,10 +9,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-PROBE_SECONDS = 20.0
+from install.source import clone, how_to_install
 
-STAYING = "uv tool install mcpb (or: pipx install mcpb; from a clone: install/install.sh)"
-"""How mcpb is installed so that it stays."""
+PROBE_SECONDS = 20.0
 
 _CACHE_TAG = "CACHEDIR.TAG"
 """What marks a cache (https://bford.info/cachedir). uv and pipx write it also into environments that stay."""
@@ -36,7 +35,7 @@ def current_interpreter() -> Path:
     if reason := vanishing(Path(sys.prefix), Path.home(), os.environ):
         raise InterpreterError(
             f"{interpreter} will not stay: it is {reason}, and a browser must find it for as long as mcpb is "
-            f"registered. Run: {STAYING}"
+            f"registered. {how_to_install(clone())}"
         )
     _prove(interpreter)
     return interpreter
@@ -82,7 +81,4 @@ def _prove(interpreter: Path) -> None:
     if ended.returncode == 0:
         return
     reason = (ended.stderr.strip().splitlines() or ["no message"])[-1]
-    raise InterpreterError(
-        f"{interpreter} -I cannot import mcpb ({reason}). "
-        f"Install mcpb into an environment of its own: {STAYING}"
-    )
+    raise InterpreterError(f"{interpreter} -I cannot import mcpb ({reason}). {how_to_install(clone())}")

@@ -54,10 +54,12 @@ def _mended() -> str:
     from install import disk
     from install import plan as planning
     from install.host import Home, Host
-    from install.interpreter import InterpreterError, current_interpreter
+    from install.interpreter import InterpreterError, current_interpreter, is_temporary
     from install.ledger import LedgerError
     from install.ownership import installed_wrapper
 
+    if is_temporary(Path(sys.prefix)):  # a trial: what it mended would be gone with it
+        return ""
     home = Home(mcpb_home(), Path.home())
     with suppress(OSError, SubprocessError, LedgerError, InterpreterError, disk.ApplyError):
         ledger, known = planning.ledger_of(home, disk.look), installed_wrapper(home.path, disk.look)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +18,7 @@ from install import interpreter
 from install.examination.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
 from install.interpreter import InterpreterError, current_interpreter, is_temporary, vanishing
 from install.machine import Machine
+from install.source import clone
 
 ROOT = Path(__file__).parent.parent
 
@@ -176,7 +181,7 @@ def test_a_vanishing_interpreter_is_not_registered_and_the_message_says_what_to_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(interpreter, "vanishing", lambda *_: "in the cache /home/ana/.cache/uv")
-    with pytest.raises(InterpreterError, match=r"will not stay.*uv tool install mcpb.*pipx.*install\.sh"):
+    with pytest.raises(InterpreterError, match=r"will not stay.*install/install\.sh.*pipx.*uv tool"):
         current_interpreter()
 
 
@@ -187,6 +192,83 @@ def test_a_vanishing_environment_is_a_fault_and_a_temporary_one_a_warning(health
     assert (finding.code, finding.level) == ("interpreter-temporary", "warning")
     assert is_temporary(Path("/var/tmp/clone/.venv"))
     assert not is_temporary(Path("/home/ana/tmp/.venv"))
+
+
+# ── Where it came from ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def a_clone(tmp_path: Path) -> Path:
+    folder = tmp_path / "Ana's clone"
+    executable(folder / "install/install.sh")
+    return folder
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, site: Path, direct_url: str | None) -> Path | None:
+    """The clone that is found where pip left this record."""
+    record = site / "mcpb-1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Name: mcpb\nVersion: 1.0\n")
+    if direct_url is not None:
+        (record / "direct_url.json").write_text(direct_url)
+    monkeypatch.setattr(sys, "path", [str(site)])
+    return clone()
+
+
+def test_the_clone_is_known_from_pip_s_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, a_clone: Path
+) -> None:
+    record = json.dumps({"url": a_clone.as_uri(), "dir_info": {}})
+    assert recorded(monkeypatch, tmp_path / "site", record) == a_clone
+
+
+@pytest.mark.parametrize(
+    "direct_url",
+    [
+        None,
+        '{"url": "file:///nonexistent/clone", "dir_info": {}}',
+        '{"url": "https://example.org/mcpb.zip", "archive_info": {}}',
+        '{"url": 1}',
+        "[]",
+        "{",
+    ],
+)
+def test_a_clone_that_is_gone_or_was_none_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, direct_url: str | None
+) -> None:
+    assert recorded(monkeypatch, tmp_path / "site", direct_url) is None
+
+
+UNWELL: list[dict[str, Any]] = [
+    {"vanishing": "in the cache /x"},
+    {"is_temporary": True},
+    {"is_shared": True},
+    {"rivals": {"bridge": "bridge-tools"}},
+]
+
+
+@pytest.mark.parametrize("wrong", UNWELL)
+def test_where_the_clone_is_known_the_command_installs_from_it_and_can_be_pasted(
+    healthy: Environment, a_clone: Path, wrong: dict[str, Any]
+) -> None:
+    (finding,) = examine_environment(replace(healthy, clone=a_clone, **wrong))
+    assert shlex.split(finding.command) == ["sh", str(a_clone / "install/install.sh")]
+    assert finding.command in finding.text
+
+
+@pytest.mark.parametrize("wrong", UNWELL)
+def test_where_it_is_not_known_no_command_is_made_up(healthy: Environment, wrong: dict[str, Any]) -> None:
+    (finding,) = examine_environment(replace(healthy, **wrong))
+    assert finding.command == ""
+    assert "from its clone" in finding.text
+
+
+def test_nobody_is_sent_to_a_package_index_for_a_name_that_is_not_ours_there() -> None:
+    folders = [ROOT / name for name in (*OUR_PACKAGES, "docs")]
+    sources = [ROOT / "README.md", *(path for folder in folders for path in folder.rglob("*"))]
+    texts = {path: path.read_text() for path in sources if path.suffix in {".py", ".md", ".js", ".sh"}}
+    offers = re.compile(r"(uv tool|pipx|pip) (install|upgrade|run)( -\S+)* mcpb\b|uvx mcpb")
+    assert [str(path) for path, text in texts.items() if offers.search(text)] == []
 
 
 # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
     for variable in ("XDG_CONFIG_HOME", "CHROME_CONFIG_HOME"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("install.interpreter.is_temporary", lambda _: False)  # this clone may be in one
     (tmp_path / ".config/chromium").mkdir(parents=True)
     done = CliRunner().invoke(install_native_host, ["--yes"])
     assert done.exit_code == 0, done.output
@@ -138,6 +139,12 @@ def test_an_interpreter_that_will_vanish_mends_nothing(home: Path, monkeypatch: 
         raise InterpreterError("it will not stay")
 
     monkeypatch.setattr("install.interpreter.current_interpreter", vanishing)
+    assert left_alone(home)
+
+
+def test_a_trial_in_a_temporary_folder_mends_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter="/nonexistent/python")
+    monkeypatch.setattr("install.interpreter.is_temporary", lambda _: True)
     assert left_alone(home)
 
 

@@ -22,7 +22,10 @@ from native_host.framing import FrameDecoder, FrameError, frame
 from native_host.wire import Code, Wire
 
 _READ_BYTES = 1024 * 1024
-_UPDATE = "Update the older side: pip install --upgrade mcpb && mcpb install-native-host && mcpb extension"
+_UPDATE = (
+    "Update the older side from a clone that is up to date: install/install.sh "
+    "(or: pipx install --force DIR, then mcpb install-native-host && mcpb extension)"
+)
 
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger("bridge.wire")

@@ -18,8 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from install.examination.findings import Finding, Level
-from install.interpreter import STAYING, is_temporary, vanishing
+from install.interpreter import is_temporary, vanishing
 from install.machine import Machine
+from install.source import clone, how_to_install, installing
 from install.wsl import is_wsl
 
 OUR_PACKAGES = ("bridge", "demo", "extension", "install", "manifests", "native_host")
@@ -51,6 +52,8 @@ class Environment:
     rivals: Mapping[str, str] = field(default_factory=dict)
     """Our top-level names that are somebody else's as well, or instead: whose."""
     is_in_wsl: bool = False
+    clone: Path | None = None
+    """`install.source.clone`."""
 
 
 def examine_environment(environment: Environment, wrapper_interpreter: Path | None = None) -> list[Finding]:
@@ -68,24 +71,22 @@ def examine_environment(environment: Environment, wrapper_interpreter: Path | No
 
 
 def _whether_it_stays(environment: Environment) -> list[Finding]:
-    where = str(environment.interpreter)
+    where = environment.interpreter
     if environment.vanishing:
         text = f"this mcpb will not stay: {where} is {environment.vanishing}"
-        return [_finding("interpreter-vanishes", text, "uv tool install mcpb", where=where)]
+        return [_mended_by_installing("interpreter-vanishes", text, environment)]
     if environment.is_temporary:
         text = f"this mcpb is in a temporary folder ({where}) and is gone when that is cleaned up"
-        return [_finding("interpreter-temporary", text, "uv tool install mcpb", "warning", where)]
+        return [_mended_by_installing("interpreter-temporary", text, environment, "warning")]
     return []
 
 
 def _who_lives_there(environment: Environment) -> list[Finding]:
-    where = str(environment.interpreter)
     rivals = [
-        _finding(
+        _mended_by_installing(
             "package-taken",
             f"the package `{name}` of this mcpb is that of {owner} as well: one of the two does not work",
-            "uv tool install mcpb",
-            where=where,
+            environment,
         )
         for name, owner in environment.rivals.items()
     ]
@@ -93,11 +94,11 @@ def _who_lives_there(environment: Environment) -> list[Finding]:
         return rivals
     whose = "no environment of its own" if environment.is_shared else "an environment that it shares"
     text = (
-        f"this mcpb has {whose} ({where}): its packages have plain names such as `bridge`, and what others "
-        f"need there can change what it needs. Better: {STAYING}{_beside(environment.neighbours)}"
+        f"this mcpb has {whose} ({environment.interpreter}): its packages have plain names such as `bridge`, "
+        f"and what others need there can change what it needs{_beside(environment.neighbours)}"
     )
     level: Level = "warning" if environment.is_shared else "note"
-    return [_finding("environment-shared", text, "uv tool install mcpb", level, where)]
+    return [_mended_by_installing("environment-shared", text, environment, level)]
 
 
 def _beside(neighbours: Sequence[str]) -> str:
@@ -152,6 +153,11 @@ def _is_ours(found: Path | None, environment: Environment, name: str) -> bool:
     return found is not None and found.resolve() == (environment.commands / name).resolve()
 
 
+def _mended_by_installing(code: str, text: str, environment: Environment, level: Level = "fault") -> Finding:
+    how, command = how_to_install(environment.clone), installing(environment.clone)
+    return _finding(code, f"{text}. {how}", command, level, str(environment.interpreter))
+
+
 def _finding(code: str, text: str, command: str, level: Level = "fault", where: str = "") -> Finding:
     return Finding(code=code, hop="environment", text=text, command=command, level=level, where=where)
 
@@ -175,6 +181,7 @@ def this_environment(machine: Machine) -> Environment:
         neighbours=[] if _is_editable(ours) else _neighbours(),
         rivals=_rivals(),
         is_in_wsl=is_wsl(machine),
+        clone=clone(),
     )
 
 
