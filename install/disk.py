@@ -33,7 +33,7 @@ def look(path: Path) -> Found:
     """What is in a place, links not followed; only the first bytes of a file that is too long to be ours."""
     try:
         found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (OSError, ValueError):  # ValueError: no path at all, as a file of others may name one
         return Found()
     content = None
     if stat.S_ISREG(found.st_mode):
