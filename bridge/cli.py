@@ -38,6 +38,8 @@ _ELSEWHERE = {
 _SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
 """They show what is wrong with the registration, or change it: it is not mended before."""
 
+_HELP_CHARS = 90
+"""For the first sentence about a command in `mcpb --help`."""
 _RECENT_CALLS = 5
 """In `mcpb status`."""
 _WATCH_S = 0.5
@@ -53,9 +55,19 @@ class _Commands(click.Group):
         if ctx.resilient_parsing:  # a shell completes a line
             return super().resolve_command(ctx, args)
         refuse_windows()  # before a command is imported: some could not be
+        self._refuse_unknown(ctx, args[0])
         found = super().resolve_command(ctx, args)
         _mend_registration(found[0], args)
         return found
+
+    def _refuse_unknown(self, ctx: click.Context, name: str) -> None:
+        """Click would look for close names among the commands of this file alone."""
+        known = self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return
+        close = [command for command in known if command.startswith(name)] or get_close_matches(name, known)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        ctx.fail(f"No such command {name!r}.{hint}")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ELSEWHERE})
@@ -76,7 +88,7 @@ class _Commands(click.Group):
         if name in _ELSEWHERE:
             return _ELSEWHERE[name][1]
         command = super().get_command(ctx, name)
-        return command.get_short_help_str(80) if command else ""
+        return command.get_short_help_str(_HELP_CHARS) if command else ""
 
 
 def _mend_registration(command: str | None, args: Iterable[str]) -> None:
@@ -88,7 +100,7 @@ def _mend_registration(command: str | None, args: Iterable[str]) -> None:
         click.echo(mended, err=True)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("mcpb", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
     __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
 )
@@ -176,9 +188,10 @@ def _first_lines(lines: list[str], count: int) -> list[str]:
 @click.argument("target", required=False)
 @click.option("--resume", is_flag=True, help="Let it go on.")
 def pause(target: str | None, *, resume: bool) -> None:
-    """Pause a site (https://bank.example) or an MCP client in all browsers; without TARGET list them.
+    """Pause a site or an MCP client in all browsers; without TARGET list what is paused.
 
-    A client is named as `mcpb status` shows it: by its title or the beginning of its session's id.
+    A site is named by its origin (https://bank.example), a client as `mcpb status` shows it: by its title or
+    the beginning of its session's id.
     """
     if target is None:
         if resume:
@@ -294,7 +307,10 @@ def _forget(origin: str) -> None:
 @click.option("--args", "args_json", metavar="JSON", help="All arguments as one JSON object.")
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
 def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_json: bool) -> None:
-    """Call the tool NAME, with KEY=VALUE for each argument (numbers, lists and the like as JSON)."""
+    """Call the tool NAME, with KEY=VALUE for each argument.
+
+    Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'.
+    """
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
 
@@ -335,10 +351,10 @@ def demo(ctx: click.Context, *, is_serving: bool) -> None:
 
 _LOAD_IN_CHROMIUM = """\
 To load it: open chrome://extensions, switch on “Developer mode”, choose “Load unpacked” and that
-folder. Then run: mcpb install-native-host"""
+folder."""
 _LOAD_IN_FIREFOX = """\
 To load it: open about:debugging#/runtime/this-firefox, choose “Load Temporary Add-on…” and the file
-manifest.json in that folder. Then run: mcpb install-native-host
+manifest.json in that folder.
 Firefox forgets a temporary add-on when it is closed: load it again after each start. One that stays has to
 be signed by Mozilla, except in Firefox ESR, Developer Edition and Nightly: there set
 xpinstall.signatures.required to false in about:config, run `mcpb extension --firefox --zip mcpb.xpi`, and
@@ -354,9 +370,11 @@ open that file with the browser."""
     metavar="FILE",
     help="Instead write it as a zip: for a store, or for Firefox as an .xpi.",
 )
-def extension(*, is_firefox: bool, zip_file: Path | None) -> None:
+@click.pass_context
+def extension(ctx: click.Context, *, is_firefox: bool, zip_file: Path | None) -> None:
     """Copy the browser extension to where it can stay, and say how to load it."""
     from bridge.unpacked import UnpackedError, pack, unpack
+    from install.repair import registered_interpreter
     from native_host.home import mcpb_home
 
     kind: Kind = "firefox" if is_firefox else "chromium"
@@ -369,6 +387,9 @@ def extension(*, is_firefox: bool, zip_file: Path | None) -> None:
     except UnpackedError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"The extension is in {target}\n{_LOAD_IN_FIREFOX if is_firefox else _LOAD_IN_CHROMIUM}")
+    if not registered_interpreter():
+        called = ctx.find_root().info_name  # where another `mcpb` comes first, it is mcpb-bridge
+        click.echo(f"Then run: {called} install-native-host")
 
 
 def _read_object(text: str | None) -> dict[str, Any]:

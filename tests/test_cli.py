@@ -77,6 +77,28 @@ def test_help_names_every_command_and_imports_none() -> None:
     assert all(f"\n  {command} " in done.stdout for command in (*commands, "tools"))
 
 
+def test_help_says_what_each_command_does_in_whole_sentences() -> None:
+    _, heading, commands = CliRunner().invoke(main, ["-h"]).output.partition("Commands:")
+    assert heading
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("instal-native-host", "Did you mean install-native-host"),
+        ("docter", "Did you mean doctor?"),
+        ("uninstal", "Did you mean uninstall-native-host?"),
+        ("stauts", "Did you mean status?"),
+        ("xyzzy", "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_command_that_is_misspelt_is_told_which_was_meant(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(main, [typed])
+    assert done.exit_code == 2
+    assert meant in done.output
+
+
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     done = await run("tools")
     assert f"{GET_CART} [note=]\n    [http://localhost:8123 · tab 1" in done.output
@@ -424,6 +446,15 @@ def test_extension_copies_the_extension_and_says_how_to_load_it(mcpb_home: Path)
     assert not list((mcpb_home / "extension").glob("__*"))
     assert "Load unpacked" in done.output
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
+
+
+def test_extension_names_the_registration_as_what_is_left_only_as_long_as_it_is(mcpb_home: Path) -> None:
+    left = "Then run: mcpb install-native-host\n"
+    assert CliRunner().invoke(main, ["extension"]).output.endswith(left)
+    folder = str(mcpb_home / "profile")
+    done = CliRunner().invoke(main, ["install-native-host", "--user-data-dir", folder, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert left not in CliRunner().invoke(main, ["extension"]).output
 
 
 def test_extension_replaces_an_earlier_copy_as_a_whole(mcpb_home: Path) -> None:
