@@ -4,10 +4,22 @@
 export const isFirefox = "getBrowserInfo" in chrome.runtime;
 
 /**
- * What `webNavigation.onErrorOccurred` says of a load that gives way to another, but also of one that goes on in another
- * process, even after it was committed (seen in Firefox 140). So it says nothing.
+ * What `webNavigation.onErrorOccurred` says of a load that is stopped, gives way to another, or is answered without a
+ * page, but also of one that goes on in another process, even after it was committed (seen in Firefox 140).
  */
 export const LOAD_ABORTED = "Error code 2152398850";
+
+/**
+ * What kept a page from loading, if a document is Firefox's own page about that. Of a port that it forbids no other
+ * event tells (seen in Firefox 140).
+ *
+ * @param {string} url the document's
+ * @returns {string} Firefox's name for it, such as `deniedPortAccess`; empty: the document is no such page
+ */
+export function errorOfPage(url) {
+  const parsed = /^about:(net|cert)error\?/.test(url) ? URL.parse(url) : null;
+  return parsed?.searchParams.get("e") ?? "";
+}
 
 /**
  * Who Firefox, or its fork, says it is.

@@ -1,6 +1,6 @@
 /** Waiting for a tab's main frame to get where it was sent. */
 
-import { isFirefox, LOAD_ABORTED } from "./firefox.js";
+import { errorOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
@@ -11,6 +11,9 @@ import { Code, WireError } from "./wire.js";
 
 /** What a timer can count to. */
 const LONGEST_MS = 2 ** 31 - 1;
+/** After a load that may go on elsewhere; then the tab tells whether it did. */
+const MOMENT_MS = 500;
+const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
 /**
  * Start a navigation and wait for its end.
@@ -77,7 +80,7 @@ async function underWay(tabId) {
 function arrived({ tabId, target, before, heading }, waitUntil, signal) {
   return new Promise((resolve, reject) => {
     let navigations = 0;
-    /** Of the newest navigation; empty: it is under way. */
+    /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
     let document = "";
     const left = new Set([before]);
     const of = (/** @type {(details: any) => void} */ react) => (/** @type {any} */ details) => {
@@ -89,26 +92,40 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       const tab = await existing(tabId);
       if (!tab?.pendingUrl && count === navigations && isOver(tab)) settle();
     };
+    const isComplete = (/** @type {chrome.tabs.Tab | null} */ tab) => tab?.status === "complete";
+    /** Firefox says of loads that go on what it says of those that come to nothing. @param {string} url */
+    const look = (url) => {
+      const count = navigations;
+      const settle = () => (document === "" ? reject(notLoaded(NO_PAGE, url)) : resolve());
+      setTimeout(() => count > 0 && count === navigations && void end(settle, isComplete), MOMENT_MS);
+    };
 
     const begins = of(() => {
       navigations += 1;
-      left.add(document);
+      if (document) left.add(document);
       document = "";
     });
     const commits = of(({ documentId, url, transitionQualifiers }) => {
-      if (url === heading && url !== target) return void left.add(documentId);
+      if (url === heading && url !== target) return void (documentId && left.add(documentId));
       navigations += 1;
       document = documentId;
       if (waitUntil === "commit") return void end(resolve);
       // A page from the back/forward cache was loaded long ago: no load event follows.
-      if (transitionQualifiers?.includes("forward_back")) void end(resolve, (tab) => tab?.status === "complete");
+      if (transitionQualifiers?.includes("forward_back")) void end(resolve, isComplete);
     });
-    const completes = of(({ documentId }) => documentId === document && void end(resolve));
+    const completes = of(({ documentId, url }) => {
+      if (documentId === document) return void end(resolve);
+      if (isFirefox && document === "") look(url); // a download: nothing was committed
+    });
+    const shows = of(({ documentId, url }) => {
+      const error = errorOfPage(url);
+      if (error && documentId === document) void end(() => reject(notLoaded(error, target || url)));
+    });
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
     const fails = of(({ documentId, error, url }) => {
-      if (error === LOAD_ABORTED) return;
+      if (error === LOAD_ABORTED) return look(url);
       // What has been committed is there: it was stopped, or gives way to another page.
-      if (documentId === document) return void end(resolve, (tab) => tab?.status === "complete");
+      if (documentId === document) return void end(resolve, isComplete);
       if (document === "" && navigations > 0 && !left.has(documentId)) void end(() => reject(notLoaded(error, url)));
     });
     const closes = (/** @type {number} */ closed) => closed === tabId && reject(closedMeanwhile());
@@ -117,6 +134,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     const listening = /** @type {[chrome.events.Event<any>, (...args: any[]) => void][]} */ ([
       [web.onBeforeNavigate, begins],
       [web.onCommitted, commits],
+      [web.onDOMContentLoaded, shows],
       [web.onCompleted, completes],
       [web.onReferenceFragmentUpdated, moves],
       [web.onHistoryStateUpdated, moves],

@@ -42,14 +42,18 @@ COUNTED: list[str] = []
 
 class _PageRequests(http.server.SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
-        if not self.path.startswith("/count?id="):
-            return super().do_GET()
-        COUNTED.append(self.path.partition("=")[2])
-        return self.send_error(HTTPStatus.NO_CONTENT)
+        if self.path.startswith("/count?id="):
+            COUNTED.append(self.path.partition("=")[2])
+            return self.send_error(HTTPStatus.NO_CONTENT)
+        if self.path == "/nothing":
+            return self.send_error(HTTPStatus.NO_CONTENT)
+        return super().do_GET()
 
     def end_headers(self) -> None:
         # Without it Firefox says `originAgentCluster` is false, and @mcp-b/global then refuses all tools.
         self.send_header("Origin-Agent-Cluster", "?1")
+        if self.path.endswith("?download"):
+            self.send_header("Content-Disposition", "attachment")
         super().end_headers()
 
     def translate_path(self, path: str) -> str:

@@ -145,7 +145,7 @@ async def test_long_arguments_and_answers_pass_and_too_long_ones_are_refused_by_
     assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
 
 
-async def test_a_tab_is_opened_sent_somewhere_and_taken_back(chain: Chain, firefox: Firefox) -> None:
+async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_is_that_is_said_at_once(chain: Chain, firefox: Firefox) -> None:
     async with onlooking(chain) as onlooker:
         first, second = f"{chain.pages}/plain.html", f"{chain.pages}/tabserver.html"
         created = await onlooker.request("createTab", session="s1", url=first)
@@ -155,8 +155,18 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back(chain: Chain, firef
         assert (await onlooker.request("goBack", **tab))["url"] == first
         with serving_pages() as closed:
             pass
-        refused = await onlooker.request("browser_navigate", **tab, url=closed)
-        assert f"{closed}/ did not load: " in refused["message"]
+        for url, at, why in [
+            (closed, f"{closed}/", "Error code"),
+            (f"{chain.pages}/nothing", f"{chain.pages}/nothing", "it leads to no page"),
+            (f"{first}?download", f"{first}?download", "it leads to no page"),
+            (f"{chain.pages}/leading.html?{closed}/", f"{closed}/", "Error code"),
+            ("http://localhost:6667/", "http://localhost:6667/", "deniedPortAccess"),
+        ]:
+            with trio.fail_after(8):  # and not after the 30 s that a page may take
+                refused = await onlooker.request("browser_navigate", **tab, url=url)
+            assert f"{at} did not load: {why}" in refused["message"]
+            # The next one starts from a page, not from where the last one failed.
+            assert (await onlooker.request("browser_navigate", **tab, url=second))["url"] == second
         assert await onlooker.request("closeTab", **tab) == {}
 
 
