@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test bench check format clean
+.PHONY: help demo test test-parts test-chromium test-firefox test-machine bench check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -14,8 +14,22 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
+# Browsers mostly wait, so the groups run beside each other; each line of output is whole.
 test: check
-	.venv/bin/pytest
+	@$(MAKE) --no-print-directory -j3 --output-sync=line test-chromium test-firefox test-parts
+	@$(MAKE) --no-print-directory test-machine
+
+test-chromium:
+	@.venv/bin/pytest -q -m "chromium and not firefox and not machine"
+
+test-firefox:
+	@.venv/bin/pytest -q -m "firefox and not machine"
+
+test-parts:
+	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine"
+
+test-machine:
+	@.venv/bin/pytest -q -m machine
 
 bench:
 	@install/prepare.sh test

@@ -336,6 +336,7 @@ async def test_in_firefox_the_doctor_names_each_cause_and_its_command_makes_the_
                 await meet(stage, cause)
 
 
+@pytest.mark.machine
 @pytest.mark.chromium
 async def test_chromium_stops_at_a_broken_manifest_of_the_user_s_and_the_one_for_all_users_does_not_help(
     short_tmp: Path,
@@ -347,6 +348,7 @@ async def test_chromium_stops_at_a_broken_manifest_of_the_user_s_and_the_one_for
                 await meet(stage, Cause("manifest-shadows", broken_json))
 
 
+@pytest.mark.machine
 @pytest.mark.firefox
 async def test_firefox_passes_over_a_broken_manifest_of_the_user_s_and_takes_the_one_for_all_users(
     short_tmp: Path,
