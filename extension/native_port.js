@@ -3,7 +3,8 @@
  *
  * A host that ended is tried again with growing pauses below the 30 s after which the browser would stop the
  * worker. A host that is missing, says what is wrong, or never says hello, is not worth keeping the worker awake for:
- * then only an alarm and `nudge` (a frame that becomes visible or changes its tools) try again.
+ * then only an alarm and `nudge` (a frame that becomes visible or changes its tools) try again; and for some minutes
+ * after the extension was loaded a missing host is looked for every few seconds, since mcpb is being installed.
  */
 
 import { isFirefox } from "./firefox.js";
@@ -28,6 +29,9 @@ const HELLO_MS = 10_000;
 /** Attempts without a hello before the worker is allowed to sleep. */
 const PATIENCE = 7;
 const NUDGE_PAUSE_MS = 1_000;
+/** How long, and how often, a missing host is expected to be registered. Trying starts no process. */
+const EXPECTED_MS = 5 * 60_000;
+const EXPECTED_PAUSE_MS = 3_000;
 const INSTALL = "mcpb install-native-host";
 const UPDATE = isFirefox ? "mcpb extension --firefox" : "mcpb extension";
 
@@ -36,6 +40,9 @@ export class NativePort {
   #link = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next attempt */
   #timer;
+  /** When that is; nobody has planned one: never. */
+  #due = Infinity;
+  #expectedUntil = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the host must have said hello */
   #patience;
   #opening = false;
@@ -64,19 +71,24 @@ export class NativePort {
   async connect() {
     if (this.#link || this.#opening) return;
     clearTimeout(this.#timer);
+    this.#due = Infinity;
     this.#opening = true;
     this.#triedAt = Date.now();
-    let hello;
+    const hello = await this.#ownHello();
+    this.#opening = false;
+    if (hello) return this.#open(hello);
+    this.#failed({ what: "The extension cannot read its own storage; its error page says why.", command: "" });
+  }
+
+  /** Null: it cannot be made. */
+  async #ownHello() {
     try {
-      hello = await this.events.hello();
+      return await this.events.hello();
     } catch (error) {
       console.error(error);
       this.last.failed(String(error));
-      return this.#failed({ what: "The extension cannot read its own storage; its error page says why.", command: "" });
-    } finally {
-      this.#opening = false;
+      return null;
     }
-    this.#open(hello);
   }
 
   /** @param {object} hello ours */
@@ -94,10 +106,22 @@ export class NativePort {
 
   /** Somebody would use a host now: try, if nobody is trying, but not twice within a moment. */
   nudge() {
-    if (!this.resting) return;
+    this.#tryWithin(Math.max(0, this.#triedAt + NUDGE_PAUSE_MS - Date.now()));
+  }
+
+  /** The extension was loaded just now: its host is registered soon, if it is not already. */
+  expect() {
+    this.#expectedUntil = Date.now() + EXPECTED_MS;
+    if (this.resting) this.#tryWithin(EXPECTED_PAUSE_MS);
+  }
+
+  /** Plan an attempt, unless a sooner one is planned or one is under way. @param {number} ms */
+  #tryWithin(ms) {
+    const due = Date.now() + ms;
+    if (this.#link || this.#opening || this.#due <= due) return;
     clearTimeout(this.#timer);
-    const pause = Math.max(0, this.#triedAt + NUDGE_PAUSE_MS - Date.now());
-    this.#timer = setTimeout(() => void this.connect(), pause);
+    this.#due = due;
+    this.#timer = setTimeout(() => void this.connect(), ms);
   }
 
   /** Say hello once more, because what it says has changed. */
@@ -187,10 +211,16 @@ export class NativePort {
     const greeted = this.host !== null;
     this.last.failed(reason);
     this.#forget();
-    if (isMissing(reason)) return this.#rest(missing(reason));
+    if (isMissing(reason)) return this.#miss(missing(reason));
     if (!greeted) return this.#failed(silent(reason));
     if (Date.now() - this.#openedAt > HEALTHY_MS) this.#failures = 0;
     this.#retry({ what: "The native host has ended; connecting again.", command: "" });
+  }
+
+  /** Nobody is registered. @param {Trouble} trouble */
+  #miss(trouble) {
+    this.#rest(trouble);
+    if (Date.now() < this.#expectedUntil) this.#tryWithin(EXPECTED_PAUSE_MS);
   }
 
   /** An attempt came to nothing. @param {Trouble} trouble */
@@ -202,7 +232,7 @@ export class NativePort {
   /** @param {Trouble} trouble */
   #retry(trouble) {
     this.trouble = trouble;
-    this.#timer = setTimeout(() => void this.connect(), pauseMs(this.#failures));
+    this.#tryWithin(pauseMs(this.#failures));
     this.#failures += 1;
     this.events.changed();
   }

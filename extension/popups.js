@@ -80,7 +80,7 @@ export class Popups {
    */
   async #watch(port, tabId) {
     this.#open.set(port, tabId);
-    this.native.nudge();
+    void this.native.connect(); // a person looks, and does not wait for a pause to end
     await this.tabs.refresh(tabId); // where there is no host, nobody else has read it
     this.tell();
   }

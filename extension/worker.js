@@ -142,7 +142,10 @@ chrome.runtime.onConnect.addListener((port) => {
   if (port.name === POPUP_PORT) return popups.accept(port);
   port.disconnect();
 });
-chrome.runtime.onInstalled.addListener(() => void injectIntoOpenTabs());
+chrome.runtime.onInstalled.addListener(({ reason }) => {
+  void injectIntoOpenTabs();
+  if (reason === "install" || reason === "update") native.expect();
+});
 chrome.runtime.onStartup.addListener(() => {}); // its being heard is what starts the worker with the browser
 chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();

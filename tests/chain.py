@@ -102,11 +102,14 @@ class Chain:
         return Client(self.command, mode=mode, message_handler=message_handler)
 
     @asynccontextmanager
-    async def browser(self, name: str = "profile", flags: Sequence[str] = ()) -> AsyncIterator[Chromium]:
+    async def browser(
+        self, name: str = "profile", flags: Sequence[str] = (), *, is_registered: bool = True
+    ) -> AsyncIterator[Chromium]:
         """A Chromium with a profile of that name, our host registered for it, and our extension."""
         profile = self.home / name
         profile.mkdir(exist_ok=True)
-        self.register(profile)
+        if is_registered:
+            self.register(profile)
         # The host must not depend on the environment; what a killed browser leaves goes with the home.
         env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home)}
         async with open_chromium(profile, flags, env=env) as chromium:

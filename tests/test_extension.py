@@ -125,6 +125,9 @@ PLAYED_NATIVE_PORT = """Promise.all(["native_port.js", "last_trouble.js"].map(lo
 })"""
 """A host that the test plays, connected to once."""
 
+TIMERS_BY_HAND = "globalThis.planned = [], globalThis.setTimeout = (act, ms) => (planned.push(ms), 0)"
+"""From now on no time passes: what would happen later is only written down, in milliseconds."""
+
 
 class TestModules:
     pytestmark = in_chromium
@@ -250,7 +253,7 @@ class TestModules:
         self, modules: Page
     ) -> None:
         told = await modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
-            const native = { host: null, nudge() {}, last: { inARow: 0 } };
+            const native = { host: null, connect() {}, last: { inARow: 0 } };
             const parts = { native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] } },
@@ -376,3 +379,38 @@ class TestModules:
         assert await modules.evaluate("ports.length") == 0
         await modules.evaluate("globalThis.reasonForNoHello = null")
         await modules.wait_until("ports.length === 1")
+
+    async def test_a_long_pause_after_hosts_that_died_is_cut_short_by_a_frame_and_ended_by_the_popup(
+        self, modules: Page
+    ) -> None:
+        await modules.evaluate(PLAYED_NATIVE_PORT)
+        for number in range(1, 10):
+            await modules.wait_until(f"ports.length === {number}")
+            await modules.evaluate("greet(), ports.at(-1).end()")
+        await modules.wait_until("ports.length === 10")
+        await modules.evaluate(f"{TIMERS_BY_HAND}, greet(), ports.at(-1).end()")
+        assert await modules.evaluate("planned") == [25_000]
+        await modules.evaluate("native.nudge(), native.nudge()")
+        soon = (await modules.evaluate("planned"))[1:]
+        assert len(soon) == 1
+        assert 0 < soon[0] <= 1_000
+        await modules.evaluate("void native.connect()")
+        await modules.wait_until("ports.length === 11")
+
+    async def test_a_missing_host_is_looked_for_every_three_seconds_in_the_minutes_after_the_extension_came(
+        self, modules: Page
+    ) -> None:
+        missing = "ports.at(-1).error = { message: 'Specified native messaging host not found.' }"
+        await modules.evaluate(PLAYED_NATIVE_PORT)
+        await modules.wait_until("ports.length === 1")
+        await modules.evaluate(f"{TIMERS_BY_HAND}, {missing}, ports[0].end()")
+        assert await modules.evaluate("planned") == []
+        await modules.evaluate("native.expect()")
+        assert await modules.evaluate("planned") == [3_000]
+        await modules.evaluate("native.connect()")
+        await modules.evaluate(f"{missing}, planned.length = 0, ports.at(-1).end()")
+        assert await modules.evaluate("planned") == [3_000]
+        await modules.evaluate("native.connect()")
+        later = "Date.now = ((now) => () => now() + 5 * 60_000)(Date.now)"
+        await modules.evaluate(f"{missing}, planned.length = 0, {later}, ports.at(-1).end()")
+        assert await modules.evaluate("[planned, native.resting]") == [[], True]

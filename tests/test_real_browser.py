@@ -14,7 +14,6 @@ import trio
 from mcp import Client
 
 from chain import (
-    EXTENSION,
     INSPECTOR,
     WEBMCP,
     Chain,
@@ -24,7 +23,7 @@ from chain import (
     until_listed,
     until_said,
 )
-from demo.chromium import Chromium, open_chromium
+from demo.chromium import Chromium
 from native_host import endpoint
 from native_host.wire import EXTENSION_ID, MIB
 from peers import SocketClient, until
@@ -503,9 +502,14 @@ async def test_the_popup_says_that_it_is_connected_and_what_this_tab_offers(
         assert chain.pages in await popup.evaluate("document.getElementById('offers').innerText")
 
 
-async def test_the_popup_says_what_to_run_when_the_host_is_not_registered(short_tmp: Path) -> None:
+async def test_a_browser_whose_host_is_missing_says_what_to_run_and_connects_by_itself_after_that(
+    chain: Chain,
+) -> None:
     with trio.fail_after(30):
-        async with open_chromium(short_tmp) as chromium:
-            await chromium.load_extension(EXTENSION)
+        async with chain.browser(is_registered=False) as chromium:
             popup = await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
             await popup.wait_until("document.body.innerText.includes('mcpb install-native-host')")
+            await popup.close()
+            chain.register(chain.home / "profile")
+            with trio.fail_after(8):  # it looks every 3 s, since the extension was loaded just now
+                await until(lambda: bool(endpoint.live_hosts(run_directory(chain))))

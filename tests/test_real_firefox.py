@@ -145,7 +145,9 @@ async def test_long_arguments_and_answers_pass_and_too_long_ones_are_refused_by_
     assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
 
 
-async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_is_that_is_said_at_once(chain: Chain, firefox: Firefox) -> None:
+async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_is_that_is_said_at_once(
+    chain: Chain, firefox: Firefox
+) -> None:
     async with onlooking(chain) as onlooker:
         first, second = f"{chain.pages}/plain.html", f"{chain.pages}/tabserver.html"
         created = await onlooker.request("createTab", session="s1", url=first)
