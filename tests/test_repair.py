@@ -43,11 +43,18 @@ def script(home: Path) -> Path:
     return home / "mcpb/bin/mcpb-native-host"
 
 
-def as_if_written_by(home: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, interpreter: str) -> None:
+def as_if_written_by(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    version: str,
+    interpreter: str,
+    bakes_home: bool = True,
+) -> None:
     """Register again as another version or interpreter did, ledger and all."""
     with monkeypatch.context() as patched:
         real = commands.this_host()
-        other = host.Host(real.home, Path(interpreter), bakes_home=real.bakes_home, version=version)
+        other = host.Host(real.home, Path(interpreter), bakes_home=bakes_home, version=version)
         patched.setattr(commands, "this_host", lambda *_, **__: other)
         done = CliRunner().invoke(install_native_host, ["--yes"])
         assert done.exit_code == 0, done.output
@@ -112,6 +119,17 @@ def test_a_wrapper_whose_python_is_gone_gets_ours(
     assert registered_interpreter() == sys.executable
     manifest = json.loads((home / f".config/chromium/NativeMessagingHosts/{HOST_NAME}.json").read_bytes())
     assert manifest["path"] == str(script)
+
+
+@pytest.mark.parametrize("bakes_home", [True, False])
+def test_a_mended_wrapper_sends_the_host_to_the_same_home_as_before(
+    home: Path, script: Path, monkeypatch: pytest.MonkeyPatch, bakes_home: bool
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable, bakes_home=bakes_home)
+    said = f"export MCPB_HOME={home / 'mcpb'}" if bakes_home else "unset MCPB_HOME"
+    assert script.read_text().split("\n")[3] == said
+    assert mend()
+    assert script.read_text().split("\n")[3] == said
 
 
 def left_alone(home: Path) -> bool:
