@@ -25,6 +25,8 @@ Exists = Callable[[Path], bool]
 """Whether a folder is there: how these rules look at the disk."""
 
 FILE = "browsers.toml"
+_CHROMIUMS = "NativeMessagingHosts"
+"""How Chromium's folder of a user's manifests is called, everywhere."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _COMPLAINT = re.compile(r"(?P<said>.*?)(?: - at `\$?\.?(?P<place>.*)`)?", re.DOTALL)
@@ -179,13 +181,20 @@ def system_target(browser: Browser, machine: Machine) -> Target | None:
 
 def user_data_dir_target(user_data_dir: Path) -> Target:
     """A Chromium that is started with `--user-data-dir` looks there, and at no other user's place."""
-    directory = user_data_dir / "NativeMessagingHosts"
-    return Target("--user-data-dir", "chromium", directory, data=user_data_dir)
+    directory = user_data_dir / _CHROMIUMS
+    return Target(f"Chromium in {user_data_dir}", "chromium", directory, data=user_data_dir)
 
 
 def directory_target(directory: Path, kind: Kind) -> Target:
     """A folder of manifests that the person names."""
-    return Target("--dir", kind, directory)
+    return Target(str(directory), kind, directory)
+
+
+def folder_target(directory: Path, kind: Kind, browser: str = "") -> Target:
+    """A folder of manifests that is known already, as a person would have named it."""
+    if not browser and kind == "chromium" and directory.name == _CHROMIUMS:
+        return user_data_dir_target(directory.parent)
+    return replace(directory_target(directory, kind), browser=browser)
 
 
 def kind_of_directory(directory: Path, machine: Machine, browsers: Sequence[Browser]) -> Kind:

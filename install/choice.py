@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from install.browsers import (
@@ -65,7 +65,7 @@ class Choice:
         for directory in names.directories:
             kind = names.kind or kind_of_directory(directory, self.machine, self.browsers)
             found.append(directory_target(directory, kind))
-        return _each_once(found)
+        return each_once(found)
 
     def present(self) -> list[Target]:
         """The folders of all browsers that are there."""
@@ -81,9 +81,18 @@ class Choice:
         """The folders of all browsers that we know."""
         if self.level == "user":
             rows = self.browsers
-            return _each_once([target for row in rows for target in user_targets(row, self.machine, rows)])
+            return each_once([target for row in rows for target in user_targets(row, self.machine, rows)])
         targets = (system_target(browser, self.machine) for browser in self.browsers)
-        return _each_once([target for target in targets if target])
+        return each_once([target for target in targets if target])
+
+    def titled(self, target: Target) -> Target:
+        """A folder that is registered, as people call it."""
+        browser = find_browser(target.browser, self.browsers)
+        if browser is None:
+            return target
+        usual = {known.directory: known.title for known in self.usual()}
+        title = f"{browser.title} in {target.directory.parent}"
+        return replace(target, title=usual.get(target.directory, title))
 
     def sharing(self, targets: Sequence[Target]) -> list[str]:
         """The other browsers that are there and read one of these folders, for people."""
@@ -152,7 +161,8 @@ def _snap(browser: Browser) -> str:
     )
 
 
-def _each_once(targets: Sequence[Target]) -> list[Target]:
+def each_once(targets: Iterable[Target]) -> list[Target]:
+    """Of those with one folder, the first."""
     found: dict[Path, Target] = {}
     for target in targets:
         found.setdefault(target.directory, target)

@@ -15,7 +15,7 @@ from install import removal
 from install.belongings import kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.choice import INSTALL, Choice, Names, UnknownBrowserError, selector
+from install.choice import INSTALL, Choice, Names, UnknownBrowserError, each_once, selector
 from install.disk import ApplyError, apply, look
 from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
@@ -150,7 +150,7 @@ def install_native_host(
     plan = Plan(host.home.path)
     if is_wanted:
         plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
-    plan.notes += [_taken_out(target) for target in left_out]
+    plan.notes += left_out
     plan.notes += asked.choice.confined() if asked.level == "user" else []
     if plan.refusals and len(targets) > 1:
         plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
@@ -278,18 +278,16 @@ class _Asked:
         except UnknownBrowserError as error:
             raise click.BadParameter(str(error), param_hint="--browser") from error
 
-    def targets_to_register(
-        self, ledger: Ledger | None, *, take_all: bool
-    ) -> tuple[list[Target], list[Target]]:
-        """Those, and those that the person took out."""
+    def targets_to_register(self, ledger: Ledger | None, *, take_all: bool) -> tuple[list[Target], list[str]]:
+        """Those, and of each that the person took out, why it stays out."""
         if self.names and not take_all:
             return self.named(), []
-        registered = planning.registered_targets(ledger, look)
-        found = {target.directory: target for target in [*registered, *self.choice.present(), *self.named()]}
+        known = [*planning.registered_targets(ledger, look), *planning.deleted_targets(ledger, look)]
+        found = each_once([*self.choice.present(), *self.named(), *map(self.choice.titled, known)])
         if take_all:
-            return list(found.values()), []
-        removed = [target for target in found.values() if planning.is_removed(target, ledger, look)]
-        return [target for target in found.values() if target not in removed], removed
+            return found, []
+        left_out = {target: note for target in found if (note := _why_left_out(target, ledger))}
+        return [target for target in found if target not in left_out], list(left_out.values())
 
     def no_browser(self) -> str:
         """Where was looked."""
@@ -313,12 +311,17 @@ class _Asked:
 
 
 def _titles(targets: Sequence[Target]) -> str:
-    titles = (target.title if target.browser and target.data else str(target.directory) for target in targets)
-    return ", ".join(dict.fromkeys(titles))
+    return ", ".join(dict.fromkeys(target.title for target in targets))
 
 
-def _taken_out(target: Target) -> str:
-    return f"{target.title}: taken out earlier, and stays so. To bring it back: {INSTALL} {selector(target)}"
+def _why_left_out(target: Target, ledger: Ledger | None) -> str:
+    """Empty where it is not."""
+    back = f"To bring it back: {INSTALL} {selector(target)}"
+    if planning.is_removed(target, ledger):
+        return f"{target.title}: taken out earlier, and stays so. {back}"
+    if planning.is_deleted(target, ledger, look):
+        return f"{target.title}: its manifest was deleted by hand, and is not written again unasked. {back}"
+    return ""
 
 
 def _also_read_by(titles: Sequence[str]) -> list[str]:

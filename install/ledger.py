@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from install import wrapper
+from native_host.wire import HOST_NAME
 
 FILE = "state/ledger.json"
 FORMAT = 1
@@ -30,6 +33,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of what we wrote, or were about to write: another content is not ours."""
     before: str = ""
     """While a run is under way: the hash of our earlier content, which may still be there."""
+    is_begun: bool = False
+    """A run was about to write or remove it and has not ended: if it is missing, nobody deleted it."""
     browser: str = ""
     """The row of the table; empty where the folder was named by hand."""
     kind: Literal["chromium", "firefox"] = "chromium"
@@ -52,8 +57,6 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     """Mcpb's home when it was written; that and `user_home` tell what has moved since."""
     user_home: str = ""
-    under_way: bool = False
-    """A run began and has not ended: what is missing has not been taken out by the person."""
     entries: tuple[Entry, ...] = ()
     directories: tuple[str, ...] = ()
     """That we made; removed when they are empty. Those in mcpb's home are ours anyway."""
@@ -67,6 +70,19 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     def manifests(self) -> Iterator[Entry]:
         """Where we are registered."""
         return (entry for entry in self.entries if entry.what == "manifest")
+
+    @property
+    def is_under_way(self) -> bool:
+        """A run began and has not ended."""
+        return any(entry.is_begun for entry in self.entries)
+
+    def begun(self, paths: Container[str]) -> Ledger:
+        """As it is while these files change."""
+        entries = (
+            msgspec.structs.replace(entry, is_begun=entry.is_begun or entry.path in paths)
+            for entry in self.entries
+        )
+        return msgspec.structs.replace(self, entries=tuple(entries))
 
     def encoded(self) -> bytes:
         """As it is on disk."""
@@ -97,12 +113,29 @@ def read(content: bytes, path: Path) -> Ledger:
                 f"{path} was written by a newer mcpb ({written.version}), which knows more about what is "
                 f"installed than this one. Run the command with that version, or upgrade this one first"
             )
-        return msgspec.json.decode(content, type=Ledger)
-    except msgspec.DecodeError as error:
-        raise LedgerError(
-            f"{path} is damaged ({error}). Move it away and run the command again; what is ours is then "
-            f"known by its content: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged"
-        ) from error
+        ledger = msgspec.json.decode(content, type=Ledger)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    if astray := next(_astray(ledger), ""):
+        raise _damaged(path, f"mcpb puts nothing into {astray}")
+    return ledger
+
+
+def _damaged(path: Path, fault: str) -> LedgerError:
+    return LedgerError(
+        f"{path} is damaged ({fault}). Move it away and run the command again; what is ours is then "
+        f"known by its content: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged"
+    )
+
+
+def _astray(ledger: Ledger) -> Iterator[str]:
+    """What is none of our places: whatever a ledger says, no other file is moved or removed."""
+    for entry in ledger.entries:
+        ours = f"bin/{wrapper.NAME}" if entry.what == "wrapper" else f"{HOST_NAME}.json"
+        if not (entry.path.startswith("/") and Path(entry.path).match(ours)):
+            yield entry.path
+        if entry.backup and not (entry.backup.startswith("/") and Path(entry.backup).match("state/backup/*")):
+            yield entry.backup
 
 
 class _Header(msgspec.Struct):

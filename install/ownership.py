@@ -1,6 +1,7 @@
 """Whose a file is. Ours is what the ledger knows by its content's hash, a manifest that points at our
-wrapper, and a wrapper that says so in its second line; whatever else stands in their places is refused, with
-what to do about it. Pure: what was found is passed in.
+wrapper, and a wrapper that says so in its second line. Where we are registered, a damaged manifest is ours as
+well: one that starts nothing. Whatever else stands in our places is refused, with what to do about it. Pure:
+what was found is passed in.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from install import wrapper
 from install.browsers import Kind
 from install.callers import is_caller
 from install.ledger import Entry
-from install.manifest import CALLERS_KEY
+from install.manifest import callers_in, program_named_in, read_manifest
 from install.wrapper import Wrapper
 from native_host.wire import HOST_NAME
 
@@ -54,32 +52,53 @@ def is_our_wrapper(content: bytes, entry: Entry | None) -> bool:
     return wrapper.is_ours(content.decode(errors="replace")) or (entry is not None and entry.holds(content))
 
 
-def is_our_manifest(content: bytes, entry: Entry | None, wrapper_file: Path) -> bool:
-    """Whether a manifest is one that we wrote, or was changed by hand and still starts our wrapper."""
-    return (entry is not None and entry.holds(content)) or not manifest_fault(content, wrapper_file)
+def wrapper_stranger(file: Path, entry: Entry | None, look: Look) -> str:
+    """Why what is in the wrapper's place is not ours; empty where nothing is, or ours."""
+    found = look(file)
+    if fault := refused_file(file, found):
+        return fault
+    is_ours = found.content is None or is_our_wrapper(found.content, entry)
+    return "" if is_ours else f"{file} is not ours: mcpb did not write it"
 
 
-def manifest_fault(content: bytes, wrapper_file: Path) -> str:
+def manifest_stranger(file: Path, entry: Entry | None, wrapper_file: Path, look: Look) -> str:
+    """Why what is in a manifest's place is not ours; empty where nothing is, or ours."""
+    found = look(file)
+    if fault := refused_file(file, found):
+        return fault
+    if found.content is None or is_our_manifest(found.content, entry, wrapper_file, look):
+        return ""
+    return f"{file} is not ours: it {_manifest_fault(found.content, wrapper_file)}"
+
+
+def is_our_manifest(content: bytes, entry: Entry | None, wrapper_file: Path, look: Look) -> bool:
+    """Whether we wrote it, or it starts our wrapper, or we are registered there and it starts nothing."""
+    if entry is None:
+        return not _manifest_fault(content, wrapper_file)
+    return entry.holds(content) or _starts_nothing(content, wrapper_file, look)
+
+
+def _manifest_fault(content: bytes, wrapper_file: Path) -> str:
     """Why a manifest is not one that points at our wrapper; empty when it is."""
-    try:
-        manifest: Any = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    manifest = read_manifest(content)
+    if manifest is None:
         return "is not JSON"
-    if not isinstance(manifest, dict) or manifest.get("name") != HOST_NAME:
+    if manifest.get("name") != HOST_NAME:
         return "is a manifest of another product"
     if manifest.get("path") != str(wrapper_file):
         return f"points at {manifest.get('path')}, not at {wrapper_file}"
     return ""
 
 
+def _starts_nothing(content: bytes, wrapper_file: Path, look: Look) -> bool:
+    """Nothing of others, that is: it names no program, ours, or one that is gone."""
+    program = program_named_in(content)
+    return program is None or program == wrapper_file or not look(program).mode
+
+
 def registered_callers(content: bytes, kind: Kind) -> list[str]:
     """The extensions that a manifest of ours admits; what a browser would not accept is left out."""
-    try:
-        manifest: Any = msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        return []
-    listed = manifest.get(CALLERS_KEY[kind]) if isinstance(manifest, dict) else None
-    return [item for item in listed if is_caller(item, kind)] if isinstance(listed, list) else []
+    return [item for item in callers_in(content, kind) if is_caller(item, kind)]
 
 
 # ── Refusals: empty when there is none ──────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.browsers import Target
+from install.browsers import Target, folder_target
 from install.callers import OUR_CALLERS
 from install.choice import INSTALL, selector
 from install.host import Home, Host
@@ -35,12 +35,13 @@ from install.ownership import (
     installed_wrapper,
     is_our_manifest,
     is_our_wrapper,
-    manifest_fault,
+    manifest_stranger,
     refused_file,
     refused_home,
     refused_manifest_folder,
     refused_wrapper_folder,
     registered_callers,
+    wrapper_stranger,
 )
 from install.steps import MakeDirectory, Move, Plan, Remove, Step, Write
 from install.wrapper import Wrapper
@@ -82,26 +83,24 @@ def install(
     _note_other_interpreter(plan, host, look)
     changes: list[Step] = []
     begun = [_write(plan, changes, file, home, ledger, look) for file in files]
-    ended = [msgspec.structs.replace(entry, before="") for entry in begun]
+    ended = [msgspec.structs.replace(entry, before="", is_begun=False) for entry in begun]
     made = [step.path for step in changes if isinstance(step, MakeDirectory)]
     known = msgspec.structs.replace(
         ledger,
         version=host.version,
         directories=_united(
-            [path for path in ledger.directories if ledger.under_way or look(Path(path)).mode],
+            [path for path in ledger.directories if ledger.is_under_way or look(Path(path)).mode],
             [str(path) for path in made if path not in home.directories],
         ),
-        removed=_still_removed(ledger, targets, look),
+        removed=_still_removed(ledger, targets),
     )
     drafts = remove_drafts(ledger, look)
     write_around(
         plan,
         home,
-        begins=msgspec.structs.replace(known, under_way=True, entries=_merged(ledger.entries, begun)),
+        begins=msgspec.structs.replace(known, entries=_merged(ledger.entries, begun)),
         steps=[*drafts, *changes],
-        ends=msgspec.structs.replace(
-            known, under_way=False, entries=_merged(_still_there(ledger, look), ended)
-        ),
+        ends=msgspec.structs.replace(known, entries=_merged(settled(ledger.entries, look), ended)),
         look=look,
     )
     return plan
@@ -150,30 +149,42 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
 
 def registered_targets(ledger: Ledger | None, look: Look) -> list[Target]:
     """The places of the ledger in which a manifest still is, and shall be."""
-    targets = [
-        Target(entry.path, entry.kind, Path(entry.path).parent, entry.browser)
+    there = [target for target in _targets(ledger) if look(target.manifest).mode]
+    return [target for target in there if not is_removed(target, ledger)]
+
+
+def deleted_targets(ledger: Ledger | None, look: Look) -> list[Target]:
+    """The places of the ledger in which the person deleted our manifest, and not the browser's whole folder.
+
+    They are in the ledger until they are taken out by command or back, which they are only when named.
+    """
+    there = [target for target in _targets(ledger) if look(target.directory.parent).mode]
+    return [target for target in there if is_deleted(target, ledger, look) and not is_removed(target, ledger)]
+
+
+def is_removed(target: Target, ledger: Ledger | None) -> bool:
+    """Whether the person took us out there by command. Back only when named."""
+    removed = ledger.removed if ledger else ()
+    return target.browser in removed or str(target.directory) in removed
+
+
+def is_deleted(target: Target, ledger: Ledger | None, look: Look) -> bool:
+    """Whether our manifest was there, and no command of ours removed it."""
+    entry = _entry(ledger, target.manifest)
+    return entry is not None and not entry.is_begun and not look(target.manifest).mode
+
+
+def _targets(ledger: Ledger | None) -> list[Target]:
+    return [
+        folder_target(Path(entry.path).parent, entry.kind, entry.browser)
         for entry in (ledger.manifests() if ledger else ())
     ]
-    there = [target for target in targets if look(target.manifest).mode]
-    return [target for target in there if not is_removed(target, ledger, look)]
-
-
-def is_removed(target: Target, ledger: Ledger | None, look: Look) -> bool:
-    """Whether the person took us out there: by command, or by deleting our manifest. Back only when named."""
-    if ledger is None:
-        return False
-    by_command = target.browser in ledger.removed or str(target.directory) in ledger.removed
-    return by_command or _was_deleted(ledger.entry(target.manifest), ledger, look)
-
-
-def _was_deleted(entry: Entry | None, ledger: Ledger, look: Look) -> bool:
-    return entry is not None and not ledger.under_way and not look(Path(entry.path)).mode
 
 
 def is_ours(home: Home, ledger: Ledger | None, target: Target, look: Look) -> bool:
     """Whether the manifest there is one of ours."""
-    content = look(target.manifest).content
-    return content is not None and is_our_manifest(content, _entry(ledger, target.manifest), home.wrapper)
+    content, entry = look(target.manifest).content, _entry(ledger, target.manifest)
+    return content is not None and is_our_manifest(content, entry, home.wrapper, look)
 
 
 def _entry(ledger: Ledger | None, path: Path) -> Entry | None:
@@ -237,23 +248,13 @@ def _refusals(home: Home, files: Sequence[_File], ledger: Ledger, look: Look, *,
 
 def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
     """Why what is in a file's place is not ours; empty where nothing is, or ours."""
-    found, entry = look(file.path), ledger.entry(file.path)
-    if not found.mode:
-        return ""
-    if fault := refused_file(file.path, found):
-        return f"{fault}. {_replaced_by(file)}"
-    assert found.content is not None, "a readable file"
+    entry = ledger.entry(file.path)
     if file.entry.what == "wrapper":
-        if is_our_wrapper(found.content, entry):
-            return ""
-        return f"{file.path} is not ours: mcpb did not write it. {_replaced_by(file)}"
-    if is_our_manifest(found.content, entry, home.wrapper):
-        return ""
-    return f"{file.path} is not ours: it {manifest_fault(found.content, home.wrapper)}. {_replaced_by(file)}"
-
-
-def _replaced_by(file: _File) -> str:
-    return f"To move it away (uninstalling puts it back): {file.command} --replace"
+        stranger = wrapper_stranger(file.path, entry, look)
+    else:
+        stranger = manifest_stranger(file.path, entry, home.wrapper, look)
+    replaced_by = f"To move it away (uninstalling puts it back): {file.command} --replace"
+    return stranger and f"{stranger}. {replaced_by}"
 
 
 def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:
@@ -302,7 +303,9 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
         steps.append(Move(file.path, Path(backup)))
         before = None
     steps.append(Write(file.path, file.content, file.mode, before, draft_path(file.path, ledger.install_id)))
-    return msgspec.structs.replace(file.entry, before=digest(before) if before else "", backup=backup)
+    return msgspec.structs.replace(
+        file.entry, before=digest(before) if before else "", is_begun=True, backup=backup
+    )
 
 
 def _free(path: Path, look: Look) -> Path:
@@ -331,18 +334,16 @@ def _make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> N
 # ── The ledger, afterwards ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _still_there(ledger: Ledger, look: Look) -> list[Entry]:
-    """Without what the person deleted; what waits for its return in the backup is not forgotten."""
-    return [entry for entry in ledger.entries if look(Path(entry.path)).mode or entry.backup]
+def settled(entries: Iterable[Entry], look: Look) -> list[Entry]:
+    """After a run: without what an earlier one began and never wrote; what waits in the backup is known."""
+    there = [entry for entry in entries if not entry.is_begun or look(Path(entry.path)).mode or entry.backup]
+    return [msgspec.structs.replace(entry, is_begun=False) for entry in there]
 
 
-def _still_removed(ledger: Ledger, targets: Sequence[Target], look: Look) -> tuple[str, ...]:
-    """What the person took out, by command or by hand, without what is now named."""
-    deleted = [
-        str(Path(entry.path).parent) for entry in ledger.manifests() if _was_deleted(entry, ledger, look)
-    ]
+def _still_removed(ledger: Ledger, targets: Sequence[Target]) -> tuple[str, ...]:
+    """What the person took out, without what is now named."""
     back = {name for target in targets for name in (target.browser, str(target.directory))}
-    return tuple(name for name in _united(ledger.removed, deleted) if name not in back)
+    return tuple(name for name in ledger.removed if name not in back)
 
 
 def _merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:

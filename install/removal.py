@@ -21,7 +21,7 @@ from install.ownership import (
     refused_manifest_folder,
     refused_wrapper_folder,
 )
-from install.plan import is_ours, ledger_of, remove_drafts, write_around
+from install.plan import is_ours, ledger_of, remove_drafts, settled, write_around
 from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
 
 
@@ -61,7 +61,7 @@ def uninstall(
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
     written = look(home.ledger).content
     if ledger and steps:
-        begins = msgspec.structs.replace(ledger, under_way=True)
+        begins = ledger.begun(_there(places, look))
         write_around(plan, home, begins=begins, steps=steps, ends=begins, look=look)
         written = begins.encoded()
     else:
@@ -95,7 +95,7 @@ def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
         plan.steps = steps
         return plan
     gone = {str(place.path) for place in places}
-    entries = tuple(entry for entry in ledger.entries if entry.path not in gone)
+    entries = tuple(entry for entry in settled(ledger.entries, look) if entry.path not in gone)
     emptied = _emptied(ledger, entries, gone)
     if str(home.wrapper) in gone:
         emptied.append(home.wrapper.parent)
@@ -103,12 +103,11 @@ def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
     out = [name for target in targets for name in (target.browser, str(target.directory)) if name]
     ends = msgspec.structs.replace(
         ledger,
-        under_way=False,
         entries=entries,
         directories=tuple(path for path in ledger.directories if Path(path) not in emptied),
         removed=tuple(dict.fromkeys([*ledger.removed, *out])),
     )
-    begins = msgspec.structs.replace(ledger, under_way=True, removed=ends.removed)
+    begins = msgspec.structs.replace(ledger.begun(_there(places, look)), removed=ends.removed)
     write_around(plan, home, begins=begins, steps=steps, ends=ends, look=look)
     return plan
 
@@ -147,12 +146,14 @@ def _refusals(home: Home, ledger: Ledger | None, places: Sequence[_Place], look:
     return [refusal for refusal in dict.fromkeys(found) if refusal]
 
 
-def _is_ours(place: _Place, home: Home, content: bytes | None) -> bool:
-    if content is None:
-        return False
+def _is_ours(place: _Place, home: Home, content: bytes, look: Look) -> bool:
     if place.is_wrapper:
         return is_our_wrapper(content, place.entry)
-    return is_our_manifest(content, place.entry, home.wrapper)
+    return is_our_manifest(content, place.entry, home.wrapper, look)
+
+
+def _there(places: Sequence[_Place], look: Look) -> set[str]:
+    return {str(place.path) for place in places if look(place.path).mode}
 
 
 # ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +163,7 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
     """Remove what is ours, and put back what was there before us."""
     found = look(place.path)
     is_in_the_way = found.mode != 0
-    if found.content is not None and _is_ours(place, home, found.content):
+    if found.content is not None and _is_ours(place, home, found.content, look):
         steps.append(Remove(place.path, found.content))
         is_in_the_way = False
     elif is_in_the_way:

@@ -13,7 +13,8 @@ from native_host import endpoint, wire
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
 FIREFOX_MANIFEST = f"native-messaging-hosts/{wire.HOST_NAME}.json"
-FOREIGN = f'{{"name": "{wire.HOST_NAME}", "path": "/opt/other/host"}}'
+FOREIGN = f'{{"name": "{wire.HOST_NAME}", "path": "/bin/cat"}}'
+"""A sound manifest that starts somebody else's program."""
 
 
 def live_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

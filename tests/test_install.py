@@ -163,7 +163,7 @@ def test_what_is_no_extension_id_is_refused(chromium: Path, wrong: str) -> None:
 
 
 def a_foreign_manifest(path: Path) -> None:
-    path.write_text('{"name": "dev.mcpb.native_host", "path": "/opt/other/host"}')
+    path.write_text('{"name": "dev.mcpb.native_host", "path": "/bin/cat"}')
 
 
 def a_link(path: Path) -> None:
@@ -260,7 +260,7 @@ def test_uninstall_keeps_other_products_manifests(home: Path, chromium: Path) ->
     install()
     other = chromium / "NativeMessagingHosts/com.example.other.json"
     other.write_text("{}")
-    (chromium / MANIFEST).write_text('{"name": "dev.mcpb.native_host", "path": "/opt/other/host"}')
+    (chromium / MANIFEST).write_text('{"name": "dev.mcpb.native_host", "path": "/bin/cat"}')
     uninstall()
     assert other.read_text() == "{}"
     assert (chromium / MANIFEST).exists()

@@ -24,7 +24,7 @@ INSTALL, UNINSTALL = "install-native-host", "uninstall-native-host"
 KILLED = -9
 NOBODY = 65534
 EXTENSION = Path(__file__).parent.parent / "extension"
-FOREIGN = f'{{"name": "{HOST_NAME}", "path": "/opt/other/host"}}'
+FOREIGN = f'{{"name": "{HOST_NAME}", "path": "/bin/cat"}}'
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,18 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from forked_commands import commands, listing
 from install import plan as planning
+from install.browsers import user_data_dir_target
 from install.commands import this_home, this_host
 from install.disk import ApplyError, apply, look
 from install.ledger import Ledger, read
+from install.steps import Write
 from install.wrapper import read as read_wrapper
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 from native_host.wire import HOST_NAME
@@ -53,7 +56,7 @@ def test_the_ledger_is_private_and_knows_each_file_and_folder(home: Path, chromi
     assert {entry.path for entry in known.entries} == {str(home / WRAPPER), str(chromium / MANIFEST)}
     assert all(entry.holds(Path(entry.path).read_bytes()) for entry in known.entries)
     assert known.directories == (str(chromium / "NativeMessagingHosts"),)
-    assert not known.under_way
+    assert not known.is_under_way
 
 
 def test_a_ledger_of_a_newer_mcpb_is_not_touched_and_the_text_says_what_to_do(
@@ -69,7 +72,20 @@ def test_a_ledger_of_a_newer_mcpb_is_not_touched_and_the_text_says_what_to_do(
     assert listing(home) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": "1"}'])
+ASTRAY = [
+    f'{{"format": 1, "install_id": "x", "version": "1", "entries": [{entry}]}}'
+    for entry in (
+        '{"path": "/home/ada/thesis.txt", "what": "manifest", "sha256": "x"}',
+        '{"path": "/home/ada/bin/sh", "what": "wrapper", "sha256": "x"}',
+        f'{{"path": "relative/{HOST_NAME}.json", "what": "manifest", "sha256": "x"}}',
+        f'{{"path": "/a/{HOST_NAME}.json", "what": "manifest", "sha256": "x", "backup": "/home/ada/thesis.txt"}}',
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"format": 1}', '{"format": "1"}', "[" * 100_000, *ASTRAY]
+)
 def test_a_damaged_ledger_is_kept_and_after_the_command_that_is_shown_everything_is_found_again(
     home: Path, chromium: Path, content: str
 ) -> None:
@@ -101,31 +117,77 @@ def test_a_linked_ledger_is_refused(home: Path, chromium: Path) -> None:
 # ── What the person took out ────────────────────────────────────────────────────────────────────────────────
 
 
-def take_out_by_command(browser: Path) -> None:
+def take_out_by_command(browser: Path) -> str:
     assert uninstall("--browser", browser.name).exit_code == 0
+    return "Chromium: taken out earlier"
 
 
-def take_out_by_hand(browser: Path) -> None:
+def take_out_by_hand(browser: Path) -> str:
     (browser / MANIFEST).unlink()
+    return "Chromium: its manifest was deleted by hand"
 
 
 @pytest.mark.parametrize("take_out", [take_out_by_command, take_out_by_hand])
 @pytest.mark.parametrize("back", [["--browser", "chromium"], ["--all"]])
 def test_a_browser_that_was_taken_out_stays_out_until_it_is_named(
-    home: Path, chromium: Path, vivaldi: Path, take_out: object, back: list[str]
+    home: Path, chromium: Path, vivaldi: Path, take_out: Callable[[Path], str], back: list[str]
 ) -> None:
     install()
-    assert callable(take_out)
-    take_out(chromium)
+    why = take_out(chromium)
     for _ in range(2):
         plain = install()
         assert plain.exit_code == 0
+        assert why in plain.output
         assert "To bring it back: mcpb install-native-host --browser chromium" in plain.output
         assert not (chromium / MANIFEST).exists()
         assert (vivaldi / MANIFEST).exists()
     assert install(*back).exit_code == 0
     assert (chromium / MANIFEST).exists()
     assert "bring it back" not in install().output
+
+
+def test_a_manifest_that_was_deleted_by_hand_stays_in_the_ledger_and_no_command_calls_it_taken_out(
+    home: Path, chromium: Path, vivaldi: Path
+) -> None:
+    install()
+    (chromium / MANIFEST).unlink()
+    (home / WRAPPER).unlink()
+    apply(planning.repair(this_host(), look))
+    install()
+    install("--browser", "vivaldi", "--extension-id", "a" * 32)
+    known = ledger(home)
+    assert known.removed == ()
+    assert known.entry(chromium / MANIFEST)
+    assert not (chromium / MANIFEST).exists()
+    uninstall("--browser", "chromium")
+    assert "Chromium: taken out earlier" in install().output
+
+
+def test_what_a_killed_run_did_not_write_is_not_taken_for_deleted_by_hand(
+    home: Path, chromium: Path, vivaldi: Path
+) -> None:
+    plan = planning.install(this_host(), list(map(user_data_dir_target, [chromium, vivaldi])), [], look)
+    writes = [number for number, step in enumerate(plan.steps) if isinstance(step, Write)]
+    plan.steps = plan.steps[: writes[0] + 1]
+    apply(plan)
+    assert ledger(home).is_under_way
+    install("--browser", "vivaldi")
+    assert install().exit_code == 0
+    assert (chromium / MANIFEST).exists()
+
+
+def test_a_folder_that_was_named_by_hand_is_called_by_one_name(home: Path, chromium: Path) -> None:
+    profile = home / "profile"
+    named = install("--user-data-dir", str(profile))
+    plain = install("--dry-run")
+    for ended in (named, plain):
+        assert f"Chromium in {profile}" in ended.output
+    (profile / MANIFEST).unlink()
+    said = install().output
+    assert f"Chromium in {profile}: its manifest was deleted by hand" in said
+    assert f"--user-data-dir {profile}" in said
+    shutil.rmtree(profile)
+    assert str(profile) not in install().output
 
 
 def test_with_the_last_browser_the_wrapper_goes_and_what_was_taken_out_is_remembered(
@@ -211,10 +273,10 @@ def test_a_file_that_took_our_place_later_stays_and_the_one_before_is_not_lost(
 ) -> None:
     foreign(chromium / MANIFEST, "the first")
     install("--replace")
-    foreign(chromium / MANIFEST, "the second")
+    foreign(chromium / MANIFEST)
     ended = uninstall()
     assert ended.exit_code == 0
-    assert (chromium / MANIFEST).read_text() == "the second"
+    assert (chromium / MANIFEST).read_text() == FOREIGN
     (kept,) = (home / ".mcpb/state/backup").iterdir()
     assert kept.read_text() == "the first"
     assert str(kept) in ended.output
@@ -223,10 +285,59 @@ def test_a_file_that_took_our_place_later_stays_and_the_one_before_is_not_lost(
 def test_two_strangers_one_after_the_other_are_both_kept(home: Path, chromium: Path) -> None:
     foreign(chromium / MANIFEST, "the first")
     install("--replace")
-    foreign(chromium / MANIFEST, "the second")
+    foreign(chromium / MANIFEST)
     install("--replace")
     kept = {path.read_text() for path in (home / ".mcpb/state/backup").iterdir()}
-    assert kept == {"the first", "the second"}
+    assert kept == {"the first", FOREIGN}
+
+
+DAMAGED = {
+    "not JSON": lambda _: "{",
+    "empty": lambda _: "",
+    "nested without end": lambda _: "[" * 100_000,
+    "another name": lambda ours: ours.replace(HOST_NAME, "dev.mcpb.other"),
+    "a relative path": lambda ours: ours.replace('"path": "/', '"path": "'),
+    "no path": lambda ours: ours.replace('"path"', '"paths"'),
+    "a program that is gone": lambda ours: ours.replace("bin/mcpb-native-host", "bin/gone"),
+    "a program that can be none": lambda ours: ours.replace("bin/mcpb-native-host", "x\\u0000" + "y" * 5000),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_our_manifest_that_was_damaged_is_mended_without_a_word_and_no_copy_of_it_is_kept(
+    home: Path, chromium: Path, damage: Callable[[str], str]
+) -> None:
+    start = listing(home)
+    install()
+    right = listing(home)
+    for mend in (install, lambda: apply(planning.repair(this_host(), look))):
+        (chromium / MANIFEST).write_text(damage((chromium / MANIFEST).read_text()))
+        assert listing(home) != right
+        mend()
+        assert listing(home) == right
+    (chromium / MANIFEST).write_text(damage((chromium / MANIFEST).read_text()))
+    uninstall()
+    assert listing(home) == start
+
+
+def test_a_sound_manifest_that_starts_another_program_is_not_ours_even_where_we_are_registered(
+    home: Path, chromium: Path
+) -> None:
+    install()
+    foreign(chromium / MANIFEST)
+    ended = install()
+    assert ended.exit_code == 1
+    assert "points at /bin/cat" in ended.output
+    assert "mcpb install-native-host --browser chromium --replace" in ended.output
+    assert planning.repair(this_host(), look).steps == []
+    uninstall()
+    assert (chromium / MANIFEST).read_text() == FOREIGN
+
+
+def test_a_damaged_manifest_where_we_never_were_is_not_ours(home: Path, chromium: Path) -> None:
+    foreign(chromium / MANIFEST, "{")
+    assert "is not JSON" in install().output
+    assert (chromium / MANIFEST).read_text() == "{"
 
 
 def test_our_manifest_edited_by_hand_is_ours_as_long_as_it_starts_our_wrapper(
