@@ -1,6 +1,6 @@
 /**
- * Content scripts for pages that were open before the extension was installed or updated. Firefox runs them there by
- * itself.
+ * Content scripts for pages that were open before the extension was installed or updated, or let into them. Firefox
+ * runs them there by itself when it is installed; after it was let in the pages have to be reloaded.
  */
 
 import { isFirefox } from "./firefox.js";

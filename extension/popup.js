@@ -5,6 +5,7 @@
 
 import { POPUP_PORT } from "./popups.js";
 import { LABEL_KEY } from "./profile.js";
+import { ALL_SITES, isAllowedEverywhere, onAccessChanged } from "./site_access.js";
 
 /**
  * @import { PopupMessage, Report } from "./popups.js"
@@ -24,6 +25,10 @@ dial();
 const label = /** @type {HTMLInputElement} */ (element("label"));
 label.value = String((await chrome.storage.local.get(LABEL_KEY))[LABEL_KEY] ?? "");
 label.addEventListener("change", () => void chrome.storage.local.set({ [LABEL_KEY]: label.value.trim() }));
+
+onAccessChanged(() => void showAccess());
+element("allow").addEventListener("click", () => void chrome.permissions.request(ALL_SITES));
+void showAccess();
 
 /**
  * The worker may be stopped while the popup is open: dialling starts it again. A port that is opened just while a
@@ -76,6 +81,10 @@ function show({ connected, resting, attempts, trouble, host, clients, pausedSess
   element("tab").replaceChildren(...handOver(handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
+}
+
+async function showAccess() {
+  element("access").hidden = await isAllowedEverywhere();
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Who we are, for the first message to a host. */
 
 import { firefoxInfo, isFirefox } from "./firefox.js";
+import { isAllowedEverywhere } from "./site_access.js";
 import { WIRE_VERSION } from "./wire.js";
 
 /** @import { Failed } from "./last_trouble.js" */
@@ -15,9 +16,10 @@ export const LABEL_KEY = "profileLabel";
  * @param {Failed | null} trouble before this connection
  */
 export async function hello(commands, trouble) {
-  const [profile, incognitoAllowed, browser] = await Promise.all([
+  const [profile, incognitoAllowed, sitesAllowed, browser] = await Promise.all([
     profileOf(),
     chrome.extension.isAllowedIncognitoAccess(),
+    isAllowedEverywhere(),
     browserOf(),
   ]);
   return {
@@ -26,6 +28,7 @@ export async function hello(commands, trouble) {
     browser,
     profile,
     incognitoAllowed,
+    sitesAllowed,
     capabilities: { commands, tools: [] },
     ...(trouble && { trouble }),
   };

@@ -16,6 +16,7 @@ import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./questions.js";
+import { onAccessChanged } from "./site_access.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
 
@@ -145,6 +146,10 @@ chrome.runtime.onConnect.addListener((port) => {
 chrome.runtime.onInstalled.addListener(({ reason }) => {
   void injectIntoOpenTabs();
   if (reason === "install" || reason === "update") native.expect();
+});
+onAccessChanged(() => {
+  void native.greetAgain();
+  void injectIntoOpenTabs();
 });
 chrome.runtime.onStartup.addListener(() => {}); // its being heard is what starts the worker with the browser
 chrome.alarms.onAlarm.addListener(({ name }) => {

@@ -178,6 +178,8 @@ class BrowserHello(Wire, kw_only=True):
     browser: BrowserInfo
     profile: Profile
     incognito_allowed: bool = False
+    sites_allowed: bool = True
+    """The browser lets the extension into all sites; people can withdraw that, for some or for all."""
     capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
     trouble: Trouble | None = None
     """Before this connection; None: none is known."""

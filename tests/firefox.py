@@ -181,6 +181,12 @@ class FirefoxPage:
                 await trio.sleep(POLL_SECONDS)
         return value
 
+    async def click(self, selector: str) -> None:
+        """Click on the first element that a CSS selector finds, as a person does."""
+        found = await self.send("WebDriver:FindElement", {"using": "css selector", "value": selector})
+        (element,) = found["value"].values()
+        await self.send("WebDriver:ElementClick", {"id": element})
+
     async def show(self) -> None:
         """Bring the tab to the front, as a person does."""
         await self._marionette.send(("WebDriver:SwitchToWindow", {"handle": self.handle, "focus": True}))

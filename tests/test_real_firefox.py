@@ -172,6 +172,20 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_i
         assert await onlooker.request("closeTab", **tab) == {}
 
 
+async def test_access_to_sites_that_is_withdrawn_is_told_and_given_back_in_the_popup(chain: Chain) -> None:
+    preferences = {"extensions.webextOptionalPermissionPrompts": False}  # nobody is there to say yes
+    with trio.fail_after(60):
+        async with chain.firefox(preferences=preferences) as firefox, onlooking(chain) as onlooker:
+            popup = await firefox.open_extension_page("popup.html")
+            await popup.wait_until("document.getElementById('access').hidden")
+            await popup.evaluate("chrome.permissions.remove({ origins: ['<all_urls>'] })")
+            await popup.wait_until("!document.getElementById('access').hidden")
+            await onlooker.until(lambda: not onlooker.hello["sitesAllowed"])
+            await popup.click("#allow")
+            await popup.wait_until("document.getElementById('access').hidden")
+            await onlooker.until(lambda: onlooker.hello["sitesAllowed"])
+
+
 # ── Browsers and hosts that come and go ─────────────────────────────────────────────────────────────────────
 
 
