@@ -1,10 +1,11 @@
 #!/bin/sh
-# Put mcpb on this machine, into an environment of its own; run again, it upgrades. install/uninstall.sh undoes it.
+# Put the mcpb of this clone on this machine, into an environment of its own; run again, it upgrades.
+# install/uninstall.sh undoes it.
 #
 #     install/install.sh [--yes] [--prefix DIR]
 #
-# From a clone it installs the clone, alone (curl ... | sh) the released mcpb. Everything is below one folder
-# (~/.local/share/mcpb, or --prefix DIR), and reached through two links in ~/.local/bin:
+# Everything is below one folder (~/.local/share/mcpb, or --prefix DIR), and reached through two links in
+# ~/.local/bin:
 #
 #     venv -> env-XXXXXX    what is used; the commands and the registered native host name only this link
 #     env-XXXXXX            the newest environment, and the one before it: processes may still run from that
@@ -40,7 +41,19 @@ while [ $# -gt 0 ]; do
         ;;
     --prefix=?*) prefix=${1#*=} ;;
     --help | -h)
-        printf '%s\n' "$usage" "Default folder: $prefix; commands: $bin/mcpb and $bin/mcpb-bridge"
+        cat <<EOF
+$usage
+
+Installs mcpb from this clone, or upgrades it, registers it with your browsers and copies the extension.
+
+  --yes, -y     register with browsers without asking; otherwise the plan is shown first
+  --prefix DIR  a new or an empty folder to install into, in place of
+                $prefix
+  --help, -h    show this
+
+The commands are $bin/mcpb and mcpb-bridge there. PYTHON in the environment names
+the Python to use. To undo it all: install/uninstall.sh
+EOF
         exit
         ;;
     *) fail "unknown: $1. $usage" ;;
@@ -53,6 +66,13 @@ case $prefix in
 esac
 record=$prefix/install.record
 current=$prefix/venv
+
+here=$(dirname "$0")
+if ! [ -f "$here/install.sh" ] || ! grep -q '^name = "mcpb"' "$here/../pyproject.toml" 2>/dev/null; then
+    fail "install.sh installs the clone of mcpb that it lies in, and there is none around it." \
+        "Clone mcpb, then run install/install.sh there. Nothing was changed."
+fi
+clone=$(cd "$here/.." && pwd)
 
 # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -84,6 +104,13 @@ fi
 
 made=
 new=
+if [ ! -e "$prefix" ] && [ "$(readlink "$bin/mcpb" || true)" = "$current/bin/mcpb" ]; then
+    # Somebody moved the folder away, and with it the record: what has nothing else in it is taken to be ours.
+    made="$HOME/.local
+$data
+$bin
+"
+fi
 
 # Outermost first, one on each line.
 make_folder() {
@@ -112,19 +139,14 @@ printf '%s' "$made" >>"$record"
 
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
 
-here=$(dirname "$0")
-package=mcpb
-if [ -f "$here/install.sh" ] && grep -q '^name = "mcpb"' "$here/../pyproject.toml" 2>/dev/null; then
-    package=$(cd "$here/.." && pwd)
-fi
 before=$(readlink "$current" || true)
 
 new=$(mktemp -d "$prefix/env-XXXXXX")
-say "Installing $package into $prefix ..."
+say "Installing $clone into $prefix. This takes half a minute ..."
 "$python" -I -m venv "$new"
-"$new/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$package" ||
-    fail "pip could not install $package. Nothing was changed."
-"$new/bin/python" -I -m bridge --version >/dev/null || fail "$package does not start. Nothing was changed."
+"$new/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
+    fail "pip could not install $clone. Nothing was changed."
+"$new/bin/python" -I -m bridge --version >/dev/null || fail "$clone does not start. Nothing was changed."
 
 # The commands name the link, which outlives this environment; then the link is turned, in one step.
 "$new/bin/python" -I - "$new" "$current" <<'EOF'
@@ -171,18 +193,19 @@ for name in mcpb-bridge mcpb; do
         mcpb=$name
     fi
 done
+say "Installed: $("$mcpb" --version)" ""
+
+# ── What remains to be done, the last thing last ────────────────────────────────────────────────────────────
+
+if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
+    say "Nobody is there to ask: the registration with browsers is as it was."
+elif ! "$mcpb" install-native-host $yes; then
+    say "mcpb is installed. Its registration with browsers is as it was."
+fi
+say ""
+"$mcpb" extension
+say "" "Give it to an MCP client, for instance: claude mcp add browser -- $mcpb bridge"
 case :$PATH: in
 *:"$bin":*) ;;
-*) say "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
+*) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
 esac
-
-say "Installed: $("$current/bin/mcpb" --version)" ""
-"$current/bin/mcpb" extension
-echo
-if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
-    say "Nobody is there to ask. What is left: $mcpb install-native-host"
-    exit 0
-fi
-"$current/bin/mcpb" install-native-host $yes ||
-    fail "" "mcpb is installed, but not registered with a browser. When you are ready: $mcpb install-native-host"
-say "" "Give it to an MCP client, for instance: claude mcp add browser -- $mcpb bridge"

@@ -1,18 +1,20 @@
 #!/bin/sh
 # Take away what install/install.sh put on this machine, and nothing else.
 #
-#     install/uninstall.sh [--purge] [--prefix DIR]
+#     install/uninstall.sh [--yes] [--purge] [--prefix DIR]
 #
-# It unregisters the native host, then removes the environment, the links to it and the folders made for them.
-# Settings, logs and the extension's copy (~/.mcpb) stay, unless --purge says that they go as well. It may be run
-# again after it was interrupted.
+# It shows what it will do, asks, unregisters the native host, then removes the environment, the links to it and
+# the folders made for them. Settings, logs and the extension's copy (~/.mcpb) stay, unless --purge says that they
+# go as well. It may be run again after it was interrupted.
 
 set -eu
 
 data=${XDG_DATA_HOME:-$HOME/.local/share}
 prefix=$data/mcpb
 bin=$HOME/.local/bin
+home=${MCPB_HOME:-$HOME/.mcpb}
 purge=
+yes=
 
 say() { printf '%s\n' "$@" >&2; }
 
@@ -21,10 +23,11 @@ fail() {
     exit 1
 }
 
-usage="usage: uninstall.sh [--purge] [--prefix DIR]"
+usage="usage: uninstall.sh [--yes] [--purge] [--prefix DIR]"
 
 while [ $# -gt 0 ]; do
     case $1 in
+    --yes | -y) yes=--yes ;;
     --purge) purge=--purge ;;
     --prefix)
         [ -n "${2:-}" ] || fail "--prefix needs a folder. $usage"
@@ -33,7 +36,18 @@ while [ $# -gt 0 ]; do
         ;;
     --prefix=?*) prefix=${1#*=} ;;
     --help | -h)
-        printf '%s\n' "$usage" "Default folder: $prefix"
+        cat <<EOF
+$usage
+
+Unregisters mcpb from all browsers, and removes what install/install.sh has put on this machine.
+
+  --yes, -y     do not ask; otherwise what will be removed is shown first
+  --purge       also your settings, the logs, the kept tools and the extension's copy, in
+                $home
+  --prefix DIR  the folder that install.sh was given, in place of
+                $prefix
+  --help, -h    show this
+EOF
         exit
         ;;
     *) fail "unknown: $1. $usage" ;;
@@ -48,37 +62,71 @@ record=$prefix/install.record
 current=$prefix/venv
 python=$current/bin/python
 
-# ── The registration ────────────────────────────────────────────────────────────────────────────────────────
+# ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
+
+is_linked() { [ "$(readlink "$bin/$1" || true)" = "$current/bin/$1" ]; }
+
+if [ ! -f "$record" ] && [ ! -L "$current" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
+    if [ -z "$purge" ] || [ ! -d "$home" ]; then
+        fail "install.sh has put nothing into $prefix. Another folder? $usage"
+    fi
+    if [ -e "$home/bin/mcpb-native-host" ]; then
+        fail "Browsers still start the mcpb of $home, and that of $prefix is gone." \
+            "Run install/install.sh, then this again. (With pipx or uv: mcpb uninstall-native-host --purge)"
+    fi
+    fail "The mcpb of $prefix is gone already. What it kept for you is left: $home" \
+        "To remove that as well: rm -r '$home'"
+fi
+if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
+    say "Nobody is there to ask: add --yes. Nothing was removed."
+    exit 2
+fi
 
 # Which Python browsers start; nothing when none is registered.
 registered() { "$python" -I -c 'from install.repair import registered_interpreter; print(registered_interpreter())'; }
 
+unregister() {
+    "$python" -I -m bridge uninstall-native-host $purge "$1" ||
+        fail "Nothing was removed. Mend what it says, then run this again."
+}
+
+is_known=
 if "$python" -I -m bridge --version >/dev/null 2>&1; then
     by=$(registered)
     if [ -n "$by" ] && [ "$by" != "$python" ] && [ -x "$by" ]; then
         say "Browsers start another installation of mcpb ($by): its registration stays."
     else
-        "$python" -I -m bridge uninstall-native-host --yes $purge ||
-            fail "Nothing was removed. Mend what it says, then run this again."
+        is_known=yes
     fi
-elif [ -e "$prefix" ]; then
+else
     say "The mcpb in $prefix does not start, so it cannot unregister itself. If browsers still know it:" \
         "run install/install.sh, then install/uninstall.sh again."
 fi
 
-# ── Links, environments, folders ────────────────────────────────────────────────────────────────────────────
+# ── Show and ask ────────────────────────────────────────────────────────────────────────────────────────────
 
+[ -z "$is_known" ] || unregister --dry-run
+say "  remove  $prefix"
 for name in mcpb mcpb-bridge; do
-    if [ "$(readlink "$bin/$name" || true)" = "$current/bin/$name" ]; then
-        rm "$bin/$name"
-        say "removed $bin/$name"
-    fi
+    ! is_linked "$name" || say "  remove  $bin/$name"
 done
-if [ ! -f "$record" ] && [ ! -L "$current" ]; then
-    fail "install.sh has put nothing into $prefix. Another folder? $usage"
+if [ -z "$yes" ]; then
+    printf 'Remove all this? [y/N]: ' >&2
+    read -r answer || answer=
+    case $answer in
+    [yY] | [yY][eE][sS]) ;;
+    *) fail "Nothing was removed." ;;
+    esac
 fi
 
-made=$(cat "$record" 2>/dev/null || true)
+# ── Registration, links, environments, folders ──────────────────────────────────────────────────────────────
+
+[ -z "$is_known" ] || unregister --yes >/dev/null
+for name in mcpb mcpb-bridge; do
+    ! is_linked "$name" || rm "$bin/$name"
+done
+# Without a record, which goes when the folder is moved away, what is empty is taken to be ours.
+made=$(cat "$record" 2>/dev/null || printf '%s\n' "$HOME/.local" "$data" "$bin")
 for environment in "$prefix"/env-??????; do
     rm -rf "$environment"
 done
@@ -87,4 +135,7 @@ rm -f "$current" "$prefix/venv.new" "$record"
 printf '%s\n' "$made" | sed '1!G;h;$!d' | while IFS= read -r folder; do
     rmdir "$folder" 2>/dev/null || true
 done
-say "removed $prefix"
+say "Done."
+if [ -z "$purge" ] && [ -n "$is_known" ] && [ -d "$home" ]; then
+    say "Your settings, the logs and the extension's copy stay. To remove them as well: rm -r '$home'"
+fi

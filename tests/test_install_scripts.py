@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -98,9 +99,20 @@ class Person:
 
     def uninstall(self, *arguments: str) -> str:
         """Run uninstall.sh to a good end."""
-        done = self.run(UNINSTALL, *arguments)
+        done = self.run(UNINSTALL, "--yes", *arguments)
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def in_terminal(self, script: Path, answer: str) -> tuple[int, str]:
+        """Run a script in a terminal and answer it; returns how it ended and what it showed."""
+        ours, theirs = pty.openpty()
+        os.write(ours, f"{answer}\n".encode())
+        process = subprocess.Popen(
+            ["/bin/sh", str(script)], env=self.environ, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        said = b"".join(_read_all(ours)).decode()
+        return process.wait(SECONDS), said
 
     def version(self) -> str:
         """What the installed command says."""
@@ -115,6 +127,16 @@ class Person:
     def listing(self) -> dict[str, str]:
         """Everything in the home: kind, mode and content."""
         return {str(path.relative_to(self.home)): _seen(path) for path in self.home.rglob("*")}
+
+
+def _read_all(terminal: int) -> Iterator[bytes]:
+    try:
+        while data := os.read(terminal, 65536):
+            yield data
+    except OSError:  # how Linux says that the other end is closed
+        return
+    finally:
+        os.close(terminal)
 
 
 def _seen(path: Path) -> str:
@@ -283,47 +305,73 @@ def test_a_registration_of_another_installation_stays(person: Person) -> None:
 def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_is_left_is_named(
     person: Person,
 ) -> None:
-    assert "What is left: mcpb install-native-host" in person.install()
+    said = person.install()
+    assert "Nobody is there to ask" in said
+    assert "Then run: mcpb install-native-host\n" in said
     assert person.manifests == []
 
 
-@pytest.mark.parametrize(("answer", "code", "count"), [("y", 0, 1), ("n", 1, 0)])
+@pytest.mark.parametrize(("answer", "count"), [("y", 1), ("n", 0)])
 def test_in_a_terminal_the_plan_is_shown_and_the_person_is_asked(
-    person: Person, answer: str, code: int, count: int
+    person: Person, answer: str, count: int
 ) -> None:
-    ours, theirs = pty.openpty()
-    os.write(ours, f"{answer}\n".encode())
-    process = subprocess.Popen(
-        ["/bin/sh", str(INSTALL)], env=person.environ, stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    said = b"".join(_read_all(ours)).decode()
-    assert process.wait(SECONDS) == code, said
+    code, said = person.in_terminal(INSTALL, answer)
+    assert code == 0, said
     assert "Apply this plan?" in said
     assert len(person.manifests) == count
+    assert person.version().startswith("mcpb ")
 
 
-def _read_all(terminal: int) -> Iterator[bytes]:
-    try:
-        while data := os.read(terminal, 65536):
-            yield data
-    except OSError:  # how Linux says that the other end is closed
-        return
-    finally:
-        os.close(terminal)
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_uninstalling_shows_what_goes_and_asks(person: Person, answer: str, code: int) -> None:
+    person.install("--yes")
+    before = person.listing()
+    ended, said = person.in_terminal(UNINSTALL, answer)
+    assert ended == code, said
+    assert f"{person.manifests[0] if code else 'NativeMessagingHosts'}" in said
+    assert str(person.prefix) in said
+    assert "Remove all this?" in said
+    assert (person.listing() == before) == bool(code)
+
+
+def test_uninstalling_without_a_terminal_wants_a_yes_and_changes_nothing(person: Person) -> None:
+    person.install("--yes")
+    before = person.listing()
+    done = person.run(UNINSTALL, "--purge")
+    assert done.returncode == 2
+    assert "add --yes" in done.stdout
+    assert person.listing() == before
+
+
+def test_where_no_browser_was_used_mcpb_is_installed_all_the_same_and_says_what_is_left(
+    person: Person,
+) -> None:
+    shutil.rmtree(person.home / ".config")
+    said = person.install("--yes")
+    assert "mcpb is installed." in said
+    assert "Then run: mcpb install-native-host\n" in said
+    assert person.version().startswith("mcpb ")
+
+
+def test_how_to_load_the_extension_stands_after_the_registration_and_names_no_command_that_was_run(
+    person: Person,
+) -> None:
+    said = person.install("--yes")
+    assert said.index("Done.") < said.index("Load unpacked") < said.index("claude mcp add")
+    assert "Then run" not in said
 
 
 def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_adds_it(person: Person) -> None:
     person.environ["PATH"] = os.environ["PATH"]
     said = person.install("--yes")
-    assert f'export PATH="{person.commands}:$PATH"' in said
+    assert said.endswith(f'export PATH="{person.commands}:$PATH"\n')
     assert f"claude mcp add browser -- {person.prefix}/venv/bin/mcpb bridge" in said
 
 
 def test_without_a_new_enough_python_it_says_so_and_makes_nothing(person: Person, tmp_path: Path) -> None:
     before = person.listing()
     (tmp_path / "bin").mkdir()
-    for tool in ("dirname", "readlink"):
+    for tool in ("dirname", "grep", "readlink"):
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
     done = person.run(INSTALL, "--yes", PATH=str(tmp_path / "bin"), PYTHON="python3")
     assert done.returncode == 1
@@ -339,11 +387,71 @@ def test_an_environment_that_was_damaged_is_removed_all_the_same(person: Person)
     assert not (person.home / ".local").exists()
 
 
+def test_a_script_without_a_clone_around_it_installs_nothing(person: Person, tmp_path: Path) -> None:
+    before = person.listing()
+    alone = Path(shutil.copy(INSTALL, tmp_path))
+    done = person.run(alone, "--yes")
+    assert done.returncode == 1
+    assert "installs the clone of mcpb that it lies in" in done.stdout
+    assert person.listing() == before
+
+
+def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_what_was_kept(
+    person: Person,
+) -> None:
+    before = person.listing()
+    person.install("--yes")
+    command = f"rm -r '{person.home / '.mcpb'}'"
+    assert command in person.uninstall()
+    done = person.run(UNINSTALL, "--purge")
+    assert done.returncode == 1
+    assert command in done.stdout
+    assert "has put nothing" not in done.stdout
+    subprocess.run(command, shell=True, check=True)
+    assert person.listing() == before
+
+
+def test_what_browsers_still_start_is_not_given_to_rm(person: Person) -> None:
+    person.install("--yes")
+    shutil.rmtree(person.prefix)
+    person.uninstall()
+    done = person.run(UNINSTALL, "--purge")
+    assert done.returncode == 1
+    assert "rm -r" not in done.stdout
+    assert "Run install/install.sh, then this again." in done.stdout
+
+
+@pytest.mark.parametrize("is_installed_again", [False, True])
+def test_after_its_folder_was_moved_away_nothing_is_left_behind_either(
+    person: Person, tmp_path: Path, is_installed_again: bool
+) -> None:
+    before = person.listing()
+    person.install("--yes")
+    person.prefix.rename(tmp_path / "elsewhere")
+    if is_installed_again:
+        person.install("--yes")
+        person.uninstall("--purge")
+        assert person.listing() == before
+    else:
+        person.uninstall()
+        assert not (person.home / ".local").exists()
+
+
 def test_where_nothing_is_installed_uninstalling_says_so(person: Person) -> None:
     before = person.listing()
     done = person.run(UNINSTALL)
     assert done.returncode == 1
     assert "has put nothing into" in done.stdout
+    assert person.listing() == before
+
+
+@pytest.mark.parametrize("script", [INSTALL, UNINSTALL])
+def test_help_explains_each_option_and_does_nothing(person: Person, script: Path) -> None:
+    before = person.listing()
+    done = person.run(script, "--help")
+    usage, _, explained = done.stdout.partition("\n")
+    assert done.returncode == 0
+    assert all(f"\n  {option}" in explained for option in re.findall(r"--[a-z]+", usage))
     assert person.listing() == before
 
 

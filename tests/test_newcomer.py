@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +20,9 @@ import trio
 
 from chain import INSPECTOR, ROOT, until_said
 from demo.chromium import open_chromium
+from demo.shop import TITLE, SimulatedShop
+from demo.simulated_browser import SimulatedBrowser
+from peers import HOST_COMMAND
 
 README = (ROOT / "README.md").read_text()
 WHOLE_SECONDS = 100
@@ -103,6 +107,25 @@ def test_the_steps_are_fewer_than_five() -> None:
     ]
 
 
+async def test_the_call_that_is_shown_does_something_in_the_demo_s_shop(mcpb_home: Path) -> None:
+    (example,) = [line for line in commands(section("Connect a client")) if line.startswith("mcpb call ")]
+    port = re.search(r"_localhost_(\d+)_", example)
+    assert port is not None
+    shop = SimulatedShop()
+    with trio.fail_after(20):
+        async with SimulatedBrowser(HOST_COMMAND) as browser:
+            shop.open_in(browser.add_tab(f"http://localhost:{port[1]}/", TITLE))
+            await until_said(partial(mcpb, "tools"), "addToCart")
+            await mcpb(*shlex.split(example)[1:])
+    assert shop.shown == "Total €9.00"
+
+
+async def mcpb(*arguments: str) -> str:
+    """A command of this clone's; returns what it says."""
+    command = [sys.executable, "-m", "bridge", *arguments]
+    return (await trio.run_process(command, capture_stdout=True)).stdout.decode()
+
+
 @pytest.mark.chromium
 async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp: Path) -> None:
     assert INSPECTOR.exists(), "run: npm ci"
@@ -128,6 +151,6 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
             (name,) = [tool["name"] for tool in listed if tool["name"].endswith("addToCart")]
             await newcomer.asks(client, "tools/call", "--tool-name", name, "--tool-arg", "item=green tea")
             assert await page.evaluate("document.getElementById('total').textContent") == "Total €4.50"
-        await newcomer.types(uninstall)
+        await newcomer.types(uninstall, answer="y\n")
     assert not (short_tmp / "home/.local").exists()
     assert not list(newcomer.profile.rglob("dev.mcpb.*"))
