@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from importlib import resources
@@ -13,6 +15,7 @@ import msgspec
 from install.browsers import Kind
 from install.callers import is_caller
 from install.examination.findings import Finding
+from install.examination.reading import printable
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
 # Chromium's IsValidName and Mozilla's schema of native manifests: with another name no file is taken.
@@ -21,8 +24,14 @@ _NAME: dict[Kind, re.Pattern[str]] = {
     "firefox": re.compile(r"\w+(\.\w+)*"),
 }
 # What Chromium takes for the pattern of one extension: a host without wildcards, and a path. It does not ask
-# for 32 letters from a to p (seen with Chromium 150).
-_ORIGIN_PATTERN = re.compile(r"chrome-extension://[^/*:]+/.*")
+# for 32 letters from a to p, and a pattern for any scheme, which admits nobody, spoils nothing (seen with
+# Chromium 150).
+_ORIGIN_PATTERN = re.compile(r"(?:chrome-extension|\*)://[^/*:@]+/.*")
+# Chromium's JSON has comments, line feeds in texts, \x41 and \v besides (base/json/json_reader.h; seen).
+_TEXT_OR_COMMENT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_ESCAPE_OR_LINE_FEED = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(v)|\\.|\n", re.DOTALL)
+_CHROMIUM_DEEPEST = 200
+"""Lists and objects in each other (json_reader.h); of Firefox no bound is known."""
 # Firefox ESR 140 takes no file with another key in it (seen); Chromium does not mind.
 _FIREFOX_KEYS = {"name", "description", "type", "path", CALLERS_KEY["firefox"]}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -38,25 +47,27 @@ def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
 
 
-def read_manifest(content: bytes) -> dict[str, Any] | None:
-    """The object in a manifest; None when there is none."""
+def read_manifest(content: bytes, kind: Kind | None = None) -> dict[str, Any] | None:
+    """The object in a manifest as browsers of this kind read it, or of any kind; None when there is none."""
     try:
-        manifest = msgspec.json.decode(content.removeprefix(_BYTE_ORDER_MARK))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        manifest = _decoded(content, kind)
+    except ValueError:
         return None
     return manifest if isinstance(manifest, dict) else None
 
 
-def program_named_in(content: bytes) -> Path | None:
+def program_named_in(content: bytes, kind: Kind | None = None) -> Path | None:
     """What a manifest makes the browser start; None when it names no absolute path."""
-    manifest = read_manifest(content) or {}
+    manifest = read_manifest(content, kind) or {}
     named = manifest.get("path")
-    return Path(named) if isinstance(named, str) and named.startswith("/") else None
+    if not (isinstance(named, str) and named.startswith("/")):
+        return None
+    return Path(named.partition("\0")[0])  # what follows is nothing to either (seen)
 
 
 def callers_in(content: bytes, kind: Kind) -> list[str]:
     """Who may start the program; what is not text is left out."""
-    manifest = read_manifest(content) or {}
+    manifest = read_manifest(content, kind) or {}
     listed = manifest.get(CALLERS_KEY[kind])
     return [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
 
@@ -68,9 +79,9 @@ def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list
     launch_context.cc; Firefox: native_manifest.json and NativeManifests.sys.mjs): it stops at the first.
     Whether the program could be started comes after them (install/program.py).
     """
-    manifest = read_manifest(content)
+    manifest = read_manifest(content, kind)
     if manifest is None:
-        return [_finding("manifest-not-json", f"{file} is not a JSON object ({_json_error(content)})")]
+        return [_finding("manifest-not-json", f"{file} is not a JSON object ({_json_error(content, kind)})")]
     checks = _chromium_faults if kind == "chromium" else _firefox_faults
     found: dict[str, str] = {}
     for code, text in checks(manifest, file, caller):
@@ -82,12 +93,69 @@ def _finding(code: str, text: str) -> Finding:
     return Finding(code=code, hop="manifest", text=text)
 
 
-def _json_error(content: bytes) -> str:
+# ── JSON, as each browser reads it ──────────────────────────────────────────────────────────────────────────
+
+
+def _decoded(content: bytes, kind: Kind | None) -> Any:
+    """Raises ValueError, which says why there is nothing."""
+    text = content.removeprefix(_BYTE_ORDER_MARK).decode()
     try:
-        msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        plain = text if kind == "firefox" else _without_extras(text)
+        found = json.loads(plain, parse_constant=_number, parse_float=_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if kind == "chromium":
+        json.dumps(found, ensure_ascii=False).encode()  # it takes no half of a character, Firefox does (seen)
+    if kind == "chromium" and _is_deep(found):
+        raise ValueError(f"nested deeper than {_CHROMIUM_DEEPEST} levels")
+    return found
+
+
+def _number(text: str) -> float:
+    """Python's own reader would take NaN and what is too great for a number."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:_SHOWN]} is no number of JSON")
+    return number
+
+
+def _without_extras(text: str) -> str:
+    """The same as others write it."""
+    return _TEXT_OR_COMMENT.sub(lambda found: _plain(found[0]) if found[0][0] == '"' else " ", text)
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE_OR_LINE_FEED.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found[0] == "\n":
+        return r"\n"
+    return rf"\u00{found[1]}" if found[1] else r"\u000b" if found[2] else found[0]
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_CHROMIUM_DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return bool(level)
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _json_error(content: bytes, kind: Kind) -> str:
+    try:
+        _decoded(content, kind)
+    except ValueError as error:
         return str(error)
     return "something else is in it"
+
+
+# ── The checks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _Fault = tuple[str, str]
@@ -158,17 +226,23 @@ def _caller_fault(manifest: dict[str, Any], kind: Kind, caller: str) -> Iterator
 
 
 def _admits(item: object, kind: Kind, caller: str) -> bool:
-    """Chromium compares origins: what follows the slash is nothing to it."""
-    return item == caller or (kind == "chromium" and isinstance(item, str) and item.startswith(caller))
+    """Chromium compares origins: what follows the slash is nothing to it, nor are capital letters."""
+    if kind == "firefox":
+        return item == caller
+    return isinstance(item, str) and item.lower().startswith(caller)
 
 
 def _path_fault(manifest: dict[str, Any]) -> Iterator[_Fault]:
     path = manifest.get("path")
-    if isinstance(path, str) and path and not path.startswith("/"):
+    if not (isinstance(path, str) and path):
+        return
+    if not path.startswith("/"):
         yield "manifest-relative-path", f'has the relative "path" {_shown(path)}: it must begin with /'
+    elif path.endswith(("/", "/.")):
+        yield "manifest-path", f'has the "path" {_shown(path)}: a folder, not a program'
 
 
 def _shown(value: object) -> str:
     """As JSON, and not too long of it: the file may be anybody's."""
-    text = msgspec.json.encode(value).decode(errors="replace") if value is not None else "missing"
+    text = printable(json.dumps(value, ensure_ascii=False)) if value is not None else "missing"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -215,19 +215,28 @@ def test_what_is_wrong_with_a_manifest_is_said_of_its_browser_alone(code: str, i
     ("code", "replace"),
     [
         ("manifest-missing", False),
-        ("manifest-not-json", True),
-        ("manifest-name", True),
-        ("program-missing", True),
-        ("origin-missing", False),  # it still starts our wrapper
+        ("manifest-not-json", False),  # it starts nothing
+        ("manifest-name", False),
+        ("program-missing", False),
+        ("origin-missing", False),
+        ("manifest-foreign-program", True),
     ],
 )
-def test_what_is_not_ours_any_more_is_replaced_only_by_command(
+def test_what_others_put_into_our_place_is_replaced_only_by_command(
     code: str, replace: bool, installed: Place
 ) -> None:
     BREAKS[code](installed)
     finding = the(installed.examine(), code)
     assert finding.command.endswith(" --replace") == replace
-    assert finding.is_safe == (code == "origin-missing")
+    assert finding.is_safe == (code not in {"manifest-missing", "manifest-foreign-program"})
+
+
+def test_a_broken_manifest_where_we_never_were_is_not_mended_unasked(place: Place) -> None:
+    place.install("firefox")
+    place.manifest().parent.mkdir()
+    place.manifest().write_text(manifest_text("chromium", place.wrapper, ["chrome-extension://none/"]))
+    finding = the(place.examine("chromium"), "origin-missing")
+    assert (finding.is_safe, finding.command.endswith("--replace")) == (False, False)
 
 
 def test_a_manifest_that_cannot_be_read_is_no_missing_one(installed: Place) -> None:
@@ -386,17 +395,34 @@ async def test_a_wrapper_that_prints_is_caught_once_for_all_browsers_of_a_kind(i
     assert not any(target.is_startable for target in report.targets)
 
 
-async def test_a_program_of_others_is_blamed_for_what_it_does_rather_than_for_whose_it_is(
-    installed: Place,
-) -> None:
+async def test_a_program_without_our_mark_is_named_and_never_run(installed: Place) -> None:
     program = installed.root / "host"
-    program.write_text("#!/bin/sh\necho Hello\n")
+    program.write_text(f"#!/bin/sh\n/usr/bin/touch '{installed.root}/was run'\n")
     program.chmod(0o755)
     installed.change(path=str(program))
-    assert faults(installed.examine()) == ["manifest-foreign-program"]
     report = await installed.examine_and_try()
-    assert faults(report) == ["host-prints"]
-    assert the(report, "host-prints").command == "mcpb install-native-host --browser chromium --replace"
+    assert faults(report) == ["manifest-foreign-program"]
+    assert the(report, "manifest-foreign-program").command.endswith("--browser chromium --replace")
+    assert not (installed.root / "was run").exists()
+
+
+async def test_another_mcpbs_host_is_tried_and_blamed_for_what_it_does(installed: Place) -> None:
+    other = installed.root / "other"
+    other.write_text(installed.wrapper.read_text().replace("if [ -x", "echo Hello; if [ -x"))
+    other.chmod(0o755)
+    installed.change(path=str(other))
+    assert faults(installed.examine()) == ["manifest-of-another-mcpb"]
+    assert faults(await installed.examine_and_try()) == ["host-prints"]
+
+
+async def test_what_is_wrong_with_the_host_in_one_browser_alone_is_said_of_that(installed: Place) -> None:
+    edit(installed.wrapper, "if [ -x", "echo Welcome; if [ -x")
+    data = installed.user / ".config/google-chrome"
+    data.mkdir()
+    installed.install("chrome")
+    edit(installed.wrapper, "if [ -x", "echo Welcome; if [ -x")
+    found = [item.where for item in (await installed.examine_and_try()).of_level("fault")]
+    assert found == ["", "Firefox"]  # Chromium and Chrome start it in the same way
 
 
 async def test_what_is_known_not_to_start_is_not_tried(installed: Place) -> None:
@@ -439,7 +465,7 @@ def test_a_folder_that_was_named_by_hand_is_examined_while_it_is_there(place: Pl
         found.is_startable for found in place.examine().targets if found.manifest == str(target.manifest)
     ] == [True]
     target.manifest.unlink()
-    missing = [item for item in place.examine().findings if item.where == f"--user-data-dir {data}"]
+    missing = [item for item in place.examine().findings if item.where == f"Chromium in {data}"]
     assert missing[0].command == f"mcpb install-native-host --user-data-dir {data}"
     shutil.rmtree(data)
     assert [found.title for found in place.examine().targets] == ["Chromium", "Firefox"]
@@ -483,14 +509,6 @@ def test_other_products_hosts_are_listed_and_left_as_they_are(installed: Place) 
     assert [neighbour.name for neighbour in report.neighbours] == [CLAUDE_CODE]
     assert faults(report) == []
     assert path.stat() == before
-
-
-def test_a_report_is_json() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(Report())) == {
-        "findings": [],
-        "targets": [],
-        "neighbours": [],
-    }
 
 
 def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:

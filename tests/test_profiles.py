@@ -12,6 +12,7 @@ import trio
 import extension
 from demo.chromium import open_chromium
 from install.callers import OUR_CALLERS, origin
+from install.examination import profiles
 from install.examination.profiles import (
     InstalledExtension,
     chromium_extensions,
@@ -57,7 +58,8 @@ def loaded_from(folder: Path, **more: Any) -> dict[str, Any]:
     return {"path": str(folder), "location": UNPACKED, "disable_reasons": [], **more}
 
 
-def only(found: list[InstalledExtension]) -> InstalledExtension:
+def only(found: list[InstalledExtension] | None) -> InstalledExtension:
+    assert found is not None
     (item,) = found
     return item
 
@@ -97,6 +99,33 @@ def test_a_copy_with_another_id_is_known_by_its_name_and_other_extensions_are_no
     settings = {OTHER_ID: loaded_from(unpacked), "b" * 32: loaded_from(other), "c" * 32: None}
     chromium_profile(tmp_path / "data", settings)
     assert only(chromium_extensions(tmp_path / "data")).extension_id == OTHER_ID
+
+
+@pytest.mark.parametrize("name", ["x; rm -rf ~", "", "a" * 31, "A" * 32, "\ud800" * 32])
+def test_what_is_no_id_is_no_extension_since_ids_go_into_commands(
+    name: str, tmp_path: Path, unpacked: Path
+) -> None:
+    chromium_profile(tmp_path / "data", {name: loaded_from(unpacked), OTHER_ID: loaded_from(unpacked)})
+    known = [] if "\ud800" in name else [OTHER_ID]  # such a file is not JSON for us
+    assert [found.extension_id for found in chromium_extensions(tmp_path / "data") or []] == known
+
+
+def test_whether_it_is_in_a_file_that_is_too_long_is_not_known(
+    tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chromium_profile(tmp_path / "data", {}, label="x" * 1000)
+    monkeypatch.setattr(profiles, "LARGEST_BYTES", 1000)
+    assert chromium_extensions(tmp_path / "data") is None
+    chromium_profile(tmp_path / "data", {EXTENSION_ID: loaded_from(unpacked)}, "Profile 1")
+    assert only(chromium_extensions(tmp_path / "data")).profile.name == "Profile 1"
+
+
+def test_of_many_profiles_only_so_much_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        chromium_profile(tmp_path / "data", {}, f"Profile {number}", label="x" * 1000)
+    assert chromium_extensions(tmp_path / "data") == []
+    monkeypatch.setattr(profiles, "MOST_BYTES", 3000)
+    assert chromium_extensions(tmp_path / "data") is None
 
 
 def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -192,6 +221,11 @@ def test_another_id_that_may_start_the_host_is_all_right() -> None:
 
 def test_what_is_wrong_in_one_profile_only_warns_while_another_works() -> None:
     assert judged(installed(), installed(is_enabled=False)) == [("extension-disabled", "warning", "")]
+
+
+@pytest.mark.parametrize("version", ["1.²", "9" * 5000, "one", "1.x.2"])
+def test_a_version_that_is_none_breaks_nothing(version: str) -> None:
+    assert judged(installed(version=version)) in ([], [("extension-old", "warning", "mcpb extension")])
 
 
 def test_a_newer_extension_is_not_called_old() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,19 +12,17 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.choice import selector
-from install.disk import look
+from install.disk import LARGEST_FILE_BYTES, look
+from install.examination.commands import registering, shell_line
 from install.examination.findings import Finding, Level
 from install.examination.program import HEAD_BYTES, Program, program_fault
+from install.examination.reading import closed_folder, head, link, status
 from install.host import Home
 from install.ledger import Entry, Ledger, LedgerError
-from install.ownership import is_our_manifest, is_our_wrapper
+from install.ownership import is_our_wrapper, manifest_stranger, wrapper_stranger
 from install.plan import ledger_of, registered_targets
 from native_host import __version__
 from native_host.home import mcpb_home
-
-INSTALL = "mcpb install-native-host"
-SUDO_MCPB = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
 
 
 @dataclass(frozen=True)
@@ -48,35 +44,41 @@ class Installed:
         """What the ledger knows of the wrapper."""
         return self.ledger.entry(self.home.wrapper) if self.ledger else None
 
-    def owns_manifest(self, content: bytes, file: Path) -> bool:
-        """Whether the installer replaces it without being told to: we wrote it, or it starts our wrapper."""
+    def is_strangers(self, file: Path) -> bool:
+        """Whether the installer replaces a manifest only when it is told to."""
         entry = self.ledger.entry(file) if self.ledger else None
-        return is_our_manifest(content, entry, self.home.wrapper)
+        return bool(manifest_stranger(file, entry, self.home.wrapper, look))
 
 
 def installed(home: Home) -> Installed:
     """Read what is there."""
+    if look(home.ledger).mode and look(home.ledger).content is None:
+        return Installed(home, ledger_fault=_no_ledger(home.ledger))
     try:
         return Installed(home, ledger_of(home, look))
     except LedgerError as error:
-        fault = Finding(code="ledger-unreadable", hop="wrapper", text=str(error), level="warning")
-        return Installed(home, ledger_fault=fault)
+        return Installed(home, ledger_fault=_ledger_fault(str(error)))
+
+
+def _no_ledger(path: Path) -> Finding:
+    """The installer would take it for none."""
+    aside = shell_line("mv", str(path), f"{path}.damaged")
+    why = "is not a file that can be read"
+    return _ledger_fault(f"{path} {why}. Move it away and run the command again: {aside}")
+
+
+def _ledger_fault(text: str) -> Finding:
+    return Finding(code="ledger-unreadable", hop="wrapper", text=text, level="warning")
 
 
 def look_at_program(path: Path) -> Program:
     """What a browser would find there, and this user could execute."""
-    leads_to = ""
-    with suppress(OSError):
-        leads_to = str(path.readlink())
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):  # ValueError: no path at all, as a file of others may have it
-        return Program(leads_to=leads_to)
-    head = b""
-    if stat.S_ISREG(mode):
-        with suppress(OSError), path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    return Program(mode, os.access(path, os.X_OK), head, leads_to)
+    leads_to, found = link(path), status(path)
+    if found is None:
+        closed = closed_folder(path)
+        return Program(leads_to=leads_to, closed_by=str(closed or ""))
+    first = head(path, HEAD_BYTES) or b""
+    return Program(found.st_mode, os.access(path, os.X_OK), first, leads_to)
 
 
 def wrapper_findings(here: Installed) -> list[Finding]:
@@ -91,17 +93,17 @@ def wrapper_findings(here: Installed) -> list[Finding]:
 
 def _faults(here: Installed) -> Iterator[Finding]:
     path, finding = here.home.wrapper, partial(_finding, here)
-    content = _content(path)
     # Lines 1 and 2 are the shebang and our mark: a script whose first line is broken is still ours.
-    is_ours = content is None or is_our_wrapper(content, here.wrapper_entry)
+    is_ours = not wrapper_stranger(path, here.wrapper_entry, look)
     if fault := program_fault(path, look_at_program):
         yield msgspec.structs.replace(fault, command=_command(here, replace=not is_ours), is_safe=is_ours)
         return
-    if not is_ours:
+    content = head(path, LARGEST_FILE_BYTES) or b""
+    if not is_our_wrapper(content, here.wrapper_entry):
         text = f"{path} was not written by mcpb, and the browser starts it"
         yield finding("wrapper-foreign", text, command=_command(here, replace=True), is_safe=False)
         return
-    made = wrapper.read((content or b"").decode(errors="replace"))
+    made = wrapper.read(content.decode(errors="replace"))
     if made is None:
         return  # the trial tells whether it works
     if not os.access(made.interpreter, os.X_OK):
@@ -136,11 +138,11 @@ def _exposed(here: Installed) -> Iterator[Finding]:
         found = look(path)
         if found.mode and found.mode & 0o022:
             text = f"{path} can be written by others, who could change what the browser starts"
-            command = f"chmod go-w {_quoted(path)}"
+            command = shell_line("chmod go-w", str(path))
             yield _finding(here, "wrapper-exposed", text, level="warning", command=command)
         elif found.mode and not found.is_users and here.home.level == "user":
             text = f"{path} belongs to another user, who could change what the browser starts"
-            command = f"sudo chown -h $(id -u) {_quoted(path)}"
+            command = shell_line("sudo chown -h", str(os.getuid()), str(path))
             yield _finding(here, "wrapper-exposed", text, level="warning", command=command, is_safe=False)
 
 
@@ -154,24 +156,9 @@ def _finding(
 def _command(here: Installed, *, replace: bool = False) -> str:
     """Registering one browser again writes the wrapper as well, and brings none back that was removed."""
     targets = registered_targets(here.ledger, look)
-    if here.home.level == "system":
-        command = f"{SUDO_MCPB} install-native-host --system"
-        selected = f" --browser {targets[0].browser}" if targets and targets[0].browser else ""
-    else:
-        command, selected = INSTALL, f" {selector(targets[0])}" if targets else ""
-    return f"{command}{selected}{' --replace' if replace else ''}"
-
-
-def _content(path: Path) -> bytes | None:
-    """Of the file that is started, links followed."""
-    with suppress(OSError, RuntimeError):  # RuntimeError: links in a circle
-        return look(path.resolve()).content
-    return None
+    first = targets[0] if targets else None
+    return registering(first, replace=replace, for_all=here.home.level == "system")
 
 
 def _home_of(made: wrapper.Wrapper) -> Path:
     return Path(made.home) if made.home is not None else mcpb_home({})
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))

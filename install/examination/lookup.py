@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,15 +11,19 @@ import msgspec
 from install import wrapper
 from install.browsers import Kind, Target
 from install.callers import origin
-from install.choice import selector
-from install.disk import look
+from install.disk import LARGEST_FILE_BYTES
+from install.examination.commands import registering, shell_line
 from install.examination.findings import Finding, Level
-from install.examination.installed import INSTALL, SUDO_MCPB, Installed, look_at_program
+from install.examination.installed import Installed, look_at_program
 from install.examination.program import program_fault
+from install.examination.reading import closed_folder, head, link, resolved, status, whole
 from install.manifest import manifest_faults, program_named_in
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
 OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIREFOX_ID}
+
+LARGEST_MANIFEST_BYTES = 8 * 1024 * 1024
+"""Browsers know no bound."""
 
 FOREIGN_PROGRAM = "manifest-foreign-program"
 ANOTHER_MCPB = "manifest-of-another-mcpb"
@@ -86,9 +88,7 @@ def examine_target(
     own = _read(target, (here, for_all))
     all_users = _read(system, (here, for_all)) if system else None
     taken = _taken(target.kind, own, all_users)
-    is_replacing = os.path.lexists(target.manifest) and not (
-        own and here.owns_manifest(own.content, own.file)
-    )
+    is_replacing = here.is_strangers(target.manifest)
     command = _command(target if taken is None or taken is own else system or target, replace=is_replacing)
     is_removed = taken is None and _is_removed(target, here)
     if taken is None:
@@ -113,7 +113,7 @@ def examine_target(
                 finding,
                 where=target.title,
                 command=finding.command or command,
-                is_safe=is_safe,
+                is_safe=is_safe and not finding.command,
             )
             for finding in findings
         ),
@@ -149,14 +149,16 @@ def _judged(
 def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | None:
     """None where a browser sees none, also for a link that leads nowhere."""
     file = target.manifest
-    if not look_at_program(file).mode:
+    if folder := closed_folder(file):
+        text = f"{file} cannot be read: you may not enter {folder}"
+        open_it = shell_line("chmod u+rwx", str(folder))
+        return _Manifest(file, b"", reading=[_finding("manifest-unreadable", text, command=open_it)])
+    if status(file) is None:
         return None
-    content = None
-    with suppress(OSError, RuntimeError):  # RuntimeError: links in a circle
-        content = look(file.resolve()).content
+    content = whole(file, LARGEST_MANIFEST_BYTES)
     if content is None:
         return _Manifest(file, b"", reading=[_finding("manifest-unreadable", f"{file} cannot be read")])
-    program = program_named_in(content)
+    program = program_named_in(content, target.kind)
     is_ours = program is not None and any(_is_same(program, each.home.wrapper) for each in installations)
     return _Manifest(
         file=file,
@@ -169,14 +171,14 @@ def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | Non
 
 
 def _is_same(program: Path, wrapper_file: Path) -> bool:
-    return program == wrapper_file or os.path.realpath(program) == os.path.realpath(wrapper_file)
+    return resolved(program) == resolved(wrapper_file)
 
 
 def _foreign(file: Path, program: Path) -> Finding:
     """What is wrong with a program that is not our wrapper (whose faults are said once, for all browsers)."""
     if fault := program_fault(program, look_at_program):
         return msgspec.structs.replace(fault, hop="manifest", text=f"{file}: {fault.text}")
-    content = look(program).content
+    content = head(program, LARGEST_FILE_BYTES)
     starts = f"{file} makes the browser start {program}"
     if content is not None and wrapper.is_ours(content.decode(errors="replace")):
         return _finding(ANOTHER_MCPB, f"{starts}, which another installation of mcpb wrote")
@@ -189,8 +191,8 @@ def _foreign(file: Path, program: Path) -> Finding:
 def _missing(target: Target) -> Finding:
     """Also for a link that leads nowhere."""
     file = target.manifest
-    if file.is_symlink():
-        text = f"{file} is a link to {file.readlink()}, which does not exist"
+    if leads_to := link(file):
+        text = f"{file} is a link to {leads_to}, which does not exist"
     else:
         text = f"{target.title} has no host manifest: there is no {file}"
     return _finding("manifest-missing", text)
@@ -209,9 +211,8 @@ def _removed(target: Target) -> Finding:
 
 
 def _command(target: Target, *, replace: bool) -> str:
-    command = INSTALL if target.level == "user" else f"{SUDO_MCPB} install-native-host --system"
-    return f"{command} {selector(target)}{' --replace' if replace else ''}"
+    return registering(target, replace=replace, for_all=target.level == "system")
 
 
-def _finding(code: str, text: str, level: Level = "fault") -> Finding:
-    return Finding(code=code, hop="manifest", text=text, level=level)
+def _finding(code: str, text: str, level: Level = "fault", command: str = "") -> Finding:
+    return Finding(code=code, hop="manifest", text=text, level=level, command=command)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from install.browsers import Kind, Target
 from install.examination.findings import Finding
-from install.manifest import callers_in, program_named_in, read_manifest
+from install.examination.reading import entries, head, is_file, printable
+from install.manifest import callers_in, program_named_in
 from native_host.wire import HOST_NAME
 
 MOST = 100
@@ -46,26 +46,20 @@ def neighbours(targets: Sequence[Target]) -> list[Neighbour]:
 
 
 def _listed(directory: Path) -> list[Path]:
-    with suppress(OSError):
-        found = sorted(path for path in directory.iterdir() if path.suffix == ".json")
-        return [path for path in found if path.stem != HOST_NAME][:MOST]
-    return []
+    found = [path for path in entries(directory) if path.suffix == ".json" and path.stem != HOST_NAME]
+    return found[:MOST]
 
 
 def _read(path: Path, kind: Kind, title: str) -> Neighbour:
-    content = b""
-    with suppress(OSError):
-        if path.is_file():  # a pipe would wait for its writer
-            with path.open("rb") as file:
-                content = file.read(LARGEST_BYTES)
-    program = program_named_in(content) if read_manifest(content) else None
+    content = head(path, LARGEST_BYTES) or b""
+    program = program_named_in(content, kind)
     return Neighbour(
-        name=path.stem,
-        manifest=str(path),
+        name=printable(path.stem),
+        manifest=printable(str(path)),
         title=title,
-        program=str(program or ""),
-        is_there=program is not None and program.is_file() and os.access(program, os.X_OK),
-        callers=tuple(callers_in(content, kind)),
+        program=printable(str(program or "")),
+        is_there=program is not None and is_file(program) and os.access(program, os.X_OK),
+        callers=tuple(printable(caller) for caller in callers_in(content, kind)),
     )
 
 

@@ -16,8 +16,9 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
+from install.examination.commands import installing
 from install.examination.findings import Finding
-from install.examination.installed import SUDO_MCPB
+from install.examination.reading import entries, head
 from install.machine import Machine
 from native_host.wire import EXTENSION_ID, HOST_NAME
 
@@ -62,19 +63,11 @@ def _files(family: str, machine: Machine) -> list[Path]:
         return [folder / f"{_MACOS[family]}.plist"] if family in _MACOS else []
     if family not in _LINUX:
         return []
-    with suppress(OSError):
-        return sorted(path for path in (machine.root / _LINUX[family]).iterdir() if path.suffix == ".json")
-    return []
+    return [path for path in entries(machine.root / _LINUX[family]) if path.suffix == ".json"]
 
 
 def _read(file: Path) -> dict[str, Any]:
-    with suppress(OSError):
-        if not file.is_file():
-            return {}
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST_BYTES)
-        return _decoded(content, is_plist=file.suffix == ".plist")
-    return {}
+    return _decoded(head(file, LARGEST_BYTES) or b"", is_plist=file.suffix == ".plist")
 
 
 def _decoded(content: bytes, *, is_plist: bool) -> dict[str, Any]:
@@ -108,7 +101,7 @@ def _findings(
     if user_hosts and user_hosts.value is False and not has_system_manifest:
         said = f"{user_hosts.file} (NativeMessagingUserLevelHosts)"
         text = f"{said} lets {browser.title} start only what is for all users"
-        command = f"{SUDO_MCPB} install-native-host --system --browser {browser.name}"
+        command = installing("--system", "--browser", browser.name, as_root=True)
         yield _finding("policy-user-hosts", browser, text, command)
     if blocked := _blocking(policies, "NativeMessagingBlocklist", "NativeMessagingAllowlist", HOST_NAME):
         text = f"{blocked.file} (NativeMessagingBlocklist) forbids {browser.title} to start {HOST_NAME}"

@@ -7,6 +7,7 @@ What they do not show: an add-on that Firefox loaded temporarily, and what a Chr
 from __future__ import annotations
 
 import configparser
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,18 +17,24 @@ from typing import Any
 import msgspec
 
 from install.browsers import Kind
-from install.callers import origin
+from install.callers import is_caller, origin
+from install.examination.commands import installing
 from install.examination.findings import Finding, Level
+from install.examination.reading import entries, is_file, is_folder, printable, whole
 from native_host import __version__
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
 OUR_NAME = "mcpb"
 """In the manifest of our extension."""
 MOST_PROFILES = 100
-LARGEST_BYTES = 64 * 1024 * 1024
-"""Preferences of well-used profiles have some MiB."""
+LARGEST_BYTES = 8 * 1024 * 1024
+"""Of a file: Preferences of well-used profiles have some MiB."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all files of a browser."""
 # Chromium's ManifestLocation: loaded from a folder by the person, or with --load-extension.
 _UNPACKED = {4, 8}
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 _REFRESH: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
 
@@ -51,49 +58,49 @@ class InstalledExtension:
 # ── Chromium ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def chromium_extensions(user_data_dir: Path) -> list[InstalledExtension]:
-    """Of all profiles of a user data directory."""
-    return [found for profile in _chromium_profiles(user_data_dir) for found in _in_chromium(profile)]
-
-
-def _folders(user_data_dir: Path) -> list[Path]:
-    with suppress(OSError):
-        return sorted(path for path in user_data_dir.iterdir() if path.is_dir())
-    return []
+def chromium_extensions(user_data_dir: Path) -> list[InstalledExtension] | None:
+    """Of all profiles of a user data directory; None where it may be in one that could not be read."""
+    reader = _Reader()
+    found = [each for profile in _chromium_profiles(user_data_dir) for each in _in_chromium(profile, reader)]
+    return None if reader.has_passed_over and not found else found
 
 
 def _chromium_profiles(user_data_dir: Path) -> list[Path]:
-    return [path for path in _folders(user_data_dir) if (path / "Preferences").is_file()][:MOST_PROFILES]
+    return [path for path in entries(user_data_dir) if is_file(path / "Preferences")][:MOST_PROFILES]
 
 
-def _in_chromium(profile: Path) -> Iterator[InstalledExtension]:
+def _in_chromium(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
     """Which of the two files has an extension depends on system and version: both are read."""
-    preferences = _object(_read_json(profile / "Preferences"))
+    preferences = reader.read(profile / "Preferences")
     label = _object(preferences.get("profile")).get("name")
     settings: dict[str, dict[str, Any]] = {}
-    for source in (preferences, _object(_read_json(profile / "Secure Preferences"))):
+    for source in (preferences, reader.read(profile / "Secure Preferences")):
         for extension_id, setting in _object(_object(source.get("extensions")).get("settings")).items():
             settings.setdefault(extension_id, {}).update(_object(setting))
     for extension_id, setting in settings.items():
+        if not is_caller(origin(extension_id), "chromium"):
+            continue  # ids go into commands
         folder = _folder(setting)
-        manifest = (
-            _object(_read_json(folder / "manifest.json")) if folder else _object(setting.get("manifest"))
-        )
+        manifest = reader.read(folder / "manifest.json") if folder else _object(setting.get("manifest"))
         if extension_id == EXTENSION_ID or (folder and manifest.get("name") == OUR_NAME):
             yield InstalledExtension(
                 profile=profile,
-                label=label if isinstance(label, str) and label else profile.name,
+                label=printable(_text(label) or profile.name),
                 extension_id=extension_id,
                 is_enabled=setting.get("state") != 0 and not setting.get("disable_reasons"),
-                version=_text(manifest.get("version")),
-                lost_folder=str(folder) if folder and not manifest else "",
+                version=printable(_text(manifest.get("version"))),
+                lost_folder=_lost(folder),
             )
+
+
+def _lost(folder: Path | None) -> str:
+    return printable(str(folder)) if folder and not is_file(folder / "manifest.json") else ""
 
 
 def is_used_in(user_data_dir: Path) -> bool:
     """Whether our extension has stored something in a profile: the browser has that on disk at once."""
     return any(
-        (profile / "Local Extension Settings" / EXTENSION_ID).is_dir() for profile in _folders(user_data_dir)
+        is_folder(profile / "Local Extension Settings" / EXTENSION_ID) for profile in entries(user_data_dir)
     )
 
 
@@ -117,7 +124,7 @@ def firefox_profiles(data: Path) -> list[Path]:
 def _listed_profiles(root: Path) -> Iterator[Path]:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        parser.read_string(_read(root / "profiles.ini").decode(errors="replace"))
+        parser.read_string((whole(root / "profiles.ini", LARGEST_BYTES) or b"").decode(errors="replace"))
     except configparser.Error:
         return
     for name in parser.sections():
@@ -127,36 +134,44 @@ def _listed_profiles(root: Path) -> Iterator[Path]:
 
 def firefox_extensions(profiles: Sequence[Path]) -> list[InstalledExtension]:
     """Of these profiles."""
-    return [found for profile in profiles for found in _in_firefox(profile)]
+    reader = _Reader()
+    return [found for profile in profiles for found in _in_firefox(profile, reader)]
 
 
-def _in_firefox(profile: Path) -> Iterator[InstalledExtension]:
-    addons = _object(_read_json(profile / "extensions.json")).get("addons")
+def _in_firefox(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
+    addons = reader.read(profile / "extensions.json").get("addons")
     for addon in addons if isinstance(addons, list) else []:
         if _object(addon).get("id") == FIREFOX_ID:
             yield InstalledExtension(
                 profile=profile,
-                label=profile.name,
+                label=printable(profile.name),
                 extension_id=FIREFOX_ID,
                 is_enabled=addon.get("active") is True,
-                version=_text(addon.get("version")),
+                version=printable(_text(addon.get("version"))),
             )
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(path: Path) -> bytes:
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= LARGEST_BYTES:
-            return path.read_bytes()
-    return b""
+class _Reader:
+    """Reads objects of JSON until it was enough."""
 
+    def __init__(self) -> None:
+        self._left = MOST_BYTES
+        self.has_passed_over = False
+        """A file was too long, or too much in all."""
 
-def _read_json(path: Path) -> Any:
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return msgspec.json.decode(_read(path))
-    return None
+    def read(self, path: Path) -> dict[str, Any]:
+        """The object in a file; an empty one where there is none."""
+        content = whole(path, min(LARGEST_BYTES, self._left))
+        if content is None:
+            self.has_passed_over = self.has_passed_over or is_file(path)
+            return {}
+        self._left -= len(content)
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _object(msgspec.json.decode(content))
+        return {}
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -205,7 +220,7 @@ def _fault(title: str, item: InstalledExtension, admitted: Collection[str]) -> F
         return _finding("extension-disabled", title, text)
     if is_chromium and item.extension_id != EXTENSION_ID and origin(item.extension_id) not in admitted:
         text = f"{profile}: the extension has the id {item.extension_id}, which may not start the host"
-        command = f"mcpb install-native-host --extension-id {item.extension_id}"
+        command = installing("--extension-id", item.extension_id)
         return _finding("extension-other-id", title, text, command)
     if item.version and _is_older(item.version, __version__):
         text = f"{profile}: the extension has version {item.version}, mcpb {__version__}. Renew and reload it"
@@ -218,5 +233,5 @@ def _finding(code: str, title: str, text: str, command: str = "", level: Level =
 
 
 def _is_older(version: str, than: str) -> bool:
-    numbers = [[int(part) for part in text.split(".") if part.isdigit()] for text in (version, than)]
+    numbers = [[int(part) for part in _NUMBER.findall(text)] for text in (version, than)]
     return numbers[0] < numbers[1]

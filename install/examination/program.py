@@ -24,6 +24,8 @@ class Program:
     """The first HEAD_BYTES of a regular file."""
     leads_to: str = ""
     """Where a link leads, if the place itself is one."""
+    closed_by: str = ""
+    """The folder on the way that this user may not enter: what is behind it cannot be said."""
 
 
 LookAtProgram = Callable[[Path], Program]
@@ -36,6 +38,9 @@ def program_fault(path: Path, look: LookAtProgram) -> Finding | None:
     first from the others at best: those end in "has exited".
     """
     found = look(path)
+    if found.closed_by:
+        text = f"{path}, which the browser is to start, is behind {found.closed_by}, which you may not enter"
+        return _finding("program-not-executable", text)
     if not found.mode:
         dangling = f": it is a link to {found.leads_to}" if found.leads_to else ""
         return _finding("program-missing", f"{path}, which the browser is to start, does not exist{dangling}")

@@ -15,23 +15,18 @@ from pathlib import Path
 import msgspec
 import trio
 
-from install.browsers import (
-    Browser,
-    Kind,
-    Target,
-    find_browser,
-    known_browsers,
-    named_targets,
-    present_targets,
-    system_target,
-    user_data_dir_target,
-    user_targets,
-)
-from install.choice import selector
-from install.disk import look
+from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
+from install.examination.commands import INSTALL
 from install.examination.findings import Finding, Level
-from install.examination.installed import INSTALL, Installed, installed, wrapper_findings
-from install.examination.lookup import ANOTHER_MCPB, FOREIGN_PROGRAM, OUR_CALLER, TargetReport, examine_target
+from install.examination.folders import all_users_target, elsewhere, strangers_home, usual_targets
+from install.examination.installed import installed, wrapper_findings
+from install.examination.lookup import (
+    ANOTHER_MCPB,
+    LARGEST_MANIFEST_BYTES,
+    OUR_CALLER,
+    TargetReport,
+    examine_target,
+)
 from install.examination.neighbours import Neighbour, neighbour_findings, neighbours
 from install.examination.policies import managed_policies, policy_findings
 from install.examination.profiles import (
@@ -42,15 +37,16 @@ from install.examination.profiles import (
     firefox_profiles,
     is_used_in,
 )
+from install.examination.reading import is_file, resolved, status, whole
 from install.examination.running import RunningBrowser, confinement_finding, running_browsers
-from install.examination.trial import Trial, try_host
+from install.examination.trial import Trial, ended_by_signals, try_host
 from install.host import Home, system_home
-from install.ledger import Entry
 from install.machine import Machine
 from install.manifest import callers_in
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+@dataclass(frozen=True, kw_only=True)
+class Report:
     """What an examination found."""
 
     findings: tuple[Finding, ...] = ()
@@ -58,6 +54,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     neighbours. `where` is a target's title; empty for what concerns all browsers."""
     targets: tuple[TargetReport, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
+    running: tuple[RunningBrowser, ...] = ()
+    """Of those that were asked for."""
 
     def of_level(self, level: Level) -> list[Finding]:
         """The findings of one level, in order."""
@@ -77,8 +75,8 @@ def examine(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
 
 
 async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """As `examine`, and start each program that a manifest names (install/trial.py), unless it is known not
-    to start. Takes up to 8 s for a program that is silent, usually 0.3 s.
+    """As `examine`, and start each program of ours that a manifest names (trial.py), unless it is known not
+    to start. What has no mark of ours is never run. Takes up to 8 s for a silent program, usually 0.3 s.
 
     Raises:
         TableError: the person's own table of browsers cannot be used.
@@ -88,7 +86,7 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
     for target in found.targets:
         if target.program and found.may_start(target):
             programs[target.program, target.kind].append(target)
-    async with trio.open_nursery() as nursery:
+    async with ended_by_signals(), trio.open_nursery() as nursery:
         for targets in programs.values():
             nursery.start_soon(_try, targets, found.trials)
     return found.report()
@@ -102,8 +100,9 @@ def first_fault(machine: Machine, home: Path) -> Finding | None:
     Raises:
         TableError: the person's own table of browsers cannot be used.
     """
-    found = _registrations(machine, known_browsers(home), home)
-    report = found.report()
+    if finding := strangers_home(machine):
+        return finding
+    report = _registrations(machine, known_browsers(home), home).report()
     if any(target.is_startable for target in report.targets):
         return None
     return next(iter([*report.of_level("fault"), *report.of_level("note")]), None)
@@ -116,6 +115,7 @@ def first_fault(machine: Machine, home: Path) -> Finding | None:
 class _Examination:
     """Findings by what was looked at; `report` puts them in order."""
 
+    environment: list[Finding] = field(default_factory=list)
     targets: list[TargetReport] = field(default_factory=list)
     wrappers: dict[str, list[Finding]] = field(default_factory=dict)
     """By their paths: this user's, and that of all users."""
@@ -124,6 +124,7 @@ class _Examination:
     browser: list[Finding] = field(default_factory=list)
     extension: list[Finding] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
+    running: Sequence[RunningBrowser] = ()
 
     def report(self) -> Report:
         """All of it."""
@@ -131,6 +132,7 @@ class _Examination:
         trials = [trial.finding for trial in tried if trial.finding]
         return Report(
             findings=(
+                *self.environment,
                 *(finding for findings in self.wrappers.values() for finding in findings),
                 *(finding for target in self.targets for finding in self._of_target(target)),
                 *dict.fromkeys(trials),
@@ -140,13 +142,14 @@ class _Examination:
             ),
             targets=tuple(self._judged(target) for target in self.targets),
             neighbours=tuple(self.neighbours),
+            running=tuple(self.running),
         )
 
     def _of_target(self, target: TargetReport) -> Iterator[Finding]:
-        """A program that is not ours has nothing to be blamed for but what the trial shows, if it does."""
+        """Another mcpb's host has nothing to be blamed for but what the trial shows, if it does."""
         trial = self.trials.get(target.title)
         for finding in target.findings:
-            if not (finding.code in _FOREIGN and trial and trial.finding):
+            if not (finding.code == ANOTHER_MCPB and trial and trial.finding):
                 yield finding
 
     def _judged(self, target: TargetReport) -> TargetReport:
@@ -160,27 +163,30 @@ class _Examination:
         )
 
     def may_start(self, target: TargetReport) -> bool:
-        """Nothing is known that keeps its program from starting, though that may not be ours."""
+        """It is our wrapper, or another mcpb's, and nothing is known that keeps it from starting."""
         if not target.is_ours:
-            return {finding.code for finding in target.findings} <= _FOREIGN
-        findings = self.wrappers.get(str(Path(target.program).resolve()), [])
+            return {finding.code for finding in target.findings} == {ANOTHER_MCPB}
+        findings = self.wrappers.get(str(resolved(Path(target.program))), [])
         return target.is_startable and not any(finding.level == "fault" for finding in findings)
-
-
-_FOREIGN = {FOREIGN_PROGRAM, ANOTHER_MCPB}
 
 
 def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
     rows = known_browsers(home)
+    if finding := strangers_home(machine):
+        return _Examination(environment=[finding])
     running = [
         each
         for each in running_browsers(machine, rows, os.getuid())
         if not names or each.browser.name in names
     ]
     found = _registrations(machine, rows, home, names, running)
+    found.running = running
     used = _used_browsers(found.targets, running, rows)
     extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}
-    found.browser += [item for each in running if (item := confinement_finding(each))]
+    for each in running:
+        if finding := confinement_finding(each):
+            title = _title(each.browser, found.targets)
+            found.browser.append(msgspec.structs.replace(finding, where=title))
     for browser in used:
         found.browser += _policies(browser, machine, found.targets)
     for target in found.targets:
@@ -201,63 +207,25 @@ def _registrations(
 ) -> _Examination:
     here, for_all = installed(Home(home, machine.user_home)), installed(system_home(machine))
     found = _Examination()
-    usual = _targets(machine, rows, here, names)
+    usual = usual_targets(machine, rows, here, names)
     for target in usual:
-        found.targets.append(examine_target(target, _system(target, machine, rows), here, for_all))
-    for each in _elsewhere(running, usual):
-        target, missing = _own_folder(each), _missing_there(each)
-        if missing.level == "fault" or look(target.manifest).mode:
-            system = system_target(each.browser, machine)
-            report = examine_target(target, system, here, for_all, missing)
+        found.targets.append(examine_target(target, all_users_target(target, machine, rows), here, for_all))
+    for each in elsewhere(running, usual, machine, rows):
+        if each.missing.level == "fault" or status(each.target.manifest):
+            system = system_target(each.running.browser, machine)
+            report = examine_target(each.target, system, here, for_all, each.missing)
             if ANOTHER_MCPB not in {finding.code for finding in report.findings}:  # it has that one's doctor
                 found.targets.append(report)
         else:
-            found.browser.append(missing)
+            found.browser.append(each.missing)
     if not found.targets and not names:
         found.browser.append(_no_browser())
-    started = {str(Path(target.program).resolve()) for target in found.targets if target.is_ours}
+    started = {str(resolved(Path(target.program))) for target in found.targets if target.is_ours}
     for each_home in (here, for_all):
-        path = str(each_home.home.wrapper.resolve())
+        path = str(resolved(each_home.home.wrapper))
         if each_home.is_registered or each_home.ledger_fault or path in started:
             found.wrappers[path] = wrapper_findings(each_home)
     return found
-
-
-def _targets(
-    machine: Machine, rows: Sequence[Browser], here: Installed, names: Sequence[str]
-) -> list[Target]:
-    """Of browsers that are there or named, and, unless some are named, wherever else we are registered."""
-
-    def exists(path: Path) -> bool:
-        return look(path).mode != 0
-
-    if names:
-        named = [row for name in names if (row := find_browser(name, rows))]
-        found = [target for row in named for target in named_targets(row, machine, rows, exists)]
-        return list({target.directory: target for target in found}.values())
-    present = present_targets(rows, machine, exists)
-    known = {target.directory for target in present}
-    registered = [_titled(entry, rows) for entry in (here.ledger.manifests() if here.ledger else ())]
-    elsewhere = [target for target in registered if target.directory not in known]
-    return [*present, *(target for target in elsewhere if exists(target.directory.parent))]
-
-
-def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
-    """A registered folder, as people call it."""
-    directory = Path(entry.path).parent
-    data = directory.parent
-    if row := find_browser(entry.browser, rows):
-        return Target(f"{row.title} in {data}", row.kind, directory, row.name, data)
-    if entry.kind == "chromium" and directory.name == "NativeMessagingHosts":
-        return Target(f"--user-data-dir {data}", "chromium", directory, data=data)
-    return Target(f"--dir {directory}", entry.kind, directory)
-
-
-def _system(target: Target, machine: Machine, rows: Sequence[Browser]) -> Target | None:
-    """Where browsers of this folder look for all users' hosts; of a bare one, where Chromium itself does."""
-    name = target.browser or ("chromium" if target.data else "")
-    row = find_browser(name, rows)
-    return system_target(row, machine) if row else None
 
 
 def _no_browser() -> Finding:
@@ -270,40 +238,7 @@ def _no_browser() -> Finding:
     )
 
 
-# ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _elsewhere(running: Sequence[RunningBrowser], targets: Sequence[Target]) -> list[RunningBrowser]:
-    """Those that look in a folder of their own, each folder once."""
-    folders = [folder for target in targets for folder in (target.data, target.directory.parent) if folder]
-    known = {folder.resolve() for folder in folders}
-    found: dict[Path, RunningBrowser] = {}
-    for each in running:
-        folder = each.user_data_dir
-        # Brave looks in its usual place all the same (brave-core: app/brave_main_delegate.cc).
-        if folder is not None and folder not in known and not each.browser.name.startswith("brave"):
-            found.setdefault(folder, each)
-    return list(found.values())
-
-
-def _own_folder(running: RunningBrowser) -> Target:
-    assert running.user_data_dir is not None
-    title = f"{running.browser.title} in {running.user_data_dir}"
-    return replace(user_data_dir_target(running.user_data_dir), title=title)
-
-
-def _missing_there(running: RunningBrowser) -> Finding:
-    """A fault where our extension is. Other programs start browsers of their own, too, that need no host."""
-    folder = running.user_data_dir
-    assert folder is not None
-    text = (
-        f"{running.browser.title} (process {running.pid}) was started with --user-data-dir {folder}, and "
-        "looks for hosts only there, where mcpb is not registered"
-    )
-    is_wanted = bool(chromium_extensions(folder)) or is_used_in(folder)
-    command = f"{INSTALL} {selector(_own_folder(running))}"
-    level: Level = "fault" if is_wanted else "note"
-    return Finding(code="user-data-dir", hop="browser", text=text, command=command, level=level)
+# ── Browsers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _used_browsers(
@@ -315,10 +250,14 @@ def _used_browsers(
 
 def _policies(browser: Browser, machine: Machine, targets: Sequence[TargetReport]) -> list[Finding]:
     system = system_target(browser, machine)
-    is_for_all = system is not None and look(system.manifest).content is not None
-    title = next((target.title for target in targets if target.browser == browser.name), browser.title)
+    is_for_all = system is not None and is_file(system.manifest)
     findings = policy_findings(browser, managed_policies(browser, machine), has_system_manifest=is_for_all)
-    return [msgspec.structs.replace(finding, where=title) for finding in findings]
+    return [msgspec.structs.replace(finding, where=_title(browser, targets)) for finding in findings]
+
+
+def _title(browser: Browser, targets: Sequence[TargetReport]) -> str:
+    """Its target's, which it may share with others."""
+    return next((target.title for target in targets if target.browser == browser.name), browser.title)
 
 
 # ── The extension ───────────────────────────────────────────────────────────────────────────────────────────
@@ -336,8 +275,9 @@ def _extensions(
         if known.directory == directory and known.data is not None
     ]
     if target.kind == "chromium":
-        folders = sharing or [directory.parent]
-        return [found for folder in dict.fromkeys(folders) for found in chromium_extensions(folder)]
+        known = [chromium_extensions(folder) for folder in dict.fromkeys(sharing or [directory.parent])]
+        found = [each for extensions in known if extensions for each in extensions]
+        return None if None in known and not found else found
     profiles = [profile for folder in sharing for profile in firefox_profiles(folder)]
     profiles += [each.profile for each in running if each.profile and each.browser.name == target.browser]
     return firefox_extensions(list(dict.fromkeys(profiles))) if sharing else None
@@ -348,8 +288,8 @@ def _of_extension(target: TargetReport, found: Sequence[InstalledExtension] | No
         return []
     if not found and target.kind == "chromium" and is_used_in(Path(target.manifest).parent.parent):
         return []  # it was loaded some seconds ago
-    admitted = callers_in(look(Path(target.reads)).content or b"", target.kind) if target.reads else []
-    return extension_findings(target.title, target.kind, found, admitted)
+    manifest = whole(Path(target.reads), LARGEST_MANIFEST_BYTES) if target.reads else None
+    return extension_findings(target.title, target.kind, found, callers_in(manifest or b"", target.kind))
 
 
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -377,5 +317,5 @@ def _listed_targets(
     own = [
         Target(target.title, target.kind, Path(target.manifest).parent, target.browser) for target in targets
     ]
-    shared = [system for target in own if (system := _system(target, machine, rows))]
+    shared = [system for target in own if (system := all_users_target(target, machine, rows))]
     return list({target.directory: target for target in reversed([*own, *shared])}.values())[::-1]

@@ -1,20 +1,23 @@
 """The browsers of this user that run now: which they are, on which folder, and what confines them.
 
-Linux says it in /proc, macOS in `ps`. Command lines are read, environments never: a browser's holds API keys.
+Linux says it in /proc, macOS in `ps`. Of a browser's environment, which may hold API keys, only three
+variables are kept, which say where its folders are; all else is forgotten at once.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
 from install.examination.findings import Finding, Level
+from install.examination.reading import entries, head, resolved
 from install.machine import Machine
 
 Confinement = Literal["", "snap", "flatpak"]
@@ -22,6 +25,9 @@ Confinement = Literal["", "snap", "flatpak"]
 PS = ("ps", "-axo", "pid=,uid=,command=")
 PS_SECONDS = 5.0
 LARGEST_COMMAND_LINE = 256 * 1024
+LARGEST_ENVIRONMENT = 1024 * 1024
+PLACES = ("HOME", "XDG_CONFIG_HOME", "CHROME_CONFIG_HOME")
+"""Variables that say where a browser's folders are."""
 # A browser's other processes are told so: Chromium's by --type=renderer and so on, Firefox's by -contentproc.
 _CHILD = re.compile(r"(^|\s)(--type=|-contentproc(\s|$))")
 
@@ -38,12 +44,25 @@ class RunningBrowser:
     profile: Path | None = None
     """Of a Firefox that was started with `--profile`."""
     confinement: Confinement = ""
+    environ: Mapping[str, str] | None = None
+    """Of its environment what PLACES names. None: not known, or of a confined one, which has its own."""
 
 
 def running_browsers(machine: Machine, browsers: Sequence[Browser], uid: int) -> list[RunningBrowser]:
-    """Those of this user, by pid. What cannot be read is passed over."""
+    """Those of this user and this home directory, by pid. What cannot be read is passed over."""
     found = _from_proc(machine.root / "proc", uid) if machine.system == "linux" else _from_ps(_ps(), uid)
-    return [running for process in found if (running := _recognised(process, browsers))]
+    recognised = [running for process in found if (running := _recognised(process, browsers))]
+    return [running for running in recognised if _is_at_home(running, machine)]
+
+
+def _is_at_home(running: RunningBrowser, machine: Machine) -> bool:
+    home = (running.environ or {}).get("HOME")
+    return not home or resolved(Path(home)) == resolved(machine.user_home)
+
+
+def its_machine(running: RunningBrowser, machine: Machine) -> Machine:
+    """The machine as that browser sees it."""
+    return machine if running.environ is None else replace(machine, environ=running.environ)
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,8 @@ class _Process:
     folder: Path | None = None
     """Its working directory, to which paths in its arguments are relative."""
     is_flatpak: bool = False
+    environ: Path | None = None
+    """The file with its environment: read of browsers alone."""
 
 
 def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowser | None:
@@ -63,13 +84,15 @@ def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowse
         return None
     names = ("--user-data-dir",) if browser.kind == "chromium" else ("--profile", "-profile")
     folder = _option(process, names)
+    confinement = _confinement(process)
     return RunningBrowser(
         pid=process.pid,
         browser=browser,
         program=process.program,
         user_data_dir=folder if browser.kind == "chromium" else None,
         profile=folder if browser.kind == "firefox" else None,
-        confinement=_confinement(process),
+        confinement=confinement,
+        environ=_places(process.environ) if process.environ and not confinement else None,
     )
 
 
@@ -80,7 +103,7 @@ def _option(process: _Process, names: Sequence[str]) -> Path | None:
         name, equals, value = word.partition("=")
         if name in names and (value := value if equals else after):
             found = (process.folder or Path("/")) / value
-    return found and found.resolve()
+    return found and resolved(found)
 
 
 def _confinement(process: _Process) -> Confinement:
@@ -93,8 +116,8 @@ def _confinement(process: _Process) -> Confinement:
 
 
 def _from_proc(proc: Path, uid: int) -> Iterator[_Process]:
-    entries = [path for path in proc.iterdir() if path.name.isdigit()] if proc.is_dir() else []
-    for path in sorted(entries, key=lambda path: int(path.name)):
+    processes = [path for path in entries(proc) if path.name.isdecimal()]
+    for path in sorted(processes, key=lambda path: int(path.name)):
         with suppress(OSError):  # it has ended meanwhile, or hides its files
             if path.stat().st_uid == uid:
                 yield _read_process(path)
@@ -112,7 +135,16 @@ def _read_process(path: Path) -> _Process:
     is_flatpak = False
     with suppress(OSError):
         is_flatpak = (path / "root/.flatpak-info").exists()
-    return _Process(int(path.name), program, words, folder, is_flatpak)
+    return _Process(int(path.name), program, words, folder, is_flatpak, path / "environ")
+
+
+def _places(environ: Path) -> Mapping[str, str] | None:
+    """Nothing else of it is kept."""
+    content = head(environ, LARGEST_ENVIRONMENT)
+    if not content:
+        return None
+    variables = (entry.partition(b"=") for entry in content.split(b"\0"))
+    return {name: os.fsdecode(value) for key, _, value in variables if (name := os.fsdecode(key)) in PLACES}
 
 
 # ── macOS ───────────────────────────────────────────────────────────────────────────────────────────────────

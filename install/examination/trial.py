@@ -2,7 +2,8 @@
 
 Nothing is said to it. It is a whole host for that moment: it opens its socket in the real directory, which is
 part of what is tried. Bridges that look just then see a host without a browser come and go; it has no tools,
-so their clients hear nothing of it. Hosts that run are not touched.
+so their clients hear nothing of it. Hosts that run are not touched. Whatever happens, also to this process,
+nothing is left: no process of its session, and no file of a host that had to be killed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ from pathlib import Path
 import msgspec
 import trio
 
+from install import wrapper
 from install.browsers import Kind
+from install.disk import LARGEST_FILE_BYTES
+from install.examination.commands import INSTALL
 from install.examination.findings import Finding, Level
-from native_host import __version__, envelope, wire
+from install.examination.reading import entries, head, printable
+from native_host import __version__, endpoint, envelope, wire
+from native_host.endpoint import EndpointError
 from native_host.framing import FrameDecoder, FrameError
 
 HELLO_SECONDS = 5.0
@@ -32,9 +38,13 @@ END_SECONDS = 2.0
 DRAIN_SECONDS = 0.5
 """For what is still in the pipes of a program that has ended; a child of it may keep them open."""
 STDERR_BYTES = 64 * 1024
+STDOUT_BYTES = 4 * wire.TO_BROWSER_BYTES
+"""Nothing is said to it, so it has nothing more to say than its hello."""
 SHOWN = 120
+_LENGTH_BYTES = 4
+"""Before each message."""
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-INSTALL = "mcpb install-native-host"
 # What a program says is not ours to trust: only a plain command of ours is passed on to be pasted in a shell.
 _PLAIN_COMMAND = re.compile(r"mcpb [\w.@{}=/ -]+")
 
@@ -55,11 +65,14 @@ class Trial:
 class _Heard:
     """What the program wrote."""
 
-    bodies: list[bytes] = field(default_factory=list)
+    body: bytes = b""
+    """Of its first message."""
+    noise: bytes = b""
+    """What can be no message, or not any more."""
     rest: bytes = b""
     """Of its stdout, what followed the last whole message."""
-    is_noise: bool = False
-    """The rest can become no message any more."""
+    is_too_much: bool = False
+    """More than STDOUT_BYTES."""
     stderr: bytes = b""
     first: trio.Event = field(default_factory=trio.Event)
     """It has said or ended something."""
@@ -98,6 +111,25 @@ async def try_host(program: Path, kind: Kind, caller: str, manifest: Path) -> Tr
     return Trial(finding, hello.version if hello else "", seconds)
 
 
+@asynccontextmanager
+async def ended_by_signals() -> AsyncIterator[None]:
+    """What ends this process first ends what is inside, with its cleaning up. In the main thread alone."""
+    received: list[int] = []
+    with trio.open_signal_receiver(*_ENDINGS) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_wait_for, signals, received, nursery.cancel_scope)
+            yield
+            nursery.cancel_scope.cancel()
+    if received:
+        signal.raise_signal(received[0])
+
+
+async def _wait_for(signals: AsyncIterator[int], received: list[int], scope: trio.CancelScope) -> None:
+    async for number in signals:
+        received.append(number)
+        scope.cancel()
+
+
 # ── The process ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -109,13 +141,38 @@ async def _started(command: list[str], folder: Path) -> AsyncIterator[trio.Proce
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        is_killed = process.poll() is None or process.returncode == -signal.SIGKILL
+        _kill_session(process.pid)
         with trio.CancelScope(shield=True):  # it has been killed
             await process.wait()
+            if is_killed:
+                _sweep_after(Path(command[0]))
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     await trio.aclose_forcefully(stream)
+
+
+def _kill_session(leader: int) -> None:
+    """All its groups, where /proc tells them, else its first."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    for folder in entries(Path("/proc")):
+        stat = head(folder / "stat", 1024) if folder.name.isdecimal() else None
+        # After the name, which ends with the last bracket: state, parent, group, session.
+        if stat and stat.rpartition(b")")[2].split()[3:4] == [b"%d" % leader]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def _sweep_after(program: Path) -> None:
+    """What a killed host of ours leaves where hosts and bridges meet, and the next one would remove."""
+    made = wrapper.read((head(program, LARGEST_FILE_BYTES) or b"").decode(errors="replace"))
+    if made is None:
+        return
+    for directory in endpoint.candidates({"MCPB_HOME": made.home} if made.home else {}):
+        with suppress(EndpointError, OSError):
+            endpoint.check_directory(directory)
+            endpoint.sweep(directory)
 
 
 async def _end(process: trio.Process) -> tuple[bool, bool]:
@@ -135,22 +192,33 @@ async def _end(process: trio.Process) -> tuple[bool, bool]:
 
 async def _read_messages(process: trio.Process, heard: _Heard) -> None:
     assert process.stdout is not None
-    decoder = FrameDecoder(wire.TO_BROWSER_BYTES, "native")
+    decoder, size = FrameDecoder(wire.TO_BROWSER_BYTES, "native"), 0
     try:
         async for data in process.stdout:
+            size += len(data)
             heard.rest += data
             decoder.feed(data)
             while (body := decoder.next_frame()) is not None:
-                heard.rest = heard.rest[heard.rest.index(body) + len(body) :]
-                heard.bodies.append(body)
+                heard.rest = heard.rest[_LENGTH_BYTES + len(body) :]
+                _take(heard, body)
+            if size > STDOUT_BYTES:
+                heard.is_too_much = True
                 heard.first.set()
+                return
         decoder.end()
     except FrameError:
-        heard.is_noise = True
+        heard.noise = heard.noise or heard.rest[: 4 * SHOWN]
         heard.first.set()
         return
     with trio.move_on_after(END_SECONDS):  # its exit code is wanted, if it is about to end
         await process.wait()
+    heard.first.set()
+
+
+def _take(heard: _Heard, body: bytes) -> None:
+    heard.body = heard.body or body
+    if not (heard.noise or _is_json(body)):
+        heard.noise = body[: 4 * SHOWN]
     heard.first.set()
 
 
@@ -174,7 +242,7 @@ def _hello(heard: _Heard) -> wire.HostHello | None:
 def _params(heard: _Heard, method: str) -> bytes:
     """Of the first message, if it is that."""
     try:
-        first = envelope.decode(heard.bodies[0]) if heard.bodies else None
+        first = envelope.decode(heard.body) if heard.body else None
     except envelope.UndecodableError:
         return b""
     return bytes(first.params) if first is not None and first.method == method else b""
@@ -182,10 +250,12 @@ def _params(heard: _Heard, method: str) -> bytes:
 
 def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
     """`code` is that of a program which ended by itself."""
-    if heard.is_noise or not all(_is_json(body) for body in heard.bodies):
-        noise = heard.rest or next(body for body in heard.bodies if not _is_json(body))
-        text = f"{program} writes to its stdout what is no message: {_shown(noise)}"
+    if heard.noise:
+        text = f"{program} writes to its stdout what is no message: {_shown(heard.noise)}"
         return _finding("host-prints", text)
+    if heard.is_too_much:
+        text = f"{program} is no host of mcpb: it says more than {STDOUT_BYTES >> 20} MiB unasked"
+        return _finding("host-not-ours", text)
     if _params(heard, "host/error"):
         return _refusal(program, heard)
     if hello := _hello(heard):
@@ -193,8 +263,8 @@ def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
             return None
         text = f"{program} speaks wire version {hello.wire}, this mcpb {wire.WIRE_VERSION}"
         return _finding("host-other-wire", text)
-    if heard.bodies:
-        text = f"{program} is no host of mcpb: it says {_shown(heard.bodies[0])}"
+    if heard.body:
+        text = f"{program} is no host of mcpb: it says {_shown(heard.body)}"
         return _finding("host-not-ours", text)
     if code is not None:
         return _finding(
@@ -212,7 +282,7 @@ def _refusal(program: Path, heard: _Heard) -> Finding:
     try:
         said = msgspec.json.decode(_params(heard, "host/error"), type=wire.HostError)
     except msgspec.DecodeError:
-        return _finding("host-refuses", f"{program} refuses: {_shown(heard.bodies[0])}")
+        return _finding("host-refuses", f"{program} refuses: {_shown(heard.body)}")
     command = said.command if _PLAIN_COMMAND.fullmatch(said.command) else INSTALL
     # Only the wrapper, which speaks when there is no Python to speak, sends people to the installer for this.
     by_wrapper = said.code == wire.Code.INTERNAL_ERROR and command == INSTALL
@@ -258,5 +328,4 @@ def _last_line(stderr: bytes) -> str:
 def _shown(data: bytes) -> str:
     """Anybody's bytes, cut, on one line and harmless to a terminal."""
     text = data.decode(errors="backslashreplace")
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:SHOWN])
-    return shown if len(text) <= SHOWN else shown + "…"
+    return printable(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")

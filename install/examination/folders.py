@@ -1,0 +1,152 @@
+"""Which folders of manifests are examined: the usual ones, those in which we are registered, and where a
+browser that runs looks instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from install.browsers import (
+    Browser,
+    Target,
+    find_browser,
+    folder_target,
+    named_targets,
+    present_targets,
+    system_target,
+    user_data_dir_target,
+)
+from install.disk import look
+from install.examination.commands import registering
+from install.examination.findings import Finding, Level
+from install.examination.installed import Installed
+from install.examination.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
+from install.examination.reading import printable, resolved, status
+from install.examination.running import RunningBrowser, its_machine
+from install.ledger import Entry
+from install.machine import Machine
+
+
+def usual_targets(
+    machine: Machine, rows: Sequence[Browser], here: Installed, names: Sequence[str]
+) -> list[Target]:
+    """Of browsers that are there or named, and, unless some are named, wherever else we are registered."""
+    if names:
+        named = [row for name in names if (row := find_browser(name, rows))]
+        found = [target for row in named for target in named_targets(row, machine, rows, _exists)]
+        return list({target.directory: target for target in found}.values())
+    present = present_targets(rows, machine, _exists)
+    known = {target.directory for target in present}
+    registered = [_titled(entry, rows) for entry in (here.ledger.manifests() if here.ledger else ())]
+    others = [target for target in registered if target.directory not in known]
+    return [*present, *(target for target in others if _exists(target.directory.parent))]
+
+
+def all_users_target(target: Target, machine: Machine, rows: Sequence[Browser]) -> Target | None:
+    """Where browsers of this folder look for all users' hosts; of a bare one, where Chromium itself does."""
+    name = target.browser or ("chromium" if target.data else "")
+    row = find_browser(name, rows)
+    return system_target(row, machine) if row else None
+
+
+def _exists(path: Path) -> bool:
+    return look(path).mode != 0
+
+
+def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
+    """A registered folder, as people call it."""
+    directory = Path(entry.path).parent
+    target = folder_target(directory, entry.kind, entry.browser)
+    row = find_browser(entry.browser, rows)
+    if row is None:
+        return target
+    return replace(target, title=f"{row.title} in {directory.parent}", data=directory.parent)
+
+
+# ── Another home ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def strangers_home(machine: Machine) -> Finding | None:
+    """The home directory is another user's: whatever would be found in it could only be mended as that user.
+
+    So it is with `sudo mcpb …` where sudo keeps HOME.
+    """
+    found = status(machine.user_home)
+    if found is None or found.st_uid == os.geteuid():
+        return None
+    text = (
+        f"HOME is {machine.user_home}, which is another user's: run the command as that user, without sudo, "
+        "or with the HOME of the user that you are"
+    )
+    return Finding(code="home-of-another-user", hop="environment", text=text)
+
+
+# ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where a browser that runs looks, and nobody would think of."""
+
+    running: RunningBrowser
+    target: Target
+    missing: Finding
+    """What there is to say if we are not registered there."""
+
+
+def elsewhere(
+    running: Sequence[RunningBrowser], usual: Sequence[Target], machine: Machine, rows: Sequence[Browser]
+) -> list[Elsewhere]:
+    """Of browsers that look in none of the `usual` folders; each folder once."""
+    folders = [folder for target in usual for folder in (target.data, target.directory.parent) if folder]
+    known = {resolved(folder) for folder in folders}
+    found: dict[Path, Elsewhere] = {}
+    for each in running:
+        for place in _places(each, machine, rows):
+            if resolved(place.target.directory.parent) not in known:
+                found.setdefault(place.target.directory, place)
+    return list(found.values())
+
+
+def _places(running: RunningBrowser, machine: Machine, rows: Sequence[Browser]) -> Iterator[Elsewhere]:
+    # Brave looks in its usual place all the same (brave-core: app/brave_main_delegate.cc).
+    if running.user_data_dir is not None and not running.browser.name.startswith("brave"):
+        target = user_data_dir_target(running.user_data_dir)
+        yield _elsewhere("user-data-dir", running, target, f"--user-data-dir {running.user_data_dir}")
+        return
+    its = its_machine(running, machine)
+    changed = [
+        name
+        for name in ("CHROME_CONFIG_HOME", "XDG_CONFIG_HOME")
+        if its.environ.get(name) != machine.environ.get(name)
+    ]
+    targets = named_targets(running.browser, its, rows, _exists) if changed else []
+    usual = named_targets(running.browser, machine, rows, _exists) if changed else []
+    if {target.directory for target in usual} & {target.directory for target in targets}:
+        return  # it goes by another variable, or by none
+    for target in targets[:1]:
+        said = " and ".join(f"{name}={its.environ.get(name, '')}" for name in changed)
+        yield _elsewhere("settings-folder", running, target, said)
+
+
+def _elsewhere(code: str, running: RunningBrowser, place: Target, started_with: str) -> Elsewhere:
+    """A fault where our extension is. Other programs start browsers of their own, too, that need no host."""
+    title = running.browser.title
+    data = place.data or place.directory.parent
+    target = replace(place, title=f"{title} in {data}", browser="")  # named by its folder
+    text = (
+        f"{title} (process {running.pid}) was started with {printable(started_with)}, and looks for hosts "
+        f"only in {data}, where mcpb is not registered"
+    )
+    level: Level = "fault" if _has_extension(target, data) else "note"
+    missing = Finding(code=code, hop="browser", text=text, command=registering(target), level=level)
+    return Elsewhere(running, target, missing)
+
+
+def _has_extension(target: Target, data: Path) -> bool:
+    if target.kind == "firefox":
+        return bool(firefox_extensions(firefox_profiles(data)))
+    return bool(chromium_extensions(data)) or is_used_in(data)
