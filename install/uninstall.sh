@@ -126,7 +126,7 @@ for name in mcpb mcpb-bridge; do
     ! is_linked "$name" || rm "$bin/$name"
 done
 # Without a record, which goes when the folder is moved away, what is empty is taken to be ours.
-made=$(cat "$record" 2>/dev/null || printf '%s\n' "$HOME/.local" "$data" "$bin")
+made=$(cat "$record" 2>/dev/null || printf '%s\n' "$HOME/.local" "$data" "$bin" "$prefix")
 for environment in "$prefix"/env-??????; do
     rm -rf "$environment"
 done

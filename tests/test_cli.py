@@ -451,6 +451,8 @@ def test_extension_copies_the_extension_and_says_how_to_load_it(mcpb_home: Path)
 def test_extension_names_the_registration_as_what_is_left_only_as_long_as_it_is(mcpb_home: Path) -> None:
     left = "Then run: mcpb install-native-host\n"
     assert CliRunner().invoke(main, ["extension"]).output.endswith(left)
+    by_its_second_name = CliRunner().invoke(main, ["extension"], prog_name="mcpb-bridge").output
+    assert "Then run: mcpb-bridge install-native-host" in by_its_second_name
     folder = str(mcpb_home / "profile")
     done = CliRunner().invoke(main, ["install-native-host", "--user-data-dir", folder, "--yes"])
     assert done.exit_code == 0, done.output

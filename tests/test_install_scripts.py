@@ -437,6 +437,14 @@ def test_after_its_folder_was_moved_away_nothing_is_left_behind_either(
         assert not (person.home / ".local").exists()
 
 
+def test_without_its_record_what_was_installed_is_removed_all_the_same(person: Person) -> None:
+    before = person.listing()
+    person.install("--yes")
+    (person.prefix / "install.record").unlink()
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
 def test_where_nothing_is_installed_uninstalling_says_so(person: Person) -> None:
     before = person.listing()
     done = person.run(UNINSTALL)
