@@ -23,6 +23,7 @@ _FILES = (
     "state/tools.sqlite-shm",
     "state/tools.sqlite-journal",
     "state/tools.sqlite.broken",
+    "state/ledger.json.damaged",
 )
 _COPIES = ("extension", "extension-firefox")
 """Folders that `mcpb extension` fills."""

@@ -249,9 +249,10 @@ def _settings_path(data: str, kind: Kind, machine: Machine) -> Path:
         return machine.user_home / data.removeprefix("~/")
     if machine.system == "macos":
         return machine.user_home / "Library/Application Support" / data
-    chosen = machine.environ.get("CHROME_CONFIG_HOME") if kind == "chromium" else None
-    chosen = chosen or machine.environ.get("XDG_CONFIG_HOME")
-    return (Path(chosen) if chosen else machine.user_home / ".config") / data
+    names = ("CHROME_CONFIG_HOME", "XDG_CONFIG_HOME") if kind == "chromium" else ("XDG_CONFIG_HOME",)
+    chosen = [Path(machine.environ.get(name, "")) for name in names]
+    usual = machine.user_home / ".config"
+    return next((path for path in chosen if path.is_absolute()), usual) / data
 
 
 def _manifests_folder(kind: Kind, machine: Machine) -> str:

@@ -9,7 +9,9 @@ from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
 _ORIGIN = re.compile(r"chrome-extension://[a-p]{32}/")
 # Mozilla's rule for add-on ids: a UUID in braces, or something like a mail address.
-_ADDON_ID = re.compile(r"\{[0-9a-fA-F-]{36}\}|[A-Za-z0-9._-]*@[A-Za-z0-9._-]+")
+_ADDON_ID = re.compile(
+    r"\{[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\}|[A-Za-z0-9._-]*@[A-Za-z0-9._-]+"
+)
 
 
 def origin(extension_id: str) -> str:

@@ -122,8 +122,22 @@ class Choice:
                 said.append(_snap(browser))
         return said
 
+    def not_there(self, targets: Sequence[Target]) -> list[str]:
+        """What to know of folders that were named and would be made; a misspelt one most likely."""
+        folders = {target.title: target.data or target.directory for target in targets}
+        return [
+            f"{title} has not been used here: {folder} is not there yet. Is it spelt right?"
+            for title, folder in folders.items()
+            if not self.exists(folder)
+        ]
+
+    def meant(self, word: str) -> str:
+        """The option that somebody left out before a browser's name; empty where it is none's."""
+        near = nearest(word, self.browsers)
+        return f"Did you mean --browser {near}?" if near else ""
+
     def _of(self, name: str) -> list[Target]:
-        browser = find_browser(name, self.browsers)
+        browser = find_browser(name.lower(), self.browsers)
         if browser is None:
             raise UnknownBrowserError(f"{name!r} is no browser that mcpb knows. {self._meant(name)}")
         if self.level == "user":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,10 +32,13 @@ from native_host.home import mcpb_home
 UNINSTALL = "mcpb uninstall-native-host"
 _SUDO = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
 
-_AFTERWARDS = f"""\
+_AFTERWARDS = """\
 A running browser with the extension connects within a minute, at once when you open the extension's popup.
 Without the extension yet: mcpb extension. A browser started with --user-data-dir looks only there: name it.
-Undo: {UNINSTALL}"""
+Undo: """
+
+_TAKES_STRAYS = {"allow_extra_args": True}
+"""They are refused all the same, by a text that knows browsers."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -47,7 +51,7 @@ def _folders(_context: click.Context, _option: click.Parameter, given: Sequence[
         raise click.BadParameter("it is empty; name a folder")
     if not all(_is_text(directory) for directory in given):
         raise click.BadParameter("it is not UTF-8, and a host manifest can hold nothing else; rename it")
-    return [Path(directory).resolve() for directory in given]
+    return [Path(os.path.realpath(directory)) for directory in given]
 
 
 def _is_text(path: str) -> bool:
@@ -112,7 +116,7 @@ def _options(command: _Command) -> _Command:
 # ── The commands ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@click.command("install-native-host")
+@click.command("install-native-host", context_settings=_TAKES_STRAYS)
 @_options
 @click.option("--all", "take_all", is_flag=True, help="All browsers that are there, removed ones as well.")
 @click.option(
@@ -151,6 +155,8 @@ def install_native_host(
     if is_wanted:
         plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
     plan.notes += left_out
+    if asked.level == "user" and asked.names:
+        plan.notes += asked.choice.not_there(asked.named())
     plan.notes += asked.choice.confined() if asked.level == "user" else []
     if plan.refusals and len(targets) > 1:
         plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
@@ -159,12 +165,15 @@ def install_native_host(
     nothing_to_do = "Registered already." if is_wanted else "No browser is left to register with."
     _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json)
     if is_wanted and not as_json and not dry_run:
-        click.echo(_AFTERWARDS)
+        click.echo(
+            _AFTERWARDS
+            + (f"{_SUDO} uninstall-native-host --system" if asked.level == "system" else UNINSTALL)
+        )
         if is_wsl(asked.machine):
             click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
 
 
-@click.command("uninstall-native-host")
+@click.command("uninstall-native-host", context_settings=_TAKES_STRAYS)
 @_options
 @click.option(
     "--purge", is_flag=True, help="Also mcpb's settings, logs, kept tools and copies of the extension."
@@ -174,7 +183,7 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
 
     What stood in mcpb's places before comes back.
     """
-    asked = _Asked(**given)
+    asked = _Asked(**given, forgives_table=True)
     if purge and asked.names:
         raise click.UsageError("--purge removes everything: leave the names away")
     home = asked.home()
@@ -208,8 +217,9 @@ def this_host() -> Host:
         click.ClickException: its interpreter will not do.
     """
     home = this_home()
-    if not _is_text(str(home.path)):
-        raise click.ClickException("MCPB_HOME is not UTF-8, and a host manifest can hold nothing else")
+    for name, path in (("MCPB_HOME", home.path), ("HOME", home.user_home)):
+        if not _is_text(str(path)):
+            raise click.ClickException(f"{name} is not UTF-8, and a host manifest can hold nothing else")
     return Host(home, _interpreter(), bakes_home=bool(os.environ.get("MCPB_HOME")))
 
 
@@ -234,6 +244,7 @@ class _Asked:
         directories: Sequence[Path],
         kind: Any,
         is_system: bool,
+        forgives_table: bool = False,
     ) -> None:
         if kind and not directories:
             raise click.UsageError("--kind says whose manifests --dir takes: add --dir DIR")
@@ -247,12 +258,19 @@ class _Asked:
         try:
             rows = known_browsers(mcpb_home())
         except TableError as error:
-            raise click.ClickException(str(error)) from error
-        self.choice = Choice(self.machine, rows, lambda path: look(path).mode != 0, self.level)
+            if self.names or not forgives_table:
+                raise click.ClickException(str(error)) from error
+            rows = known_browsers()  # the ledger knows the rest
+        self.choice = Choice(self.machine, rows, os.path.isdir, self.level)
+        for word in click.get_current_context().args:
+            raise click.UsageError(
+                f"Got unexpected extra argument ({word}). {self.choice.meant(word)}".strip()
+            )
 
     def home(self) -> Home:
         """Whose installation is meant."""
         if self.level == "user":
+            self._check_owner()
             return this_home()
         if os.geteuid() != 0:
             verb = click.get_current_context().info_name
@@ -261,15 +279,31 @@ class _Asked:
 
     def host(self) -> Host:
         """This installation of mcpb."""
+        home = self.home()
         if self.level == "user":
             return this_host()
-        home, interpreter = self.home(), _interpreter()
+        interpreter = _interpreter()
         if closed := unreachable(interpreter):
             raise click.ClickException(
                 f"other users cannot reach {interpreter}: {closed} is closed to them. Install mcpb where all "
-                "may read it: sudo python3 -m venv /opt/mcpb && sudo /opt/mcpb/bin/pip install mcpb"
+                "may read it, from DIR, your clone of it: sudo python3 -m venv /opt/mcpb && "
+                "sudo /opt/mcpb/bin/pip install DIR && "
+                "sudo /opt/mcpb/bin/mcpb install-native-host --system"
             )
         return Host(home, interpreter)
+
+    def _check_owner(self) -> None:
+        """Root with a person's HOME, as sudo may leave it: its files would be no longer the person's."""
+        home, me = self.machine.user_home, os.geteuid()
+        try:
+            owner = home.stat().st_uid
+        except OSError:
+            return
+        if owner != me:
+            raise click.ClickException(
+                f"HOME is {home}, which is {_user(owner)}'s, and this command runs as {_user(me)}. Run it as "
+                f"{_user(owner)}{', without sudo' if me == 0 else ''}. (--system is for all users)"
+            )
 
     def named(self) -> list[Target]:
         """What the names mean."""
@@ -292,11 +326,11 @@ class _Asked:
     def no_browser(self) -> str:
         """Where was looked."""
         if self.level == "system":
-            return f"No browser is installed here for all users. Name one: {INSTALL} --system --browser NAME"
-        places = ", ".join(f"{target.title} ({target.data})" for target in self.choice.usual())
+            return f"no browser is installed here for all users. Name one: {INSTALL} --system --browser NAME"
         return (
-            f"No browser has been used here; looked for {places}. "
-            f"Start one once, or name one: {INSTALL} --browser chromium, or --user-data-dir DIR"
+            "no browser has been used here. Start yours once and run this again, or name it: "
+            f"{INSTALL} --browser chromium, or its folder: {INSTALL} --user-data-dir DIR. "
+            "(mcpb looked for Chrome, Chromium, Firefox and their relatives.)"
         )
 
     def belongings(self, home: Home, *, purge: bool) -> list[Path]:
@@ -308,6 +342,13 @@ class _Asked:
     def folders(self, home: Home) -> list[Path]:
         """Outside of mcpb's home, removed if they are empty."""
         return runtime_directories(os.environ, home.path) if self.level == "user" else []
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _titles(targets: Sequence[Target]) -> str:
@@ -363,7 +404,7 @@ def _carry_out(plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_j
     if plan.steps and not dry_run:
         _confirm(yes=yes)
         _apply(plan)
-        if not as_json:
+        if not as_json and not _is_idle(plan):
             click.echo("Done.")
     if as_json:
         click.echo(plan_json(plan, applied=not dry_run))
@@ -396,5 +437,9 @@ def _show(plan: Plan, nothing_to_do: str) -> None:
             click.echo(f"  {text}")
         else:
             click.echo(f"  {click.style(verb.ljust(7), dim=verb == 'keep', bold=verb != 'keep')} {text}")
-    if all(isinstance(step, RemoveEmptyDirectory) for step in plan.steps):
+    if _is_idle(plan):
         click.echo(nothing_to_do)
+
+
+def _is_idle(plan: Plan) -> bool:
+    return all(isinstance(step, RemoveEmptyDirectory) for step in plan.steps)

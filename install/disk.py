@@ -33,6 +33,8 @@ def look(path: Path) -> Found:
     """What is in a place, links not followed; only the first bytes of a file that is too long to be ours."""
     try:
         found = path.lstat()
+    except PermissionError:
+        return Found(is_hidden=True)
     except (OSError, ValueError):  # ValueError: no path at all, as a file of others may name one
         return Found()
     content = None
@@ -42,6 +44,7 @@ def look(path: Path) -> Found:
     return Found(
         mode=found.st_mode,
         is_users=found.st_uid == os.getuid(),
+        is_roots=found.st_uid == 0,
         content=content,
         is_writable=os.access(path, os.W_OK | os.X_OK),
     )

@@ -28,12 +28,18 @@ class Found:
     mode: int = 0
     is_users: bool = True
     """Owned by the running user."""
+    is_roots: bool = False
+    is_hidden: bool = False
+    """Perhaps something is there: a folder above is closed to the running user."""
     content: bytes | None = None
     is_writable: bool = True
     """A directory in which the running user may make and remove files."""
 
 
 Look = Callable[[Path], Found]
+
+_EXPOSED = "can be written by others, who could change what the browser starts"
+_ELSEWHERE = "Choose another folder with MCPB_HOME"
 
 
 def wrapper_path(home: Path) -> Path:
@@ -84,7 +90,7 @@ def _manifest_fault(content: bytes, wrapper_file: Path) -> str:
     if manifest is None:
         return "is not JSON"
     if manifest.get("name") != HOST_NAME:
-        return "is a manifest of another product"
+        return "is no manifest of mcpb's"
     if manifest.get("path") != str(wrapper_file):
         return f"points at {manifest.get('path')}, not at {wrapper_file}"
     return ""
@@ -106,9 +112,14 @@ def registered_callers(content: bytes, kind: Kind) -> list[str]:
 
 def refused_home(home: Path, look: Look) -> str:
     """Why mcpb's home cannot be where it is to be."""
-    if not look(home.parent).mode:
+    above = look(home.parent)
+    if not above.mode:
         # Made by us, it would be nobody's if we were interrupted before the ledger is there.
         return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quoted(home.parent)}"
+    if not (above.is_users or above.is_roots):
+        return f"{home.parent} is another user's, who could change what the browser starts. {_ELSEWHERE}"
+    if above.mode & stat.S_IWOTH and not above.mode & stat.S_ISVTX and stat.S_ISDIR(above.mode):
+        return f"{home.parent} {_EXPOSED}. Run: chmod o-w {_quoted(home.parent)}"
     inside = [home, home / "state"]
     refusals = [_refused_private(path, look(path)) or _refused_making(path, look) for path in inside]
     return next(filter(None, refusals), "")
@@ -145,10 +156,7 @@ def _refused_private(path: Path, found: Found) -> str:
     if refusal := _refused_folder(path, found):
         return refusal
     if found.mode & 0o022:
-        return (
-            f"{path} can be written by others, who could change what the browser starts. Run: "
-            f"chmod go-w {_quoted(path)}"
-        )
+        return f"{path} {_EXPOSED}. Run: chmod go-w {_quoted(path)}"
     return ""
 
 

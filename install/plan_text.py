@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from install.ledger import ledger_path
 from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
+
+_LEDGER = "  (what mcpb has written, for uninstalling)"
 
 
 def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -16,7 +19,8 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     for path in plan.kept:
         yield "keep", str(path)
     for step in plan.steps:
-        yield _line(step)
+        verb, text = _line(step)
+        yield verb, text + (_LEDGER if step.path == ledger_path(plan.home) else "")
     for note in plan.notes:
         yield "", note
 

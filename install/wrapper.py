@@ -66,7 +66,7 @@ def read(text: str) -> Wrapper | None:
         return None
     try:
         return msgspec.json.decode(_second_line(text).removeprefix(_MARK), type=Wrapper)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

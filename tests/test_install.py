@@ -94,11 +94,12 @@ def test_only_browsers_that_are_there_are_registered(home: Path, chromium: Path)
     assert not (home / ".config/google-chrome").exists()
 
 
-def test_without_any_browser_it_says_where_it_looked_and_writes_nothing(home: Path) -> None:
+def test_without_any_browser_it_says_what_to_do_in_few_words_and_writes_nothing(home: Path) -> None:
     result = install()
     assert result.exit_code == 1
-    assert str(home / ".config/chromium") in result.output
     assert "mcpb install-native-host --browser chromium" in result.output
+    assert "Chrome, Chromium, Firefox and their relatives" in result.output
+    assert len(result.output) < 300
     assert everything_below(home) == {}
 
 
@@ -117,6 +118,13 @@ def test_a_second_run_changes_nothing_and_says_so(home: Path, chromium: Path) ->
     assert "Registered already." in result.output
     assert everything_below(home) == before
     assert {path: path.lstat().st_mtime_ns for path in home.rglob("*")} == stamps
+
+
+def test_the_plan_says_what_the_ledger_is(home: Path, chromium: Path) -> None:
+    lines = install("--dry-run").output.splitlines()
+    ledger = [line for line in lines if "ledger.json" in line]
+    assert ledger
+    assert all(line.endswith("(what mcpb has written, for uninstalling)") for line in ledger)
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(home: Path, chromium: Path) -> None:
@@ -153,7 +161,11 @@ def test_another_extension_is_admitted_on_request_and_stays_admitted(home: Path,
     assert admitted in (home / "mcpb/bin/mcpb-native-host").read_text()
 
 
-@pytest.mark.parametrize("wrong", ["", "A" * 32, "a" * 31, "q" * 32, "*", f"chrome-extension://{'a' * 32}/"])
+NO_IDS = ["", "A" * 32, "a" * 31, "q" * 32, "*", f"chrome-extension://{'a' * 32}/"]
+NO_ADDON_IDS = ["{" + "-" * 36 + "}", "{" + "a" * 36 + "}", "{0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5}"]
+
+
+@pytest.mark.parametrize("wrong", NO_IDS + NO_ADDON_IDS)
 def test_what_is_no_extension_id_is_refused(chromium: Path, wrong: str) -> None:
     assert install("--extension-id", wrong).exit_code == 2
     assert not (chromium / MANIFEST).exists()
@@ -271,6 +283,10 @@ def test_uninstall_without_an_installation_says_so(home: Path, chromium: Path) -
     result = uninstall()
     assert result.exit_code == 0
     assert "Nothing of mcpb is registered here." in result.output
+    (home / "mcpb/run").mkdir(parents=True)
+    result = uninstall()
+    assert result.output.endswith("Nothing of mcpb is registered here.\n")
+    assert not (home / "mcpb").exists()
 
 
 # ── What people type ────────────────────────────────────────────────────────────────────────────────────────

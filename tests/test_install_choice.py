@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from forked_commands import listing
 from install.commands import install_native_host
@@ -43,6 +44,40 @@ def test_a_name_that_is_none_names_the_nearest(home: Path, chromium: Path) -> No
     assert ended.exit_code == 2
     assert "--browser: 'chromum' is no browser that mcpb knows. Did you mean chromium?" in ended.output
     assert not (home / ".mcpb").exists()
+
+
+def test_the_case_of_a_name_is_nothing(home: Path, chromium: Path) -> None:
+    assert install("--browser", "Chromium").exit_code == 0
+    assert (chromium / MANIFEST).exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("chromium", "Did you mean --browser chromium?"), ("/x", "argument (/x).\n")]
+)
+@pytest.mark.parametrize("run", [install, uninstall])
+def test_a_name_without_its_option_is_answered_with_the_option(
+    home: Path, chromium: Path, run: Callable[..., Result], word: str, said: str
+) -> None:
+    ended = run(word)
+    assert ended.exit_code == 2
+    assert said in ended.output
+    assert not (home / ".mcpb").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (["--browser", "vivaldi"], ".config/vivaldi"),
+        (["--user-data-dir", "{home}/profil"], "profil"),
+        (["--dir", "{home}/hosts"], "hosts"),
+    ],
+)
+def test_a_folder_that_would_be_made_is_asked_about(home: Path, arguments: list[str], folder: str) -> None:
+    named = [argument.format(home=home) for argument in arguments]
+    asked = f"{home / folder} is not there yet. Is it spelt right?"
+    assert asked in install("--dry-run", *named).output
+    install(*named)
+    assert "spelt right" not in install(*named).output
 
 
 def test_a_browser_of_another_system_is_refused_with_the_way_round(home: Path) -> None:
@@ -118,6 +153,43 @@ def test_the_person_s_own_table_that_cannot_be_read_is_named(home: Path, chromiu
     assert str(home / ".mcpb/browsers.toml") in ended.output
 
 
+def test_the_person_s_own_table_that_cannot_be_read_does_not_keep_mcpb_from_going(
+    home: Path, chromium: Path
+) -> None:
+    start = listing(home)
+    install("--browser", "chromium")
+    (home / ".mcpb/browsers.toml").write_text("[[browser]]\nnam = 'x'\n")
+    assert uninstall("--browser", "chromium").exit_code == 1
+    assert uninstall("--purge").exit_code == 0
+    assert listing(home) == start
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives the home away")
+@pytest.mark.parametrize("run", [install, uninstall])
+def test_root_with_somebody_s_home_is_told_to_run_it_as_that_user(
+    home: Path, chromium: Path, run: Callable[..., Result]
+) -> None:
+    os.chown(home, 65534, 65534)
+    ended = run()
+    assert ended.exit_code == 1
+    assert "Run it as nobody, without sudo" in ended.output
+    assert not (home / ".mcpb").exists()
+
+
+def test_a_relative_folder_for_settings_is_ignored(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "settings")
+    install()
+    assert (chromium / MANIFEST).exists()
+
+
+def test_a_link_that_leads_nowhere_is_no_browser(home: Path, chromium: Path) -> None:
+    (home / ".config/vivaldi").symlink_to(home / "gone")
+    assert install().exit_code == 0
+    assert (chromium / MANIFEST).exists()
+
+
 # ── Browsers in a sandbox ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -163,6 +235,7 @@ def test_for_all_users_everybody_can_read_it_and_no_home_is_baked_in(
     manifest = root / f"etc/chromium/native-messaging-hosts/{wire.HOST_NAME}.json"
     assert json.loads(manifest.read_bytes())["path"] == str(wrapper)
     assert (root / "usr/lib/mozilla" / FIREFOX_MANIFEST).exists()
+    assert 'Undo: sudo "$(command -v mcpb)" uninstall-native-host --system' in install("--system").output
     assert "\nunset MCPB_HOME\n" in wrapper.read_text()
     modes = {str(path.relative_to(root)): path.stat().st_mode & 0o7777 for path in root.rglob("*")}
     assert modes[str(wrapper.relative_to(root))] == 0o755

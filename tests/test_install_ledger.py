@@ -78,7 +78,7 @@ ASTRAY = [
         '{"path": "/home/ada/thesis.txt", "what": "manifest", "sha256": "x"}',
         '{"path": "/home/ada/bin/sh", "what": "wrapper", "sha256": "x"}',
         f'{{"path": "relative/{HOST_NAME}.json", "what": "manifest", "sha256": "x"}}',
-        f'{{"path": "/a/{HOST_NAME}.json", "what": "manifest", "sha256": "x", "backup": "/home/ada/thesis.txt"}}',
+        f'{{"path": "/a/{HOST_NAME}.json", "what": "manifest", "sha256": "x", "backup": "/home/ada/x.txt"}}',
     )
 ]
 
@@ -367,6 +367,28 @@ def test_another_user_s_browser_is_refused(home: Path, chromium: Path) -> None:
     assert ended.exit_code == 1
     assert f"{chromium} is another user's" in ended.output
     assert not (home / ".mcpb").exists()
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o1777, False), (0o755, False)])
+def test_mcpb_s_home_is_not_where_others_could_put_another_in_its_place(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_refused: bool
+) -> None:
+    (home / "open").mkdir()
+    (home / "open").chmod(mode)
+    monkeypatch.setenv("MCPB_HOME", str(home / "open/mcpb"))
+    ended = install()
+    assert (f"chmod o-w {home / 'open'}" in ended.output) == is_refused
+    assert (chromium / MANIFEST).exists() != is_refused
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+def test_mcpb_s_home_is_not_in_another_user_s_folder(
+    home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(use(home / "theirs"), 65534, 65534)
+    monkeypatch.setenv("MCPB_HOME", str(home / "theirs/mcpb"))
+    assert f"{home / 'theirs'} is another user's" in install().output
+    assert not (home / "theirs/mcpb").exists()
 
 
 def test_mcpb_s_home_is_not_made_where_there_is_no_folder_for_it(
