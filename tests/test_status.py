@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridge.columns import Columns, cut, display_width
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.routing import Router, Terms
-from bridge.status import as_text, status
+from bridge.status import as_text, status, whats_missing
 from native_host import wire
 from played_transport import PlayedTransport
-from said_by_hosts import one_page, tab, tools
+from said_by_hosts import browser_hello, one_page, tab, tools
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 CLAUDE = wire.Session(
@@ -173,6 +174,15 @@ async def test_no_text_of_a_page_or_a_client_reaches_beyond_its_line(
     )
     call = {"at": evil, "event": evil, "client": {"name": evil}, "tool": evil, "detail": evil, "tab": evil}
     assert all(line.isprintable() for line in text(router, call))
+
+
+async def test_where_the_extension_is_kept_out_of_sites_that_is_what_is_missing(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
+    assert "Open a page that does" in whats_missing(router.registry, NoProblems())
+    transport.announce("h1", msgspec.structs.replace(browser_hello(), sites_allowed=False))
+    assert "kept out of some or all sites" in whats_missing(router.registry, NoProblems())
 
 
 @pytest.mark.parametrize(
