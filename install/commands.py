@@ -43,6 +43,12 @@ _TAKES_STRAYS = {"allow_extra_args": True}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class _NoBrowserError(click.ClickException):
+    """There is none to register with yet, which is nobody's fault: scripts tell it by the exit code."""
+
+    exit_code = 3
+
+
 # ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -150,7 +156,7 @@ def install_native_host(
     # In WSL the browser may be one of Windows, which needs the wrapper alone.
     is_wanted = bool(targets) or is_wsl(asked.machine)
     if not is_wanted and not left_out:
-        raise click.ClickException(asked.no_browser())
+        raise _NoBrowserError(asked.no_browser())
     plan = Plan(host.home.path)
     if is_wanted:
         plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))

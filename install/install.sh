@@ -197,10 +197,12 @@ say "Installed: $("$mcpb" --version)" ""
 
 # ── What remains to be done, the last thing last ────────────────────────────────────────────────────────────
 
+ended=0
 if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
     say "Nobody is there to ask: the registration with browsers is as it was."
-elif ! "$mcpb" install-native-host $yes; then
-    say "mcpb is installed. Its registration with browsers is as it was."
+else
+    "$mcpb" install-native-host $yes || ended=$?
+    [ "$ended" -eq 0 ] || say "mcpb is installed. Its registration with browsers is as it was."
 fi
 say ""
 "$mcpb" extension
@@ -209,3 +211,5 @@ case :$PATH: in
 *:"$bin":*) ;;
 *) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
 esac
+# A person has read what was refused; a script is told, unless there is merely no browser yet (3).
+[ -z "$yes" ] || [ "$ended" -eq 3 ] || exit "$ended"

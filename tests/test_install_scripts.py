@@ -353,6 +353,16 @@ def test_where_no_browser_was_used_mcpb_is_installed_all_the_same_and_says_what_
     assert person.version().startswith("mcpb ")
 
 
+def test_a_script_that_said_yes_is_told_when_something_stands_in_the_way(person: Person) -> None:
+    manifest = person.home / ".config/chromium/NativeMessagingHosts/dev.mcpb.native_host.json"
+    manifest.mkdir(parents=True)
+    done = person.run(INSTALL, "--yes")
+    assert done.returncode == 1
+    assert "mcpb is installed." in done.stdout
+    assert "--replace" in done.stdout
+    assert person.version().startswith("mcpb ")
+
+
 def test_how_to_load_the_extension_stands_after_the_registration_and_names_no_command_that_was_run(
     person: Person,
 ) -> None:
