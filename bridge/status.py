@@ -63,8 +63,8 @@ def whats_missing(registry: Registry, links: Problems, registration: str = "") -
         connected = f"{count} browser{'s' if count > 1 else ''} connected, but no open page offers a tool. "
         if any(browser.hello and not browser.hello.sites_allowed for browser in browsers):
             return (
-                f"{connected}The extension is kept out of some or all sites: let it in with the button in its "
-                "popup, then reload the pages that are open."
+                f"{connected}The extension is kept out of some or all sites: let it in with the button in "
+                "its popup, then reload the pages that are open."
             )
         return f"{connected}Open a page that does; `mcpb demo` shows one."
     if texts := [problem.text for problem in links.problems.values()]:
