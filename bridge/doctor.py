@@ -6,7 +6,6 @@ What stops a browser before it can connect is found by `install.examination`; `d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -46,8 +45,8 @@ class SeenTab(msgspec.Struct, frozen=True, rename="camel"):
     """A page that an extension can be in, and ours is not."""
 
 
-class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A native host that is linked, and what it and the extension behind it have said."""
+class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A native host that lives, and whose it is."""
 
     host: str
     """Its instance."""
@@ -57,8 +56,36 @@ class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     caller: str
     """The extension, as the browser named it to the host: an origin or an add-on id."""
     brand: str = ""
-    """Empty where the extension has not introduced itself; then nothing below is known."""
+    """The browser's own name; empty where its extension has not introduced itself."""
     browser_version: str = ""
+
+    @property
+    def is_firefox(self) -> bool:
+        """By how it names extensions."""
+        return bool(self.caller) and not self.caller.startswith("chrome-extension://")
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        called = f"{self.brand} {self.browser_version.partition('.')[0]}".strip()
+        return called or ("Firefox" if self.is_firefox else "a Chromium browser")
+
+
+class UnlinkedHost(LinkedHost, frozen=True, kw_only=True):
+    """It cannot be spoken with."""
+
+    reason: str
+    """A sentence."""
+    is_final: bool = False
+    """It speaks another version of the wire."""
+
+
+class SeenBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
+    """A native host that is linked, and what it and the extension behind it have said.
+
+    Without a brand nothing below is known.
+    """
+
     label: str = ""
     """What the person calls the profile."""
     extension_version: str = ""
@@ -73,34 +100,9 @@ class SeenBrowser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the extension met with before this connection."""
 
     @property
-    def is_firefox(self) -> bool:
-        """By how it names extensions."""
-        return bool(self.caller) and not self.caller.startswith("chrome-extension://")
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        called = f"{self.brand} {self.browser_version.partition('.')[0]}".strip()
-        return called or ("Firefox" if self.is_firefox else "a Chromium browser")
-
-    @property
     def tools(self) -> int:
         """That clients may call in it."""
         return sum(tab.tools for tab in self.tabs)
-
-
-class Problem(Protocol):
-    """Why a live host is not linked: `links.native.Problem` is one."""
-
-    @property
-    def text(self) -> str:
-        """A sentence."""
-        ...
-
-    @property
-    def is_final(self) -> bool:
-        """It speaks another version of the wire."""
-        ...
 
 
 Answer = float | str
@@ -118,16 +120,25 @@ def see(registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]) -> 
     ]
 
 
-def findings_of(browser: SeenBrowser, where: str) -> Iterator[Finding]:
-    """What stands between this browser and its pages' tools; `where` is what the report calls it."""
-    for finding in (*_host_findings(browser), *_extension_findings(browser), *_page_findings(browser)):
+def findings_of(browser: SeenBrowser, where: str, now: float = 0.0) -> Iterator[Finding]:
+    """What stands between this browser and its pages' tools.
+
+    `where` is what the report calls it, `now` is in seconds since the epoch.
+    """
+    for finding in (*_host_findings(browser), *_extension_findings(browser, now), *_page_findings(browser)):
         yield msgspec.structs.replace(finding, where=where)
 
 
-def unlinked(problems: Mapping[str, Problem]) -> Iterator[Finding]:
-    """Hosts that live and are not linked, by instance."""
-    for host, problem in problems.items():
-        yield _unlinked(host, problem)
+def unlinked(host: UnlinkedHost, where: str) -> Finding:
+    """A host that lives and is not linked."""
+    if host.is_final:
+        return Finding(code="wire-version", hop="socket", text=host.reason, where=where)
+    text = (
+        f"the native host {host.host} (process {host.host_pid}, started by {where}, process "
+        f"{host.browser_pid}) lives, but cannot be spoken with: {host.reason}. Reload the extension on "
+        f"{_extensions_page(host)}: the browser ends this host and starts another"
+    )
+    return Finding(code="host-not-linked", hop="socket", text=text, where=where)
 
 
 # ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
@@ -191,13 +202,6 @@ def _is_open_to_extensions(tab: wire.Tab) -> bool:
 # ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _unlinked(host: str, problem: Problem) -> Finding:
-    if problem.is_final:
-        return Finding(code="wire-version", hop="socket", text=problem.text)
-    text = f"the native host {host} lives, but cannot be spoken with: {problem.text}"
-    return Finding(code="host-not-linked", hop="socket", text=text)
-
-
 def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
     if browser.host_version != __version__:
         text = (
@@ -207,7 +211,7 @@ def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
         yield Finding(code="host-outdated", hop="host", level="warning", text=text)
 
 
-def _extension_findings(browser: SeenBrowser) -> Iterator[Finding]:
+def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
     if not browser.brand:
         text = (
             "the native host runs, but the extension behind it has not introduced itself. "
@@ -221,7 +225,7 @@ def _extension_findings(browser: SeenBrowser) -> Iterator[Finding]:
     if browser.extension_version != __version__:
         yield _other_version(browser)
     if browser.trouble:
-        yield _reported(browser.trouble)
+        yield _reported(browser.trouble, now)
 
 
 def _other_version(browser: SeenBrowser) -> Finding:
@@ -238,13 +242,21 @@ def _other_version(browser: SeenBrowser) -> Finding:
     )
 
 
-def _reported(trouble: wire.Trouble) -> Finding:
-    times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times"
+def _reported(trouble: wire.Trouble, now: float) -> Finding:
+    times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times in a row"
     words = cleaned(trouble.reason, _MAX_REASON)
-    text = f"before it connected, the extension failed {times}. " + (
-        f"The browser's own words: {words}" if words else "The browser did not say why"
+    text = f"it is connected now. Earlier ({_ago(now - trouble.at / 1000)}) it could not be, {times}. " + (
+        f"The browser's own words then: {words}" if words else "The browser did not say why"
     )
     return Finding(code="extension-reported", hop="extension", level="note", text=text)
+
+
+def _ago(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "less than a minute ago"
 
 
 def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
@@ -269,5 +281,5 @@ def _named(tabs: Sequence[SeenTab]) -> str:
     return f"{len(tabs)} {kind}: {', '.join(names)}{f' and {more} more' if more else ''}"
 
 
-def _extensions_page(browser: SeenBrowser) -> str:
+def _extensions_page(browser: LinkedHost) -> str:
     return "about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions"

@@ -9,7 +9,8 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
@@ -21,32 +22,33 @@ import trio
 from bridge import __version__, log
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
-from bridge.doctor import PING_S, Answer, Problem, SeenBrowser, see, unlinked
+from bridge.doctor import PING_S, Answer, SeenBrowser, UnlinkedHost, see
+from bridge.doctor_browsers import Looked
 from bridge.doctor_fix import fix, is_open_to_others
-from bridge.doctor_redaction import redacted, without_sites
-from bridge.doctor_report import Diagnosis, Looked, diagnose
+from bridge.doctor_redaction import Private, named_folders, redacted, without_sites
+from bridge.doctor_report import diagnose
 from bridge.doctor_text import as_text
 from bridge.errors import CallError
-from bridge.hub.describing import MAX_NOTICE, cleaned
+from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.policy import Policy
 from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import TabAddress
-from bridge.links.native import NativeLinks
+from bridge.links.native import NativeLinks, Problem
 from bridge.terminal import shown
 from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
 from install.commands import this_host
 from install.disk import ApplyError, look
-from install.examination.environment import examine_environment, this_environment
+from install.examination.environment import Environment, called, examine_environment, this_environment
 from install.examination.findings import Finding, Hop, Level
+from install.examination.hosts import hosts_started_by
 from install.examination.report import Report, examine_and_try
-from install.examination.running import RunningBrowser, running_browsers
 from install.ledger import LedgerError
 from install.machine import this_machine
 from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
 from native_host import endpoint, wire
-from native_host.endpoint import EndpointError
+from native_host.endpoint import EndpointError, Record
 from native_host.home import mcpb_home
 
 
@@ -85,16 +87,17 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
     """
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
     log.configure()
-    fixed = _fix() if is_fixing else []
-    diagnosis = trio.run(_diagnose, names, fixed, is_public)
+    looked = trio.run(_look, names, _fix() if is_fixing else None)
     if is_public:
-        diagnosis = redacted(diagnosis, _private())
+        looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))
+    diagnosis = diagnose(looked)
+    if is_public:
+        diagnosis = redacted(diagnosis, _private(), named_folders(looked))
     if as_json:
-        found = msgspec.to_builtins(diagnosis)
-        click.echo(shown(json.dumps(found, ensure_ascii=False, indent=2)))
+        click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
     else:
         width = get_terminal_size().columns if sys.stdout.isatty() else 0
-        click.echo("\n".join(shown(line) for line in as_text(diagnosis, width)))
+        click.echo("\n".join(as_text(diagnosis, width)))
     sys.exit(0 if diagnosis.healthy else 1)
 
 
@@ -108,38 +111,42 @@ def _fix() -> list[str]:
     return done
 
 
-async def _diagnose(names: Sequence[str], fixed: Sequence[str], is_public: bool) -> Diagnosis:
+async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
     """First what does not depend on a running chain, then the chain."""
-    home, shared = mcpb_home(), list(_environment())
-    files, config, running = Report(), Config(), list[RunningBrowser]()
+    machine, home = this_machine(), mcpb_home()
+    files, config = Report(), Config()
+    here = this_environment(machine)
+    shared = list(_environment(here))
     try:
-        files = await examine_and_try(this_machine(), home, names)
-        running = running_browsers(this_machine(), known_browsers(home), os.getuid())
+        files = await examine_and_try(machine, home, names)
     except TableError as error:
         shared.append(Finding(code="browsers-table", hop="environment", text=str(error)))
     try:
         config = read_config(home)
     except ConfigError as error:
         shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
-    seen, problems = await _ask_browsers(Policy(config.policy))
-    shared += [*_sockets(), *unlinked(problems)]
-    looked = Looked(
+    seen, unlinked = await _ask_browsers(Policy(config.policy))
+    known = {host.host_pid for host in (*seen, *unlinked)}
+    hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
+    return Looked(
         files=files,
-        shared=shared,
-        seen=without_sites(seen) if is_public else seen,
-        running=running,
+        shared=[*shared, *_sockets()],
+        seen=seen,
+        unlinked=unlinked,
+        elsewhere={browser: host for host, browser in hosts.items() if host not in known},
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,
+        called=called(here),
+        now=time.time(),
     )
-    return diagnose(looked)
 
 
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], Mapping[str, Problem]]:
-    """What is connected, after a round trip to each extension; and why a host that lives is not.
+async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[UnlinkedHost]]:
+    """What is connected, after a round trip to each extension; and the hosts that live and are not linked.
 
     A hub of its own, without what `mcpb bridge` writes: nothing is kept.
     """
@@ -156,10 +163,39 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], Mapping[str,
         async with trio.open_nursery() as asking:
             for browser in router.registry.browsers():
                 asking.start_soon(ask, browser.host)
+        await router.news.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
         seen = see(router.registry, router.catalog, answers)
+        linked = {browser.host for browser in router.registry.links() if browser.is_live}
         nursery.cancel_scope.cancel()
-    places = set(map(str, endpoint.candidates()))  # what is wrong with those is found by looking at them
-    return seen, {host: problem for host, problem in links.problems.items() if host not in places}
+    return seen, list(_unlinked(linked, links.problems))
+
+
+def _is_clear(router: Router, links: NativeLinks) -> bool:
+    """Whether each host that was seen has said hello, or why not is known."""
+    return all(browser.is_live or browser.host in links.problems for browser in router.registry.links())
+
+
+def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
+    """Hosts that live, by their locks. A directory that cannot be used is a finding of its own."""
+    for directory in endpoint.candidates():
+        with suppress(EndpointError, OSError):
+            for record in endpoint.live_hosts(directory):
+                if record.instance not in linked:
+                    yield unlinked_host(record, problems.get(record.instance))
+
+
+def unlinked_host(record: Record, problem: Problem | None) -> UnlinkedHost:
+    """A live host that has not said hello: it was refused, or says nothing."""
+    return UnlinkedHost(
+        host=record.instance,
+        host_pid=record.pid,
+        host_version=cleaned(record.version, MAX_TITLE),
+        browser_pid=record.browser_pid,
+        caller=cleaned(record.extension_origin, MAX_ORIGIN),
+        brand=cleaned(record.browser, MAX_TITLE),
+        reason=problem.text if problem else "it accepts the connection and says nothing",
+        is_final=problem is not None and problem.is_final,
+    )
 
 
 async def _ping(links: NativeLinks, host: str) -> Answer:
@@ -178,9 +214,8 @@ async def _ping(links: NativeLinks, host: str) -> Answer:
 # ── What all browsers share ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _environment() -> Iterator[Finding]:
+def _environment(here: Environment) -> Iterator[Finding]:
     registered = registered_interpreter()
-    here = this_environment(this_machine())
     yield from examine_environment(here, Path(registered) if registered else None)
 
 
@@ -229,11 +264,12 @@ def _details(home: Path) -> dict[Hop, str]:
 # ── What nobody else need know ──────────────────────────────────────────────────────────────────────────────
 
 
-def _private() -> dict[str, str]:
-    """Paths and names, and what is shown instead."""
+def _private() -> Private:
+    """Of this person and machine."""
     home = mcpb_home()
-    private = {str(Path.home()): "~", socket.gethostname(): "<machine>"}
-    private |= {str(home): "$MCPB_HOME"} if os.environ.get("MCPB_HOME") else {str(home.parent): "~"}
+    paths = {str(Path.home()): "~"}
+    paths |= {str(home): "$MCPB_HOME"} if os.environ.get("MCPB_HOME") else {str(home.parent): "~"}
+    user = ""
     with suppress(OSError, KeyError):  # a user without a name
-        private[getpass.getuser()] = "<user>"
-    return private
+        user = getpass.getuser()
+    return Private(paths=paths, user=user, machine=socket.gethostname())

@@ -1,22 +1,62 @@
-"""What of a report may be shown in public: no site, no title, no person. Pure."""
+"""What of a report may be shown in public: no site, no title, no person, no folder that somebody named. Pure.
+
+Only what is said in words is changed; codes, hops, levels and states are not.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
 import msgspec
 
 from bridge.doctor import SeenBrowser
-from bridge.doctor_report import Diagnosis
+from bridge.doctor_browsers import Looked
+from bridge.doctor_report import BrowserReport, Diagnosis, HopReport, printable
 from install.examination.findings import Finding
 from install.examination.neighbours import Neighbour
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
-_OF_PROFILE = ": the extension "
-_MIN_NAME = 2
-"""Characters of a name that is looked for: a shorter one is part of everything."""
+_PATH = re.compile(r"(?<![\w.$~<>/:#-])~?/[^\s\"'“”<>(),;:`]*[^\s\"'“”<>(),;:`.]")
+_OF_EVERYBODY = re.compile(
+    r"/(usr|bin|etc|opt|lib|snap|app|run/user|proc|dev|var/lib|Library|Applications)(/|$)"
+    r"|~/(\.mcpb|\.config|\.mozilla|\.local|\.cache|\.var/app|snap|Library)(/|$)"
+)
+"""Folders whose names say nothing of whom they belong to."""
+
+_WORDS_OF_OTHERS: Mapping[str, tuple[str, str]] = {
+    "config-invalid": (r".+", "config.toml cannot be used. (What it says is left out.)"),
+    "browsers-table": (r".+", "browsers.toml cannot be used. (What it says is left out.)"),
+    "environment-shared": (r"(?<=Beside it: ).+", "<packages>"),
+    "package-taken": (r"(?<=is that of ).+(?= as well)", "<package>"),
+    "host-exits": (r"(?<=Its last words: ).+", "<words>"),
+    "host-silent": (r"(?<=Its last words: ).+", "<words>"),
+    "host-prints": (r"(?<=what is no message: ).+|(?<=does not end it: ).+", "<words>"),
+    "host-not-ours": (r"(?<=it says ).+", "<words>"),
+    "host-refuses": (r"(?<=refuses: ).+", "<words>"),
+    "extension-folder-gone": (r"(?<=was loaded from ).+(?=, which is gone)", "<folder>"),
+}
+"""Of a finding's text, by its code: what is not mcpb's, and what is shown instead."""
+_PROFILE = r"(?<=, profile ).+(?=: the extension )"
+"""What the examination says of an extension begins with the person's name for its profile."""
+
+_OWN_WORDS = frozenset({
+    "browser", "chrome", "chromium", "command", "extension", "fault", "firefox", "home", "host", "it",
+    "machine", "manifest", "mcp", "mcpb", "native", "page", "profile", "python", "root", "socket", "tool",
+    "user", "work", "works", "wrapper",
+})  # fmt: skip
+"""A machine that is called like one of these is known by what stands before it alone."""
+
+
+class Private(msgspec.Struct, frozen=True, kw_only=True):
+    """What only this person and machine have."""
+
+    paths: Mapping[str, str] = {}
+    """And what is shown in their place."""
+    user: str = ""
+    machine: str = ""
+    """With or without its domain."""
 
 
 def without_sites(browsers: Sequence[SeenBrowser]) -> list[SeenBrowser]:
@@ -37,60 +77,164 @@ def _anonymous(browser: SeenBrowser, number: int) -> SeenBrowser:
     )
 
 
-def redacted(diagnosis: Diagnosis, private: Mapping[str, str]) -> Diagnosis:
-    """All texts without URLs and without what is `private`: paths and names, with what stands in their place.
+def named_folders(looked: Looked) -> list[str]:
+    """Folders and programs that somebody named, not mcpb or a browser."""
+    by_hand = [target for target in looked.files.targets if not target.browser]
+    paths = [Path(target.manifest).parent for target in by_hand]
+    paths += [path.parent for path in paths if path.name == "NativeMessagingHosts"]
+    paths += [
+        Path(target.program) for target in looked.files.targets if target.program and not target.is_ours
+    ]
+    paths += [path for each in looked.files.running for path in (each.user_data_dir, each.profile) if path]
+    return [str(path) for path in paths]
 
-    A path is replaced wherever it begins a longer one, a name where it is a word of its own.
+
+def redacted(diagnosis: Diagnosis, private: Private, folders: Sequence[str] = ()) -> Diagnosis:
+    """The report without URLs, names of folders, and what is `private`.
+
+    Each folder has a number, which is its own in the whole report.
     """
-    known = msgspec.structs.replace(
+    veil = _Veil(private, folders)
+    return msgspec.structs.replace(
         diagnosis,
-        findings=tuple(_without_profile(finding) for finding in diagnosis.findings),
-        neighbours=tuple(
-            _unnamed(neighbour, number) for number, neighbour in enumerate(diagnosis.neighbours, 1)
-        ),
+        verdict=veil.over(_verdict(diagnosis)),
+        fixed=tuple(map(veil.over, diagnosis.fixed)),
+        left=tuple(map(veil.over, _left(diagnosis))),
+        fix=veil.over(diagnosis.fix),
+        hops=_hops(diagnosis.hops, veil),
+        browsers=tuple(_browser(browser, veil) for browser in diagnosis.browsers),
+        findings=tuple(_finding(finding, veil) for finding in diagnosis.findings),
+        neighbours=tuple(_unnamed(one, number, veil) for number, one in enumerate(diagnosis.neighbours, 1)),
     )
-    return msgspec.convert(_replaced(msgspec.to_builtins(known), list(_rules(private))), Diagnosis)
 
 
-def _without_profile(finding: Finding) -> Finding:
-    """What the examination says of an extension begins with the person's name for its profile."""
-    begin = f"{finding.where}, profile "
-    if not finding.text.startswith(begin):
-        return finding
-    _, extension, rest = finding.text.partition(_OF_PROFILE)
-    return msgspec.structs.replace(finding, text=f"{begin}<profile>{extension}{rest}")
+# ── The parts of a report ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _unnamed(neighbour: Neighbour, number: int) -> Neighbour:
+def _verdict(diagnosis: Diagnosis) -> str:
+    return _without_words(diagnosis.verdict, diagnosis.findings)
+
+
+def _left(diagnosis: Diagnosis) -> Iterator[str]:
+    return (_without_words(text, diagnosis.findings) for text in diagnosis.left)
+
+
+def _without_words(text: str, findings: Sequence[Finding]) -> str:
+    """A sentence that may have a finding's text in it."""
+    for finding in findings:
+        said = finding.text.removesuffix(".")
+        text = text.replace(said, _own_words(finding).removesuffix("."))
+    return text
+
+
+def _own_words(finding: Finding) -> str:
+    text = finding.text
+    if finding.code in _WORDS_OF_OTHERS:
+        text = re.sub(*_WORDS_OF_OTHERS[finding.code], text)
+    return re.sub(_PROFILE, "<profile>", text) if finding.hop == "extension" else text
+
+
+def _finding(finding: Finding, veil: _Veil) -> Finding:
+    return msgspec.structs.replace(
+        finding,
+        text=veil.over(_own_words(finding)),
+        command=veil.over(finding.command),
+        where=veil.over(finding.where),
+    )
+
+
+def _browser(browser: BrowserReport, veil: _Veil) -> BrowserReport:
+    return msgspec.structs.replace(
+        browser,
+        title=veil.over(browser.title),
+        hops=_hops(browser.hops, veil),
+        seen=tuple(_seen(seen, veil) for seen in browser.seen),
+    )
+
+
+def _hops(hops: Sequence[HopReport], veil: _Veil) -> tuple[HopReport, ...]:
+    return tuple(msgspec.structs.replace(hop, text=veil.over(hop.text)) for hop in hops)
+
+
+def _seen(seen: SeenBrowser, veil: _Veil) -> SeenBrowser:
+    trouble = seen.trouble
+    return msgspec.structs.replace(
+        seen,
+        silence=veil.over(seen.silence),
+        trouble=trouble and msgspec.structs.replace(trouble, reason=veil.over(trouble.reason)),
+    )
+
+
+def _unnamed(neighbour: Neighbour, number: int, veil: _Veil) -> Neighbour:
     """Which other products somebody has is told nobody."""
-    return msgspec.structs.replace(neighbour, name=f"<host {number}>", manifest="", program="", callers=())
+    title = veil.over(neighbour.title)
+    name = f"<host {number}>"
+    return msgspec.structs.replace(neighbour, name=name, title=title, manifest="", program="", callers=())
+
+
+# ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Veil:
+    """Shows the same in place of the same, in a whole report."""
+
+    def __init__(self, private: Private, folders: Sequence[str]) -> None:
+        paths = {printable(path): shown for path, shown in private.paths.items() if _is_path(path)}
+        self._numbers: dict[str, str] = {}
+        self._folders = sorted({printable(path) for path in folders if _is_path(path)}, key=len, reverse=True)
+        self._homes = [(_beginning(path), paths[path]) for path in sorted(paths, key=len, reverse=True)]
+        self._names = [*_user(private.user), *_machine(private.machine)]
+
+    def over(self, text: str) -> str:
+        text = _URL.sub("<address>", text)
+        for folder in self._folders:
+            if not _OF_EVERYBODY.match(self._below_home(folder)):
+                text = self._without(folder, text)
+        text = self._below_home(text)
+        text = _PATH.sub(lambda found: self._shown(found[0]), text)
+        for pattern, stand_in in self._names:
+            text = pattern.sub(stand_in, text)
+        return text
+
+    def _without(self, folder: str, text: str) -> str:
+        for spelt in (folder, folder.replace("'", """'"'"'""")):  # the second as shlex.quote has it
+            text = _beginning(spelt).sub(lambda _: self._number(folder), text)
+        return text
+
+    def _below_home(self, text: str) -> str:
+        for pattern, stand_in in self._homes:
+            text = pattern.sub(stand_in, text)
+        return text
+
+    def _shown(self, path: str) -> str:
+        return path if _OF_EVERYBODY.match(path) else self._number(path)
+
+    def _number(self, folder: str) -> str:
+        return self._numbers.setdefault(folder, f"<folder {len(self._numbers) + 1}>")
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith("/") and text != "/"
+
+
+def _beginning(path: str) -> re.Pattern[str]:
+    """The path itself, or the beginning of a longer one."""
+    return re.compile(re.escape(path) + r"(?![\w.-])")
 
 
 _Rule = tuple[re.Pattern[str], str]
 
 
-def _rules(private: Mapping[str, str]) -> Iterator[_Rule]:
-    yield _URL, "<address>"
-    for text in sorted(private, key=len, reverse=True):
-        if text.startswith("/") and text != "/":
-            yield re.compile(re.escape(text) + r"(?![\w.-])"), private[text]
-        elif len(text) >= _MIN_NAME and not text.startswith("/"):
-            yield re.compile(rf"(?<![\w]){re.escape(text)}(?![\w])", re.IGNORECASE), private[text]
+def _user(name: str) -> Iterator[_Rule]:
+    """Whole parts of paths are dealt with as paths: elsewhere a user may be called like any word of ours."""
+    if name:
+        yield re.compile(rf"(?<![\w.-]){re.escape(name)}(?=@)"), "<user>"
 
 
-def _replaced(value: Any, rules: Sequence[_Rule]) -> Any:
-    match value:
-        case str():
-            return _without(value, rules)
-        case dict():
-            return {key: _replaced(item, rules) for key, item in value.items()}
-        case list() | tuple():
-            return [_replaced(item, rules) for item in value]
-        case _:
-            return value
-
-
-def _without(text: str, rules: Sequence[_Rule]) -> str:
-    for pattern, stand_in in rules:
-        text = pattern.sub(stand_in, text)
-    return text
+def _machine(name: str) -> Iterator[_Rule]:
+    short, _, domain = name.partition(".")
+    if domain:
+        yield re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE), "<machine>"
+    if short:
+        before = "(?<=@)" if short.lower() in _OWN_WORDS else r"(?<![\w./-])"
+        yield re.compile(rf"{before}{re.escape(short)}(?![\w/-])", re.IGNORECASE), "<machine>"

@@ -5,23 +5,25 @@ Its shape is that of `--json` and is stable: docs/TROUBLESHOOTING.md describes i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, get_args
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from bridge import __version__
-from bridge.doctor import SeenBrowser, findings_of
+from bridge.doctor import SeenBrowser, findings_of, unlinked
+from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of
 from install.examination.findings import Finding, Hop, Level
-from install.examination.lookup import TargetReport
 from install.examination.neighbours import Neighbour
-from install.examination.report import Report
-from install.examination.running import RunningBrowser
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
-_NOT_THERE = "extension-missing"
+_OURS = re.compile(r"^mcpb(?= )|(?<=command -v )mcpb(?=\))")
+"""Our own name where a command starts it; sudo, which has a PATH of its own, is told where it is."""
+_FOR_THE_PERSON = {"manifest-missing", "user-data-dir"}
+"""Whether a browser starts mcpb is not for `--fix` to decide."""
 
 
 class HopReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -54,102 +56,143 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     healthy: bool
     """No finding is a fault."""
     verdict: str
+    is_fixing: bool = False
+    """`--fix` was asked for."""
     fixed: tuple[str, ...] = ()
-    """What `--fix` did."""
+    """What it did."""
+    left: tuple[str, ...] = ()
+    """What it could not put right, and what does."""
+    fix: str = ""
+    """What puts right all that is safe; empty where nothing is."""
     hops: tuple[HopReport, ...] = ()
     """What all browsers share."""
     browsers: tuple[BrowserReport, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """Faults first; then in the order of the hops, of one hop what a browser stumbles over first."""
+    """Faults first, those of browsers without the extension after the others; then in the order of the hops,
+    of one hop what a browser stumbles over first."""
     neighbours: tuple[Neighbour, ...] = ()
     """Native hosts of other products: for information."""
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, before it is judged."""
-
-    files: Report
-    shared: Sequence[Finding] = ()
-    """Of what all browsers share: the environment, the sockets."""
-    seen: Sequence[SeenBrowser] = ()
-    running: Sequence[RunningBrowser] = ()
-    details: Mapping[Hop, str] = {}
-    """What is there, of the hops that all browsers share."""
-    fixed: Sequence[str] = ()
-    is_partial: bool = False
-    """Only the browsers of `files` were asked for."""
-
-
 def diagnose(looked: Looked) -> Diagnosis:
-    """The report. What stops a browser that has no extension of ours is no fault while another works."""
-    seen = _by_title(looked)
-    findings = [*looked.shared, *(item for item in looked.files.findings if not _is_refuted(item, seen))]
-    for title, profiles in seen.items():
-        for browser in profiles:
-            findings += _named(findings_of(browser, title), browser if len(profiles) > 1 else None)
-    working = {
-        title
-        for title, profiles in seen.items()
-        if any(profile.answered_ms is not None for profile in profiles)
-    }
-    findings = list(_judged(findings, looked, working))
-    findings.sort(key=lambda finding: (_WORST_FIRST.index(finding.level), HOPS.index(finding.hop)))
-    browsers = tuple(_browsers(looked, seen, findings))
-    return Diagnosis(
+    """The report: what of all that was found counts, and for whom."""
+    browsers = browsers_of(looked)
+    files = [finding for finding in looked.files.findings if not _is_refuted(finding, browsers)]
+    judged = _judged(files, looked.shared, browsers)
+    findings = [*looked.shared, *judged, *_live(browsers, judged, looked)]
+    findings = sorted((_called(finding, looked.called) for finding in findings), key=_order(browsers))
+    reports = tuple(_report(browser, findings) for browser in browsers)
+    is_fixing = looked.fixed is not None
+    diagnosis = Diagnosis(
         healthy=all(finding.level != "fault" for finding in findings),
-        verdict=_verdict(browsers, findings),
-        fixed=tuple(looked.fixed),
-        hops=tuple(_shared_hops(looked, findings, {browser.title for browser in browsers})),
-        browsers=browsers,
+        verdict=_verdict(browsers, findings, _threats(files, judged, browsers)),
+        is_fixing=is_fixing,
+        fixed=tuple(looked.fixed or ()),
+        left=tuple(_left(browsers, findings)) if is_fixing else (),
+        fix=_fix(findings, looked.called),
+        hops=tuple(_shared_hops(looked.details, findings, browsers)),
+        browsers=reports,
         findings=tuple(findings),
         neighbours=looked.files.neighbours,
     )
+    return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
 
 
-# ── Which browser is which ──────────────────────────────────────────────────────────────────────────────────
+def printable(text: str) -> str:
+    """One line, with nothing that a terminal obeys or UTF-8 cannot say: names of files are anybody's."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _by_title(looked: Looked) -> dict[str, list[SeenBrowser]]:
-    """The connected browsers under the titles that the examination has for them."""
-    titles = {target.title for target in looked.files.targets}
-    found: dict[str, list[SeenBrowser]] = {}
-    for browser in looked.seen:
-        title = _title(browser, looked)
-        if title in titles or not looked.is_partial:
-            found.setdefault(title, []).append(browser)
-    return found
+def _printable(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {key: _printable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_printable(item) for item in value]
+        case _:
+            return value
 
 
-def _title(browser: SeenBrowser, looked: Looked) -> str:
-    """By its process; a confined browser's host is started by another one: then by kind and brand."""
-    for running in looked.running:
-        if running.pid == browser.browser_pid and (target := _target_of(running, looked.files.targets)):
-            return target.title
-    kind = "firefox" if browser.is_firefox else "chromium"
-    titles = [target.title for target in looked.files.targets if target.kind == kind]
-    if len(titles) == 1:
-        return titles[0]
-    return next((title for title in titles if browser.brand and browser.brand in title), browser.title)
+# ── What counts ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _target_of(running: RunningBrowser, targets: Sequence[TargetReport]) -> TargetReport | None:
-    """The folder in which a running browser looks, as far as its row and its command line tell."""
-    if running.user_data_dir is not None:
-        own = f"{running.user_data_dir}/"
-        return next((target for target in targets if target.manifest.startswith(own)), None)
-    named = (target for target in targets if target.browser == running.browser.name)
-    titled = (target for target in targets if running.browser.title in target.title.split(", "))
-    return next(named, None) or next(titled, None)
-
-
-def _runs(title: str, looked: Looked) -> bool:
-    targets = (_target_of(running, looked.files.targets) for running in looked.running)
-    return any(target is not None and target.title == title for target in targets)
-
-
-def _is_refuted(finding: Finding, seen: Mapping[str, object]) -> bool:
+def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
     """An extension that was loaded for the moment leaves no trace in the profile, and yet it is there."""
-    return finding.code == _NOT_THERE and finding.where in seen
+    with_hosts = {browser.title for browser in browsers if browser.profiles or browser.unlinked}
+    return finding.code == NOT_THERE and finding.where in with_hosts
+
+
+def _judged(
+    files: Sequence[Finding], shared: Sequence[Finding], browsers: Sequence[KnownBrowser]
+) -> list[Finding]:
+    """What files tell is a fault where it keeps somebody from connecting who has the extension.
+
+    While nobody has it, each browser may be the one that is meant.
+    """
+    roles = {browser.title: browser.role for browser in browsers}
+    has_any = any(role != "unused" for role in roles.values())
+    # What concerns all browsers is as bad as it is for the one that still has to connect.
+    all_of_them = "has the extension" if "has the extension" in roles.values() or not has_any else "connected"
+    stopped = {finding.where for finding in (*files, *shared) if finding.level == "fault"}
+    is_all_stopped = not stopped <= roles.keys()
+
+    def level(finding: Finding) -> Level:
+        role = roles.get(finding.where, all_of_them)
+        if finding.level == "fault" and (role == "connected" or (role == "unused" and has_any)):
+            return "warning"
+        if finding.code == NOT_THERE and not (has_any or is_all_stopped or finding.where in stopped):
+            return "fault"
+        return finding.level
+
+    return [msgspec.structs.replace(finding, level=level(finding)) for finding in files]
+
+
+def _threats(
+    files: Sequence[Finding], judged: Sequence[Finding], browsers: Sequence[KnownBrowser]
+) -> list[Finding]:
+    """What will keep a browser from connecting again that is connected now."""
+    unused = {browser.title for browser in browsers if browser.role == "unused"}
+    return [
+        after
+        for before, after in zip(files, judged, strict=True)
+        if before.level == "fault" != after.level and after.where not in unused
+    ]
+
+
+def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: Looked) -> Iterator[Finding]:
+    """What a running chain tells, and that there is none."""
+    is_any_connected = any(browser.role == "connected" for browser in browsers)
+    stopped = {finding.where for finding in judged if finding.level == "fault"}
+    for browser in browsers:
+        for profile in browser.profiles:
+            findings = findings_of(profile, browser.title, looked.now)
+            yield from _named(findings, profile if len(browser.profiles) > 1 else None)
+        yield from (unlinked(host, browser.title) for host in browser.unlinked)
+        is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
+        if browser.role == "has the extension" and browser.is_startable and is_silent:
+            yield from _not_connected(browser, looked.elsewhere.get(browser.pid, 0), is_any_connected)
+
+
+def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected: bool) -> Iterator[Finding]:
+    title = browser.title
+    if host_elsewhere:
+        text = (
+            f"{title} runs a native host (process {host_elsewhere}) that is not to be found where this mcpb "
+            "looks: another installation started it, or it had another MCPB_HOME. Use that one; or restart "
+            "the browser, which then starts this one's"
+        )
+        yield Finding(code="connected-elsewhere", hop="host", text=text, where=title)
+    elif browser.pid:
+        text = (
+            f"{title} runs and can start the native host, and yet is not connected. Open the popup of "
+            "the extension: it connects at once, or says why not. Without that it may take a minute"
+        )
+        yield Finding(code="not-connected", hop="host", text=text, where=title)
+    elif not is_any_connected:
+        text = f"{title} does not run; start it"
+        yield Finding(code="not-running", hop="browser", text=text, where=title, level="warning")
 
 
 def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator[Finding]:
@@ -161,77 +204,69 @@ def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator
             yield msgspec.structs.replace(finding, text=f"{called}: {finding.text}")
 
 
-# ── What counts ─────────────────────────────────────────────────────────────────────────────────────────────
+def _called(finding: Finding, called: str) -> Finding:
+    """A terminal may know this mcpb by another name."""
+    return msgspec.structs.replace(finding, command=_OURS.sub(lambda _: called, finding.command))
 
 
-def _judged(findings: Sequence[Finding], looked: Looked, working: set[str]) -> Iterator[Finding]:
-    unused = {finding.where for finding in findings if finding.code == _NOT_THERE} - working
-    stopped = {finding.where for finding in findings if finding.level == "fault"}
-    is_all_stopped = not stopped <= {target.title for target in looked.files.targets}
+def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, int, int]]:
+    later = {
+        browser.title: 1 if browser.is_startable else 2 for browser in browsers if browser.role == "unused"
+    }
+    return lambda finding: (
+        _WORST_FIRST.index(finding.level),
+        later.get(finding.where, 0),
+        HOPS.index(finding.hop),
+    )
+
+
+# ── What is put right ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fix(findings: Sequence[Finding], called: str) -> str:
+    is_wanted = any(finding.is_safe and finding.level != "note" for finding in findings)
+    return f"{called} doctor --fix" if is_wanted else ""
+
+
+def _left(browsers: Sequence[KnownBrowser], findings: Sequence[Finding]) -> Iterator[str]:
+    unused = {browser.title for browser in browsers if browser.role == "unused"}
     for finding in findings:
-        if finding.level == "fault" and finding.where in unused and working:
-            yield msgspec.structs.replace(finding, level="warning")
-        elif finding.code == _NOT_THERE and not (working or is_all_stopped or finding.where in stopped):
-            yield msgspec.structs.replace(finding, level="fault")
-        else:
-            yield finding
-    for target in looked.files.targets:
-        if target.is_startable and not {target.title} & (working | stopped | unused):
-            yield from _not_connected(target, looked, working)
-
-
-def _not_connected(target: TargetReport, looked: Looked, working: set[str]) -> Iterator[Finding]:
-    if any(_title(browser, looked) == target.title for browser in looked.seen):
-        return  # its silence is a finding of its own
-    if _runs(target.title, looked):
-        text = (
-            f"{target.title} runs and can start the native host, and yet is not connected. Open the popup of "
-            "the extension: it connects at once, or says why not. Without that it may take a minute"
-        )
-        yield Finding(code="not-connected", hop="host", text=text, where=target.title)
-    elif not working:
-        text = f"{target.title} does not run; start it"
-        yield Finding(code="not-running", hop="browser", text=text, where=target.title, level="warning")
+        is_only_unused = finding.level != "fault" and finding.where in unused
+        if finding.command and finding.level != "note" and not is_only_unused:
+            why = " (which browsers start mcpb is yours to say)" if finding.code in _FOR_THE_PERSON else ""
+            yield f"Not mine to mend{why}: {_blamed(finding)}; run {finding.command}"
 
 
 # ── The parts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _browsers(
-    looked: Looked, seen: Mapping[str, list[SeenBrowser]], findings: Sequence[Finding]
-) -> Iterator[BrowserReport]:
-    targets = {target.title: target for target in looked.files.targets}
-    for title in dict.fromkeys([*targets, *seen]):
-        target, profiles = targets.get(title), seen.get(title, [])
-        its = [finding for finding in findings if finding.where == title]
-        details = _details(target, profiles, _runs(title, looked))
-        yield BrowserReport(
-            title=title,
-            name=target.browser if target else "",
-            state=_state(target, profiles, its),
-            hops=tuple(_hops(details, its)),
-            seen=tuple(profiles),
-        )
+def _report(browser: KnownBrowser, findings: Sequence[Finding]) -> BrowserReport:
+    its = [finding for finding in findings if finding.where == browser.title]
+    return BrowserReport(
+        title=browser.title,
+        name=browser.target.browser if browser.target else "",
+        state=_state(browser, its),
+        hops=tuple(_hops(_details(browser), its)),
+        seen=browser.profiles,
+    )
 
 
-def _state(
-    target: TargetReport | None, profiles: Sequence[SeenBrowser], its: Sequence[Finding]
-) -> Literal["works", "broken", "idle"]:
+def _state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "broken", "idle"]:
+    if browser.role == "connected":
+        return "works"
     if any(finding.level == "fault" for finding in its):
         return "broken"
-    if any(profile.answered_ms is not None for profile in profiles):
-        return "works"
+    target = browser.target
     return "idle" if target is None or target.is_startable or target.is_removed else "broken"
 
 
-def _details(
-    target: TargetReport | None, profiles: Sequence[SeenBrowser], is_running: bool
-) -> dict[Hop, str]:
+def _details(browser: KnownBrowser) -> dict[Hop, str]:
     """What there is to say of each hop that was reached."""
     found: dict[Hop, str] = {}
-    if target and target.is_startable:
-        found["manifest"] = target.manifest
-    if is_running or profiles:
+    profiles = browser.profiles
+    if browser.target and browser.target.is_startable:
+        found["manifest"] = browser.target.manifest
+    if browser.pid or profiles:
         found["browser"] = ", ".join(profile.title for profile in profiles) or "runs"
     if profiles:
         found["host"] = ", ".join(f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles)
@@ -243,8 +278,11 @@ def _details(
     return found
 
 
-def _shared_hops(looked: Looked, findings: Sequence[Finding], titles: set[str]) -> Iterator[HopReport]:
-    return _hops(looked.details, [finding for finding in findings if finding.where not in titles])
+def _shared_hops(
+    details: Mapping[Hop, str], findings: Sequence[Finding], browsers: Sequence[KnownBrowser]
+) -> Iterator[HopReport]:
+    titles = {browser.title for browser in browsers}
+    return _hops(details, [finding for finding in findings if finding.where not in titles])
 
 
 def _hops(details: Mapping[Hop, str], findings: Sequence[Finding]) -> Iterator[HopReport]:
@@ -262,25 +300,44 @@ def _counted(count: int, what: str) -> str:
 # ── In one sentence ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _verdict(browsers: Sequence[BrowserReport], findings: Sequence[Finding]) -> str:
-    working = [browser for browser in browsers if browser.state == "works"]
+def _verdict(
+    browsers: Sequence[KnownBrowser], findings: Sequence[Finding], threats: Sequence[Finding]
+) -> str:
+    working = [browser for browser in browsers if browser.role == "connected"]
     faults = [finding for finding in findings if finding.level == "fault"]
     if not (working or faults):
-        return "Nothing is wrong, but no browser is connected. Start one that has the extension."
+        return _waiting([finding.where for finding in findings if finding.code == "not-running"])
     if not working:
-        return f"It does not work: {_blamed(faults[0])}."
+        return f"It does not work: {_ended(_blamed(faults[0]))}"
     connected = f"Connected: {', '.join(map(_connected, working))}."
-    if faults:
-        return f"{connected} But {_blamed(faults[0])}."
-    left = [browser.title for browser in browsers if browser.state == "broken"]
+    if worst := [*faults, *threats]:
+        return f"{connected} But {_ended(_blamed(worst[0]))}"
+    left = [
+        browser.title
+        for browser in browsers
+        if browser.role == "unused" and browser.target and not browser.target.is_removed
+        if not browser.is_startable
+    ]
     unused = f" Not {' nor '.join(left)}, where the extension is not seen either." if left else ""
     return f"It works. {connected}{unused}"
 
 
-def _connected(browser: BrowserReport) -> str:
-    return f"{browser.title} ({_counted(sum(seen.tools for seen in browser.seen), 'tool')})"
+def _waiting(titles: Sequence[str]) -> str:
+    if len(titles) == 1:
+        return f"Nothing is wrong, but {titles[0]} is not running. Start it."
+    if titles:
+        return f"Nothing is wrong, but {' and '.join(titles)} are not running. Start one."
+    return "Nothing is wrong, but no browser is connected. Start one that has the extension."
 
 
-def _blamed(fault: Finding) -> str:
-    where = "" if fault.where in fault.text or not fault.where else f"{fault.where}: "
-    return f"{where}{fault.text.removesuffix('.')}"
+def _connected(browser: KnownBrowser) -> str:
+    return f"{browser.title} ({_counted(sum(seen.tools for seen in browser.profiles), 'tool')})"
+
+
+def _blamed(finding: Finding) -> str:
+    where = "" if finding.where in finding.text else f"{finding.where}: "
+    return f"{where}{finding.text.removesuffix('.')}"
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(("?", "!")) else f"{sentence}."

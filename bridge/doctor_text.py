@@ -10,6 +10,7 @@ from install.examination.findings import Finding, Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"
+_NOTHING = "nothing: what is only mcpb's was right, or could not be put right"
 _TEXT_AT = 17
 _MIN_TEXT = 30
 """Columns of the text, however narrow the terminal is."""
@@ -21,9 +22,13 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
     `width` is the terminal's, 0 where lines may be of any length.
     """
     yield from _folded("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
-    if diagnosis.fixed:
+    if diagnosis.is_fixing:
         yield from ("", "Mended")
         yield from (f"  {_OK} {text}" for text in diagnosis.fixed)
+        if not diagnosis.fixed:
+            yield f"  {_MARKS['note']} {_NOTHING}"
+        for text in diagnosis.left:
+            yield from _folded(f"  {_MARKS['warning']} ", text, 4, width)
     titles = {browser.title for browser in diagnosis.browsers}
     shared = [finding for finding in diagnosis.findings if finding.where not in titles]
     yield from ("", "This machine")
@@ -39,8 +44,8 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
             f"  · {one.name}{'' if one.is_there else ' (its program is gone)'}"
             for one in diagnosis.neighbours
         )
-    if any(finding.is_safe and finding.level != "note" for finding in diagnosis.findings):
-        yield from ("", "What is only ours is put right by: mcpb doctor --fix")
+    if diagnosis.fix and not diagnosis.is_fixing:
+        yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
 
 
 def _heading(browser: BrowserReport) -> str:

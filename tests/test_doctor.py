@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from bridge.doctor import Answer, SeenBrowser, findings_of, see, unlinked
-from bridge.doctor_redaction import redacted, without_sites
-from bridge.doctor_report import Diagnosis, Looked, diagnose
+from bridge.doctor import Answer, SeenBrowser, UnlinkedHost, findings_of, see, unlinked
+from bridge.doctor_browsers import Looked
+from bridge.doctor_redaction import Private, named_folders, redacted, without_sites
+from bridge.doctor_report import Diagnosis, diagnose
 from bridge.doctor_text import as_text
 from bridge.hub.catalog import Catalog
 from bridge.hub.naming import MAX_NAME
@@ -89,13 +89,38 @@ def test_another_version_of_the_extension_is_renewed_by_the_command_for_its_kind
     assert commands == {"mcpb extension", "mcpb extension --firefox"}
 
 
-def test_what_the_extension_met_with_before_is_told_in_the_browser_s_words() -> None:
-    trouble = wire.Trouble(attempts=3, reason="Native host has \x1b exited.", at=1.0)
-    (finding,) = findings_of(seen(hello(trouble=trouble), *one_page("getCart")), "Chromium")
+def test_what_the_extension_met_with_before_is_told_as_past_with_its_time_in_the_browser_s_words() -> None:
+    trouble = wire.Trouble(attempts=3, reason="Native host has \x1b exited.", at=100_000.0)
+    browser = seen(hello(trouble=trouble), *one_page("getCart"))
+    (finding,) = findings_of(browser, "Chromium", now=100.0 + 185)
     assert (finding.code, finding.level) == ("extension-reported", "note")
-    assert "3 times" in finding.text
+    assert "it is connected now. Earlier (3 minutes ago) it could not be, 3 times" in finding.text
     assert "Native host has" in finding.text
     assert "\x1b" not in finding.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "less than a minute ago"),
+        (59, "less than a minute ago"),
+        (60, "1 minute ago"),
+        (7300, "2 hours ago"),
+        (200_000, "2 days ago"),
+    ],
+)
+def test_the_time_of_past_trouble_is_told_in_one_unit(seconds: float, words: str) -> None:
+    trouble = wire.Trouble(attempts=1, reason="", at=0.0)
+    (finding,) = findings_of(seen(hello(trouble=trouble), *one_page("getCart")), "", now=seconds)
+    assert f"({words})" in finding.text
+
+
+def test_of_two_hosts_of_one_profile_the_one_that_took_over_is_shown() -> None:
+    registry = Registry()
+    connect(registry, "h1", *one_page("getCart"), started_at=1.0)
+    connect(registry, "h2", *one_page("getCart"), started_at=2.0)
+    (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
+    assert browser.host == "h2"
 
 
 def test_an_older_host_that_still_runs_is_named() -> None:
@@ -149,23 +174,23 @@ def test_of_many_tabs_a_few_are_named() -> None:
 # ── Hosts that are not linked ───────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class Problem:
-    text: str
-    is_final: bool = False
+def silent(browser_pid: int = 100, **fields: Any) -> UnlinkedHost:
+    """A host that lives and cannot be spoken with."""
+    caller = f"chrome-extension://{wire.EXTENSION_ID}/"
+    known = {"reason": "it says nothing", "host_version": "0.1.0", **fields}
+    return UnlinkedHost(host="3fa2b1c0", host_pid=4711, browser_pid=browser_pid, caller=caller, **known)
 
 
-@pytest.mark.parametrize(
-    ("problem", "code"),
-    [
-        (Problem("The native host 0.0.1 speaks wire version 0", is_final=True), "wire-version"),
-        (Problem("the connection broke"), "host-not-linked"),
-    ],
-)
-def test_a_host_that_cannot_be_linked_is_a_fault_of_its_own_kind(problem: Problem, code: str) -> None:
-    (finding,) = unlinked({"3fa2b1c0": problem})
-    assert (finding.code, finding.level, finding.hop) == (code, "fault", "socket")
-    assert problem.text in finding.text
+def test_a_host_that_cannot_be_spoken_with_is_named_with_its_process_and_its_browser_s() -> None:
+    finding = unlinked(silent(), "Chromium")
+    assert (finding.code, finding.level, finding.hop) == ("host-not-linked", "fault", "socket")
+    assert "process 4711, started by Chromium, process 100" in finding.text
+    assert "it says nothing" in finding.text
+
+
+def test_a_host_of_another_wire_is_a_fault_of_its_own_kind() -> None:
+    finding = unlinked(silent(reason="it speaks wire version 0", is_final=True), "Chromium")
+    assert (finding.code, finding.text) == ("wire-version", "it speaks wire version 0")
 
 
 # ── The whole ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,8 +221,14 @@ CHROMIUM, FIREFOX = target(), target("Firefox", "firefox")
 UNSTARTABLE = target(is_startable=False)
 
 
-def judged(*targets: TargetReport, findings: Sequence[Finding] = (), **looked: Any) -> Diagnosis:
-    return diagnose(Looked(files=Report(targets=targets, findings=tuple(findings)), **looked))
+def judged(
+    *targets: TargetReport,
+    findings: Sequence[Finding] = (),
+    running: Sequence[RunningBrowser] = (),
+    **looked: Any,
+) -> Diagnosis:
+    files = Report(targets=targets, findings=tuple(findings), running=tuple(running))
+    return diagnose(Looked(files=files, **looked))
 
 
 def levels(found: Diagnosis) -> dict[str, str]:
@@ -231,7 +262,7 @@ def test_faults_stand_in_the_order_in_which_a_browser_meets_them() -> None:
         fault(code="origin-missing"),
     ]
     found = judged(UNSTARTABLE, findings=findings)
-    codes = ["manifest-name", "origin-missing", "program-shebang", "host-exits"]
+    codes = ["program-shebang", "manifest-name", "origin-missing", "host-exits"]
     assert [finding.code for finding in found.findings] == codes
 
 
@@ -306,9 +337,10 @@ def test_a_connected_browser_that_no_file_tells_of_is_shown_all_the_same() -> No
     assert (browser.title, browser.name, browser.state) == ("Chromium 156", "", "works")
 
 
-def test_of_browsers_that_were_asked_for_only_those_are_shown() -> None:
-    found = judged(FIREFOX, seen=[seen(*one_page("getCart"))], is_partial=True)
-    assert [browser.title for browser in found.browsers] == ["Firefox"]
+@pytest.mark.parametrize("asked", [FIREFOX, target("Google Chrome", "chrome")])
+def test_of_browsers_that_were_asked_for_only_those_are_shown(asked: TargetReport) -> None:
+    found = judged(asked, seen=[seen(*one_page("getCart"))], is_partial=True)
+    assert [(browser.title, browser.seen) for browser in found.browsers] == [(asked.title, ())]
 
 
 def test_two_profiles_of_a_browser_are_told_apart() -> None:
@@ -324,6 +356,114 @@ def test_a_browser_whose_extension_does_not_answer_does_not_work() -> None:
     assert levels(found) == {"extension-no-answer": "fault"}
 
 
+# ── Whom a fault stops ──────────────────────────────────────────────────────────────────────────────────────
+
+
+CHROME = target("Google Chrome", "chrome", is_startable=False)
+
+
+def test_a_browser_that_is_set_up_and_closed_is_not_broken_whatever_others_lack() -> None:
+    lacking = [fault(CHROME.title), without_extension(CHROME.title), without_extension("Firefox")]
+    found = judged(CHROMIUM, CHROME, FIREFOX, findings=lacking)
+    assert found.healthy
+    assert found.verdict == "Nothing is wrong, but Chromium is not running. Start it."
+    assert {finding.level for finding in found.findings} == {"warning"}
+
+
+def test_faults_of_browsers_that_have_the_extension_come_before_those_of_unused_ones() -> None:
+    findings = [
+        fault("Google Chrome"),
+        without_extension("Google Chrome"),
+        fault("Chromium", "extension-disabled", hop="extension"),
+        fault("", "program-missing", hop="wrapper"),
+    ]
+    found = judged(CHROME, CHROMIUM, findings=findings)
+    codes = [finding.code for finding in found.findings]
+    assert codes == ["program-missing", "extension-disabled", "manifest-missing", "extension-missing"]
+
+
+def test_while_nobody_has_the_extension_a_browser_that_could_start_the_host_comes_first() -> None:
+    findings = [fault("Google Chrome"), without_extension("Google Chrome"), without_extension("Chromium")]
+    found = judged(CHROME, CHROMIUM, findings=findings)
+    assert found.verdict == "It does not work: No profile of Chromium has the extension."
+
+
+@pytest.mark.parametrize("where", ["Chromium", ""])
+def test_a_browser_that_is_connected_works_though_it_could_not_connect_again(where: str) -> None:
+    found = judged(
+        UNSTARTABLE, findings=[fault(where, text="the manifest is gone")], seen=[seen(*one_page("getCart"))]
+    )
+    assert found.healthy
+    assert found.verdict.startswith("Connected: Chromium (1 tool). But ")
+    assert found.verdict.endswith("the manifest is gone.")
+    assert (levels(found), found.browsers[0].state) == ({"manifest-missing": "warning"}, "works")
+
+
+def test_what_all_browsers_share_is_a_fault_while_one_has_still_to_connect() -> None:
+    found = judged(CHROMIUM, FIREFOX, findings=[fault("", hop="wrapper")], seen=[seen(*one_page("getCart"))])
+    assert levels(found) == {"manifest-missing": "fault"}
+
+
+def test_of_two_profiles_one_of_which_answers_the_other_is_named() -> None:
+    home = msgspec.structs.replace(seen(*one_page("getCart")), label="Home")
+    work = msgspec.structs.replace(seen(*one_page("getCart"), answer="it went away"), label="Work", host="h2")
+    found = judged(CHROMIUM, seen=[home, work])
+    assert found.verdict.startswith(
+        "Connected: Chromium (2 tools). But Chromium: profile “Work”: the extension"
+    )
+    assert (found.healthy, found.browsers[0].state) == (False, "works")
+
+
+def test_a_browser_whose_host_cannot_be_spoken_with_is_not_told_to_open_the_popup() -> None:
+    found = judged(CHROMIUM, running=[runs("chromium")], unlinked=[silent()])
+    assert levels(found) == {"host-not-linked": "fault"}
+    assert found.findings[0].where == "Chromium"
+
+
+def test_a_browser_that_runs_the_host_of_another_home_is_not_told_to_open_the_popup() -> None:
+    found = judged(CHROMIUM, running=[runs("chromium", 700)], elsewhere={700: 701})
+    assert levels(found) == {"connected-elsewhere": "fault"}
+    assert "process 701" in found.findings[0].text
+
+
+def test_a_browser_that_was_taken_out_is_unused() -> None:
+    removed = msgspec.structs.replace(UNSTARTABLE, is_removed=True)
+    found = judged(removed, FIREFOX, findings=[fault("Firefox", "extension-disabled", hop="extension")])
+    assert levels(found) == {"extension-disabled": "fault"}
+    assert found.browsers[0].state == "idle"
+
+
+# ── Text of others, and commands ────────────────────────────────────────────────────────────────────────────
+
+
+def test_text_of_others_is_one_line_that_no_terminal_obeys_and_utf_8_can_say() -> None:
+    hostile = "a\x1b[2J\nb\u202ec\udcff"
+    found = judged(UNSTARTABLE, findings=[fault(text=hostile)], details={"environment": hostile})
+    assert "\n".join(as_text(found)).lower().count("a\N{REPLACEMENT CHARACTER}[2j") == 3
+    for line in as_text(found):
+        assert line.isprintable()
+        line.encode()
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("mcpb install-native-host", "mcpb-bridge install-native-host"),
+        ('sudo "$(command -v mcpb)" doctor', 'sudo "$(command -v mcpb-bridge)" doctor'),
+        ("chmod 700 /home/mcpb run", "chmod 700 /home/mcpb run"),
+        ("claude mcp add browser -- mcpb-bridge bridge", "claude mcp add browser -- mcpb-bridge bridge"),
+    ],
+)
+def test_commands_begin_with_what_a_terminal_finds(command: str, shown: str) -> None:
+    found = judged(UNSTARTABLE, findings=[fault(command=command, is_safe=True)], called="mcpb-bridge")
+    assert (found.findings[0].command, found.fix) == (shown, "mcpb-bridge doctor --fix")
+
+
+def test_a_verdict_that_ends_with_a_question_has_no_full_stop_behind_it() -> None:
+    unknown = Finding(code="config-invalid", hop="environment", text="no key max_nam. Do you mean max_name?")
+    assert judged(CHROMIUM, findings=[unknown]).verdict.endswith("max_name?")
+
+
 # ── For people ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -331,16 +471,12 @@ BROKEN = judged(
     UNSTARTABLE,
     findings=[fault(command="mcpb install-native-host --browser chromium", is_safe=True)],
     details={"environment": "mcpb 0.1.0"},
-    fixed=["wrote /home/ada/.mcpb/bin/mcpb-native-host"],
 )
 
 
 def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_mends_it() -> None:
     assert list(as_text(BROKEN)) == [
         "mcpb 0.1.0: It does not work: Chromium: there is no manifest.",
-        "",
-        "Mended",
-        "  ✓ wrote /home/ada/.mcpb/bin/mcpb-native-host",
         "",
         "This machine",
         "  ✓ environment  mcpb 0.1.0",
@@ -351,6 +487,34 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
         "",
         "What is only ours is put right by: mcpb doctor --fix",
     ]
+
+
+def mended(*fixed: str, **fields: Any) -> list[str]:
+    """The lines that say what `--fix` did."""
+    command = "mcpb install-native-host --browser chromium"
+    found = judged(UNSTARTABLE, findings=[fault(command=command, **fields)], fixed=fixed)
+    lines = list(as_text(found))
+    return lines[lines.index("Mended") + 1 : lines.index("This machine") - 1]
+
+
+def test_after_a_fix_is_said_what_was_done_and_what_is_not_ours_to_mend() -> None:
+    done, left = mended("wrote /home/ada/.mcpb/bin/mcpb-native-host", code="manifest-foreign-program")
+    assert done == "  ✓ wrote /home/ada/.mcpb/bin/mcpb-native-host"
+    assert left == (
+        "  ! Not mine to mend: Chromium: there is no manifest; "
+        "run mcpb install-native-host --browser chromium"
+    )
+
+
+def test_a_fix_that_did_nothing_says_so_and_who_decides_where_mcpb_is_registered() -> None:
+    nothing, missing = mended(code="manifest-missing")
+    assert nothing.startswith("  · nothing: ")
+    assert "which browsers start mcpb is yours to say" in missing
+
+
+def test_a_fix_is_not_offered_again_right_after_it_was_done() -> None:
+    found = judged(UNSTARTABLE, findings=[fault(is_safe=True)], fixed=[])
+    assert not [line for line in as_text(found) if "doctor --fix" in line]
 
 
 def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
@@ -374,11 +538,19 @@ def test_native_hosts_of_others_are_listed_and_nothing_else_is_said_of_them() ->
 # ── For the public ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-PRIVATE = {"/home/ada": "~", "/home/ada/deep/mcpb": "<home>", "ada": "<user>", "enigma": "<machine>"}
+PRIVATE = Private(
+    paths={"/home/ada": "~", "/home/ada/deep/mcpb": "$MCPB_HOME"}, user="ada", machine="enigma.corp.example"
+)
 
 
-def made_public(found: Diagnosis) -> str:
-    return json.dumps(msgspec.to_builtins(redacted(found, PRIVATE)), ensure_ascii=False)
+def made_public(found: Diagnosis, *folders: str) -> str:
+    return json.dumps(msgspec.to_builtins(redacted(found, PRIVATE, folders)), ensure_ascii=False)
+
+
+def public_texts(*texts: str, code: str = "manifest-missing", private: Private = PRIVATE) -> list[str]:
+    """What findings say in public."""
+    found = judged(UNSTARTABLE, findings=[fault(text=text, code=code) for text in texts])
+    return [finding.text for finding in redacted(found, private).findings]
 
 
 def test_a_report_for_the_public_names_no_site_title_or_profile() -> None:
@@ -391,22 +563,71 @@ def test_a_report_for_the_public_names_no_site_title_or_profile() -> None:
 
 
 def test_a_report_for_the_public_names_neither_the_person_nor_the_machine_nor_other_products() -> None:
-    findings = [
-        fault(text="/home/ada/.config/x and /home/adam/y and /home/ada/deep/mcpb/z of ada on enigma"),
-        fault(text="see https://ada.example/secret?q=1"),
-        fault(text="Chromium, profile Ada Lovelace: the extension is switched off"),
+    assert public_texts(
+        "~ is /home/ada/.config/x, and /home/ada/deep/mcpb/z is below it",
+        "/home/adam/y of ada@enigma on enigma, that is enigma.corp.example",
+        "see https://ada.example/secret?q=1",
+    ) == [
+        "~ is ~/.config/x, and $MCPB_HOME/z is below it",
+        "<folder 1> of <user>@<machine> on <machine>, that is <machine>",
+        "see <address>",
     ]
     others = (Neighbour(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",)),)
-    found = msgspec.structs.replace(judged(CHROMIUM, findings=findings), neighbours=others)
-    texts = [finding.text for finding in redacted(found, PRIVATE).findings]
-    assert texts == [
-        "~/.config/x and /home/adam/y and <home>/z of <user> on <machine>",
-        "see <address>",
-        "Chromium, profile <profile>: the extension is switched off",
-    ]
-    assert "vault" not in made_public(found)
+    assert "vault" not in made_public(msgspec.structs.replace(judged(CHROMIUM), neighbours=others))
 
 
-def test_a_short_or_empty_name_is_not_looked_for() -> None:
-    found = redacted(judged(CHROMIUM, findings=[fault(text="a b")]), {"a": "<user>", "/": "~", "": "x"})
-    assert found.findings[0].text == "a b"
+@pytest.mark.parametrize(
+    "label", ["Ada Lovelace", "a: the extension b", "one, profile two", "x: the extension , profile y"]
+)
+def test_a_profile_s_name_is_left_out_whatever_it_is(label: str) -> None:
+    text = f"Chromium, profile {label}: the extension is switched off"
+    finding = fault(text=text, code="extension-disabled", hop="extension")
+    found = redacted(judged(CHROMIUM, findings=[finding]), PRIVATE)
+    assert found.findings[0].text == "Chromium, profile <profile>: the extension is switched off"
+    assert found.verdict == f"It does not work: {found.findings[0].text}."
+
+
+def test_folders_that_somebody_named_have_a_number_which_stays_the_same() -> None:
+    folder = "/home/ada/acme merger/data"
+    title = f"Chromium in {folder}"
+    own = target(title, "", is_startable=False)
+    own = msgspec.structs.replace(own, manifest=f"{folder}/NativeMessagingHosts/host.json")
+    command = f"mcpb install-native-host --user-data-dir '{folder}'"
+    finding = fault(title, text=f"there is no {own.manifest}, nor /srv/tender/x", command=command)
+    looked = Looked(files=Report(targets=(own,), findings=(finding,)))
+    found = redacted(diagnose(looked), PRIVATE, named_folders(looked))
+    (public,) = found.findings
+    assert public.where == found.browsers[0].title == "Chromium in <folder 2>"
+    assert public.text == "there is no <folder 1>/host.json, nor <folder 3>"
+    assert public.command == "mcpb install-native-host --user-data-dir '<folder 2>'"
+    assert not {"acme", "tender"} & set(json.dumps(msgspec.to_builtins(found)).replace("/", " ").split())
+
+
+@pytest.mark.parametrize("name", ["browser", "extension", "fault", "python", "chromium", "manifest"])
+def test_a_user_or_machine_that_is_called_like_a_word_of_ours_spoils_no_report(name: str) -> None:
+    text = f"the browser's extension: /usr/bin/{name} -m python"
+    found = judged(UNSTARTABLE, findings=[fault(text=text)], details={"environment": "mcpb 0.1.0"})
+    private = Private(paths={f"/home/{name}": "~"}, user=name, machine=name)
+    assert redacted(found, private) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("config-invalid", "/home/ada/.mcpb/config.toml: policy.deny has secret.example"),
+        ("browsers-table", "/home/ada/.mcpb/browsers.toml: the browser secret is there twice"),
+        ("environment-shared", "this mcpb has no environment of its own. Beside it: secret, secret-tools"),
+        ("package-taken", "the package `bridge` of this mcpb is that of secret as well: one does not work"),
+        ("host-exits", "/usr/bin/x ends at once, with exit code 1. Its last words: secret: no such user"),
+        ("host-prints", "/usr/bin/x writes to its stdout what is no message: secret"),
+        ("extension-folder-gone", "the extension was loaded from /srv/my secret/x, which is gone"),
+    ],
+)
+def test_words_of_others_are_left_out_of_findings_and_verdict(code: str, text: str) -> None:
+    found = judged(CHROMIUM, findings=[fault(text=text, code=code, hop="environment")], fixed=[])
+    assert "secret" in found.verdict
+    assert "secret" not in made_public(found)
+
+
+def test_an_empty_name_or_the_root_is_not_looked_for() -> None:
+    assert public_texts("a b", private=Private(paths={"/": "~", "": "x"})) == ["a b"]

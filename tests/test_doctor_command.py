@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from bridge.cli import main
+from bridge.doctor_fix import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
 from native_host import endpoint
 from native_host.wire import HOST_NAME
@@ -30,8 +33,10 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MCPB_HOME", str(short_tmp / "mcpb"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
-    for module in ("install.examination.report", "bridge.doctor_command"):
-        monkeypatch.setattr(f"{module}.running_browsers", lambda *_: [])
+    monkeypatch.setattr("install.examination.report.running_browsers", lambda *_: [])
+    monkeypatch.setattr("bridge.doctor_command.called", lambda _: "mcpb")  # whatever the tests' PATH is
+    # Signals come to the main thread, and the command runs in another one.
+    monkeypatch.setattr("install.examination.report.ended_by_signals", nullcontext)
     yield short_tmp
     logging.getLogger("bridge").setLevel(logging.NOTSET)
 
@@ -144,6 +149,25 @@ async def test_what_is_safe_is_put_right(registered: Path, code: str, make: Call
     assert not any(finding["isSafe"] for finding in fixed["findings"])
 
 
+def test_a_folder_of_another_user_is_left_as_it_is(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short_tmp.chmod(0o755)
+    assert is_open_to_others(short_tmp)
+    monkeypatch.setattr("os.getuid", lambda: short_tmp.stat().st_uid + 1)
+    assert not is_open_to_others(short_tmp)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(), os.mkfifo, lambda path: path.symlink_to(path)])
+async def test_what_is_said_to_be_safe_is_put_right_whatever_stands_in_the_wrapper_s_place(
+    registered: Path, make: Callable[[Path], None]
+) -> None:
+    wrapper(registered).unlink()
+    make(wrapper(registered))
+    before = (await report())["findings"]
+    after = (await report("--fix"))["findings"]
+    safe = {finding["code"] for finding in before if finding["isSafe"]}
+    assert not safe & {finding["code"] for finding in after}
+
+
 async def test_fix_leaves_alone_what_is_right(registered: Path) -> None:
     assert (await report("--fix"))["fixed"] == []
 
@@ -158,11 +182,28 @@ async def test_what_cannot_be_put_right_is_said_and_the_report_follows(registere
 
 
 async def test_fix_neither_touches_what_others_wrote_nor_registers_a_browser(registered: Path) -> None:
-    manifest(registered).write_text('{"name": "com.other.host"}')
+    edit_manifest(registered, path="/bin/cat")
+    before = manifest(registered).read_bytes()
     (registered / ".config/google-chrome").mkdir()
-    assert (await report("--fix"))["fixed"] == []
-    assert manifest(registered).read_text() == '{"name": "com.other.host"}'
+    found = await report("--fix")
+    assert found["fixed"] == []
+    assert "Not mine to mend: " in found["left"][0]
+    assert manifest(registered).read_bytes() == before
     assert list((registered / ".config/google-chrome").iterdir()) == []
+
+
+async def test_fix_does_not_bring_a_manifest_back_that_was_deleted_and_says_what_does(
+    registered: Path,
+) -> None:
+    manifest(registered).unlink()
+    found = await mcpb("doctor", "--fix")
+    assert not manifest(registered).exists()
+    (said,) = [
+        line for line in found.output.splitlines() if "Not mine to mend" in line and "manifest" in line
+    ]
+    assert "which browsers start mcpb is yours to say" in said
+    assert said.endswith("run mcpb install-native-host --browser chromium")
+    assert [f["code"] for f in (await report())["findings"] if f["level"] == "fault"] == ["manifest-missing"]
 
 
 async def test_fix_brings_no_browser_back_that_was_taken_out(registered: Path) -> None:
@@ -212,6 +253,51 @@ async def test_files_of_a_dead_host_are_a_note_and_those_of_one_that_lives_are_i
     assert (note["level"], note["command"]) == ("note", "mcpb doctor --fix")
     assert "0a1b2c3d.lock" in note["text"]
     assert place.instance not in note["text"]
+
+
+async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(home: Path) -> None:
+    place = endpoint.open_endpoint(home / "mcpb/run")  # nobody accepts what connects to it
+    try:
+        place.publish(
+            endpoint.Record(
+                instance=place.instance,
+                pid=4711,
+                browser_pid=700,
+                extension_origin="",
+                version="0.1.0",
+                started_at=1.0,
+            )
+        )
+        found = [item for item in (await report())["findings"] if item["code"] == "host-not-linked"]
+    finally:
+        place.close()
+    (finding,) = found
+    assert finding["level"] == "fault"
+    assert f"the native host {place.instance} (process 4711, started by " in finding["text"]
+    assert "process 700) lives" in finding["text"]
+
+
+async def test_a_folder_that_is_not_private_is_one_finding_and_no_host(home: Path) -> None:
+    (home / "mcpb/run").mkdir(parents=True, mode=0o755)
+    found = [item["code"] for item in (await report())["findings"] if item["hop"] == "socket"]
+    assert found == ["socket-directory"]
+
+
+# ── Names of files are anybody's ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_no_name_of_a_file_reaches_the_terminal_raw(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = Path(os.fsdecode(os.fsencode(home) + b"/a\x1b[2J\n\xffb"))
+    (hostile / "run").mkdir(parents=True, mode=0o755)
+    monkeypatch.setenv("MCPB_HOME", str(hostile))
+    for arguments in ((), ("--json",), ("--redact",)):
+        found = await mcpb("doctor", *arguments)
+        text = found.stdout_bytes.decode("utf-8")
+        assert not {char for char in text if not char.isprintable()} - {"\n"}
+        assert "a\N{REPLACEMENT CHARACTER}[2J" in text or "--redact" in arguments
+    assert json.loads((await mcpb("doctor", "--json")).stdout)["findings"]
 
 
 # ── The command line ────────────────────────────────────────────────────────────────────────────────────────

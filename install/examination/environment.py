@@ -125,18 +125,25 @@ def _whose_wrapper(environment: Environment, wrapper_interpreter: Path | None) -
 def _which_mcpb(environment: Environment) -> list[Finding]:
     if _is_ours(environment.found, environment, _DISTRIBUTION):
         return []
-    second = environment.commands / _SECOND_NAME
-    called = _SECOND_NAME if _is_ours(environment.found_second, environment, _SECOND_NAME) else str(second)
     if environment.found is None:
         text = f"a terminal finds no `mcpb`: {environment.commands} is not on PATH, nor is a link to it"
         command = f"export PATH={shlex.quote(str(environment.commands))}:$PATH"
         return [_finding("mcpb-not-on-path", text, command, "warning", str(environment.commands))]
     text = (
         f"`mcpb` in a terminal is {environment.found}, and not {environment.commands / _DISTRIBUTION}, which "
-        f"is asked now. In MCP clients and terminals say {called} instead"
+        f"is asked now. In MCP clients and terminals say {called(environment)} instead"
     )
-    command = f"claude mcp add browser -- {shlex.quote(called)} bridge"
+    command = f"claude mcp add browser -- {called(environment)} bridge"
     return [_finding("mcpb-is-another", text, command, "warning", str(environment.found))]
+
+
+def called(environment: Environment) -> str:
+    """What a terminal starts this mcpb with: `mcpb`, its second name, or the path of its command, quoted."""
+    if _is_ours(environment.found, environment, _DISTRIBUTION):
+        return _DISTRIBUTION
+    if _is_ours(environment.found_second, environment, _SECOND_NAME):
+        return _SECOND_NAME
+    return shlex.quote(str(environment.commands / _SECOND_NAME))
 
 
 def _beside_windows(environment: Environment) -> list[Finding]:

@@ -12,7 +12,7 @@ import msgspec
 Level = Literal["fault", "warning", "note"]
 """A fault stops the chain; a warning may; a note is only to be known."""
 Hop = Literal[
-    "environment", "manifest", "wrapper", "browser", "host", "socket", "extension", "worker", "page"
+    "environment", "wrapper", "manifest", "browser", "host", "socket", "extension", "worker", "page"
 ]
 """Where in the chain, in the order in which they are looked at."""
 

@@ -1,0 +1,128 @@
+"""Which browser is which, of files, processes and connections, and what it is to the person. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from bridge.doctor import LinkedHost, SeenBrowser, UnlinkedHost
+from install.examination.findings import Finding, Hop
+from install.examination.lookup import TargetReport
+from install.examination.report import Report
+from install.examination.running import RunningBrowser
+
+Host = TypeVar("Host", bound=LinkedHost)
+
+NOT_THERE = "extension-missing"
+Role = Literal["connected", "has the extension", "unused"]
+"""It answers; or it has our extension, as far as is known; or nobody means to use mcpb with it."""
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, before it is judged."""
+
+    files: Report
+    shared: Sequence[Finding] = ()
+    """Of what all browsers share: the environment, the sockets."""
+    seen: Sequence[SeenBrowser] = ()
+    unlinked: Sequence[UnlinkedHost] = ()
+    elsewhere: Mapping[int, int] = {}
+    """Native hosts that run and are not in our directories: the browser's pid, and the host's."""
+    details: Mapping[Hop, str] = {}
+    """What is there, of the hops that all browsers share."""
+    fixed: Sequence[str] | None = None
+    """What `--fix` did; None where it was not asked for."""
+    is_partial: bool = False
+    """Only the browsers of `files` were asked for."""
+    called: str = "mcpb"
+    """How a terminal starts this mcpb."""
+    now: float = 0.0
+    """Seconds since the epoch."""
+
+
+class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser: what files say, and what is connected."""
+
+    title: str
+    role: Role
+    target: TargetReport | None = None
+    profiles: tuple[SeenBrowser, ...] = ()
+    """That are connected."""
+    unlinked: tuple[UnlinkedHost, ...] = ()
+    pid: int = 0
+    """Of its process; 0 where it does not run."""
+
+    @property
+    def is_startable(self) -> bool:
+        """It can start our host, as far as files tell."""
+        return self.target is not None and self.target.is_startable
+
+
+def browsers_of(looked: Looked) -> list[KnownBrowser]:
+    """Those of the examination, in its order, then those that are connected and no file tells of."""
+    targets = {target.title: target for target in looked.files.targets}
+    seen = _by_title(looked.seen, looked)
+    unlinked = _by_title(looked.unlinked, looked)
+    pids = {
+        target.title: running.pid
+        for running in reversed(looked.files.running)
+        if (target := _target_of(running, looked.files.targets))
+    }
+    titles = targets if looked.is_partial else dict.fromkeys([*targets, *seen, *unlinked])
+    return [
+        KnownBrowser(
+            title=title,
+            role=_role(title, looked, seen.get(title, ()), unlinked.get(title, ())),
+            target=targets.get(title),
+            profiles=tuple(seen.get(title, ())),
+            unlinked=tuple(unlinked.get(title, ())),
+            pid=pids.get(title, 0),
+        )
+        for title in titles
+    ]
+
+
+def _role(
+    title: str, looked: Looked, profiles: Iterable[SeenBrowser], unlinked: Sequence[UnlinkedHost]
+) -> Role:
+    """The one place where this is decided; verdict, states and the weight of faults follow from it."""
+    connected = list(profiles)
+    if any(profile.answered_ms is not None for profile in connected):
+        return "connected"
+    if connected or unlinked:
+        return "has the extension"
+    is_removed = any(target.is_removed for target in looked.files.targets if target.title == title)
+    is_missing = any(item.code == NOT_THERE and item.where == title for item in looked.files.findings)
+    return "unused" if is_removed or is_missing else "has the extension"
+
+
+def _by_title(hosts: Iterable[Host], looked: Looked) -> dict[str, list[Host]]:
+    """Under the titles that the examination has for their browsers."""
+    found: dict[str, list[Host]] = {}
+    for host in hosts:
+        found.setdefault(_title(host, looked), []).append(host)
+    return found
+
+
+def _title(host: LinkedHost, looked: Looked) -> str:
+    """By its process; a confined browser's host is started by another one: then by kind and brand."""
+    for running in looked.files.running:
+        if running.pid == host.browser_pid and (target := _target_of(running, looked.files.targets)):
+            return target.title
+    kind = "firefox" if host.is_firefox else "chromium"
+    titles = [target.title for target in looked.files.targets if target.kind == kind]
+    if len(titles) == 1 and not looked.is_partial:
+        return titles[0]
+    return next((title for title in titles if host.brand and host.brand in title), host.title)
+
+
+def _target_of(running: RunningBrowser, targets: Sequence[TargetReport]) -> TargetReport | None:
+    """The folder in which a running browser looks, as far as its row and its command line tell."""
+    if running.user_data_dir is not None:
+        own = f"{running.user_data_dir}/"
+        return next((target for target in targets if target.manifest.startswith(own)), None)
+    named = (target for target in targets if target.browser == running.browser.name)
+    titled = (target for target in targets if running.browser.title in target.title.split(", "))
+    return next(named, None) or next(titled, None)
