@@ -96,7 +96,7 @@ def test_only_browsers_that_are_there_are_registered(home: Path, chromium: Path)
 
 def test_without_any_browser_it_says_what_to_do_in_few_words_and_writes_nothing(home: Path) -> None:
     result = install()
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "mcpb install-native-host --browser chromium" in result.output
     assert "Chrome, Chromium, Firefox and their relatives" in result.output
     assert len(result.output) < 300
