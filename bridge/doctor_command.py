@@ -92,7 +92,8 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
         looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))
     diagnosis = diagnose(looked)
     if is_public:
-        diagnosis = redacted(diagnosis, _private(), named_folders(looked))
+        commands = str(Path(sys.executable).parent)
+        diagnosis = redacted(diagnosis, _private(), [*named_folders(looked), commands])
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
     else:

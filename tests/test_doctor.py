@@ -22,10 +22,12 @@ from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
 from install.examination.findings import Finding
+from install.examination.hosts import hosts_started_by
 from install.examination.lookup import TargetReport
 from install.examination.neighbours import Neighbour
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
+from install.machine import Machine
 from native_host import wire
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
 
@@ -121,6 +123,16 @@ def test_of_two_hosts_of_one_profile_the_one_that_took_over_is_shown() -> None:
     connect(registry, "h2", *one_page("getCart"), started_at=2.0)
     (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
     assert browser.host == "h2"
+
+
+def test_an_extension_that_is_kept_out_of_sites_is_at_fault_where_no_other_site_offers_a_tool() -> None:
+    kept_out = hello(sites_allowed=False)
+    silent = wire.Tabs(tabs=[tab(1, status="complete")])
+    fault, note = findings_of(seen(kept_out, silent), "Chromium")
+    assert (fault.code, fault.hop, fault.level) == ("sites-not-allowed", "extension", "fault")
+    assert note.code == "page-offers-nothing"  # and nobody is told to reload what would still be closed
+    (warning,) = findings_of(seen(kept_out, *one_page("getCart")), "Chromium")
+    assert (warning.code, warning.level) == ("sites-not-allowed", "warning")
 
 
 def test_an_older_host_that_still_runs_is_named() -> None:
@@ -431,6 +443,24 @@ def test_a_browser_that_was_taken_out_is_unused() -> None:
     found = judged(removed, FIREFOX, findings=[fault("Firefox", "extension-disabled", hop="extension")])
     assert levels(found) == {"extension-disabled": "fault"}
     assert found.browsers[0].state == "idle"
+
+
+def test_native_hosts_are_known_by_what_they_run_and_whose_children_they_are(tmp_path: Path) -> None:
+    """By the system's own table of processes."""
+    host = ["/usr/bin/python3", "-I", "-m", "native_host", "chrome-extension://x/"]
+    for pid, parent, words in (
+        (701, 700, host),
+        (702, 700, ["chromium", "--type=renderer"]),
+        (703, 99, host),
+        (704, 700, ["python3", "-m", "native_hostel"]),
+    ):
+        process = tmp_path / f"proc/{pid}"
+        process.mkdir(parents=True)
+        (process / "stat").write_text(f"{pid} (a) b) S {parent} 1 1")
+        (process / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
+    (tmp_path / "proc/705").mkdir()  # it has ended
+    machine = Machine("linux", tmp_path, {}, tmp_path)
+    assert hosts_started_by(machine, [700]) == {701: 700}
 
 
 # ── Text of others, and commands ────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,8 +19,10 @@ from click.testing import CliRunner, Result
 from bridge.cli import main
 from bridge.doctor_fix import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
+from install.browsers import find_browser, known_browsers
+from install.examination.running import RunningBrowser
 from native_host import endpoint
-from native_host.wire import HOST_NAME
+from native_host.wire import EXTENSION_ID, HOST_NAME
 
 SECRET = "My salary"
 SITE = "https://payroll.example"
@@ -253,6 +256,34 @@ async def test_files_of_a_dead_host_are_a_note_and_those_of_one_that_lives_are_i
     assert (note["level"], note["command"]) == ("note", "mcpb doctor --fix")
     assert "0a1b2c3d.lock" in note["text"]
     assert place.instance not in note["text"]
+
+
+def use_extension(home: Path) -> None:
+    """Chromium has on disk that our extension stored something."""
+    (home / f".config/chromium/Default/Local Extension Settings/{EXTENSION_ID}").mkdir(parents=True)
+
+
+async def test_a_machine_that_is_set_up_is_not_broken_because_its_browser_is_closed(registered: Path) -> None:
+    use_extension(registered)
+    (registered / ".config/google-chrome").mkdir()
+    (registered / ".mozilla").mkdir()
+    found = await mcpb("doctor")
+    assert found.exit_code == 0
+    assert "Nothing is wrong, but Chromium is not running. Start it." in found.output
+
+
+async def test_a_browser_whose_host_keeps_to_another_home_is_told_from_one_without_a_host(
+    registered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_extension(registered)
+    chromium = find_browser("chromium", known_browsers())
+    assert chromium is not None
+    us = RunningBrowser(os.getpid(), chromium, "/usr/bin/chromium")
+    monkeypatch.setattr("install.examination.report.running_browsers", lambda *_: [us])
+    assert await faults() == ["not-connected"]
+    host = [sys.executable, "-I", "-m", "native_host"]
+    async with SimulatedBrowser(host, env={"MCPB_HOME": str(registered / "other")}):
+        assert await faults() == ["connected-elsewhere"]
 
 
 async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(home: Path) -> None:
