@@ -94,6 +94,8 @@ class SeenBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
     silence: str = ""
     """Why there was none."""
     tabs: tuple[SeenTab, ...] = ()
+    sites_allowed: bool = True
+    """The browser lets the extension into all sites."""
     forbidden: str = ""
     """A rule of config.toml that forbids what pages offer, where it forbids all of it."""
     trouble: wire.Trouble | None = None
@@ -166,6 +168,7 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
         answered_ms=round(answer * 1000, 1) if isinstance(answer, float) else None,
         silence=answer if isinstance(answer, str) else "",
         tabs=tuple(_tabs(browser, catalog)),
+        sites_allowed=hello.sites_allowed,
         forbidden=refusals[0] if refusals and all(refusals) else "",
         trouble=_readable(hello.trouble) if hello.trouble else None,
     )
@@ -222,10 +225,26 @@ def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
     if browser.silence:
         text = f"the extension does not answer: {browser.silence}. Reload it on {_extensions_page(browser)}"
         yield Finding(code="extension-no-answer", hop="worker", text=text)
+    if not browser.sites_allowed:
+        yield _kept_out(browser)
     if browser.extension_version != __version__:
         yield _other_version(browser)
     if browser.trouble:
         yield _reported(browser.trouble, now)
+
+
+def _kept_out(browser: SeenBrowser) -> Finding:
+    """Some people mean it: where the other sites offer tools, it may be what they want."""
+    text = (
+        "the browser keeps the extension out of some or all sites, and their tools are not found. Let it in "
+        "with the button in its popup, then reload the pages that are open"
+    )
+    return Finding(
+        code="sites-not-allowed",
+        hop="extension",
+        level="warning" if browser.tools else "fault",
+        text=text,
+    )
 
 
 def _other_version(browser: SeenBrowser) -> Finding:
@@ -260,7 +279,8 @@ def _ago(seconds: float) -> str:
 
 
 def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
-    if silent := [tab for tab in browser.tabs if tab.is_silent]:
+    silent = [tab for tab in browser.tabs if tab.is_silent]
+    if silent and browser.sites_allowed:
         text = (
             f"the extension is not in {_named(silent)}. Reload {'it' if len(silent) == 1 else 'them'}: "
             "a tab that is older than the extension may need that once"
