@@ -9,7 +9,7 @@
 #
 #     venv -> env-XXXXXX    what is used; the commands and the registered native host name only this link
 #     env-XXXXXX            the newest environment, and the one before it: processes may still run from that
-#     install.record        the folders that were made for all this
+#     install.record        the environments, and the folders that were made for all this: nothing else is removed
 #
 # A new environment is built beside the old one and must work before the link is turned: whatever goes wrong
 # before, the old one stays as it was.
@@ -17,7 +17,15 @@
 set -eu
 
 oldest='(3, 11)'
-data=${XDG_DATA_HOME:-$HOME/.local/share}
+case ${HOME:-} in
+/*) ;;
+*) printf '%s\n' "HOME names no folder: set it to yours, then run this again." >&2 && exit 1 ;;
+esac
+data=${XDG_DATA_HOME:-}
+case $data in
+/*) ;;
+*) data=$HOME/.local/share ;; # what is relative is to be ignored
+esac
 prefix=$data/mcpb
 bin=$HOME/.local/bin
 yes=
@@ -29,13 +37,23 @@ fail() {
     exit 1
 }
 
+# quoted PATH: as one word of a command that is to be pasted.
+quoted() {
+    case $1 in
+    *[!A-Za-z0-9_./-]*) printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")" ;;
+    *) printf '%s' "$1" ;;
+    esac
+}
+
 usage="usage: install.sh [--yes] [--prefix DIR]"
 
 while [ $# -gt 0 ]; do
     case $1 in
     --yes | -y) yes=--yes ;;
     --prefix)
-        [ -n "${2:-}" ] || fail "--prefix needs a folder. $usage"
+        case ${2:-} in
+        '' | -*) fail "--prefix needs a folder. $usage" ;;
+        esac
         prefix=$2
         shift
         ;;
@@ -64,7 +82,6 @@ case $prefix in
 /*) ;;
 *) prefix=$PWD/$prefix ;;
 esac
-record=$prefix/install.record
 current=$prefix/venv
 
 here=$(dirname "$0")
@@ -72,7 +89,7 @@ if ! [ -f "$here/install.sh" ] || ! grep -q '^name = "mcpb"' "$here/../pyproject
     fail "install.sh installs the clone of mcpb that it lies in, and there is none around it." \
         "Clone mcpb, then run install/install.sh there. Nothing was changed."
 fi
-clone=$(cd "$here/.." && pwd)
+clone=$(CDPATH='' cd -- "$here/.." && pwd)
 
 # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,15 +112,10 @@ python=$(find_python) || fail "mcpb needs Python 3.11 or newer: install one, or 
 
 # ── Folders: those that were not there are written down, for uninstall.sh ───────────────────────────────────
 
-if [ -e "$prefix" ] && [ ! -f "$record" ] && [ -n "$(ls -A "$prefix")" ]; then
-    fail "$prefix has other things in it: name an empty or a new folder with --prefix."
-fi
-if [ -e "$current" ] && [ ! -L "$current" ]; then
-    fail "$current is not a link that install.sh made: move it away."
-fi
-
 made=
 new=
+recorded=
+has_written=
 if [ ! -e "$prefix" ] && [ "$(readlink "$bin/mcpb" || true)" = "$current/bin/mcpb" ]; then
     # Somebody moved the folder away, and with it the record: what has nothing else in it is taken to be ours.
     made="$HOME/.local
@@ -115,17 +127,34 @@ fi
 # Outermost first, one on each line.
 make_folder() {
     [ -d "$1" ] && return
+    if [ -e "$1" ] || [ -L "$1" ]; then
+        fail "$1 is not a folder: move it away, then run this again."
+    fi
     make_folder "$(dirname "$1")"
     mkdir "$1"
     made="$made$1
 "
 }
 
+# write_record LINES: in one step, so that no run finds half of it.
+write_record() {
+    has_written=yes
+    [ -f "$record" ] || : >"$record" # a folder with a mere draft in it would be refused
+    printf '%s\n' "$1" | sed '/^$/d' >"$record.new"
+    mv -f "$record.new" "$record"
+}
+
 # After a failure: what this run began. What was there before is as it was.
 clean_up() {
-    [ -z "$new" ] || [ "$(readlink "$current")" = "$(basename "$new")" ] || rm -rf "$new"
-    [ -L "$current" ] && return
-    rm -f "$record"
+    if [ -n "$new" ]; then
+        [ "$(readlink "$current")" = "$new" ] && return
+        rm -rf "${prefix:?}/$new"
+    fi
+    if [ -n "$recorded" ]; then
+        [ -z "$has_written" ] || write_record "$recorded"
+    elif [ -n "$has_written" ]; then
+        rm -f "$record" "$record.new"
+    fi
     printf '%s' "$made" | sed '1!G;h;$!d' | while IFS= read -r folder; do
         rmdir "$folder" 2>/dev/null || true
     done
@@ -134,22 +163,52 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 make_folder "$prefix"
+# One folder has one name, however it was spelled: links and the registration are compared by it.
+prefix=$(CDPATH='' cd -P -- "$prefix" && pwd)
+record=$prefix/install.record
+current=$prefix/venv
+
+# One run at a time. It is the open folder that is locked: that ends with the run, even with a killed one.
+exec 9<"$prefix"
+"$python" -I -c '
+import fcntl
+try:
+    fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    raise SystemExit(1)
+except OSError:
+    pass  # a file system without locks
+' 3<&9 || fail "Another install.sh or uninstall.sh is at work in $prefix: wait until it has ended, then run this again."
+
+if [ -f "$record" ]; then
+    recorded=$(cat "$record")
+elif [ -n "$(ls -A "$prefix")" ]; then
+    fail "$prefix has other things in it: name an empty or a new folder with --prefix."
+fi
+if [ -e "$current" ] && [ ! -L "$current" ]; then
+    fail "$current is not a link that install.sh made: move it away."
+fi
 make_folder "$bin"
-printf '%s' "$made" >>"$record"
+# Written before it is made: what a killed run leaves, the next one and uninstall.sh know.
+new=$(basename "$(mktemp -u "$prefix/env-XXXXXX")")
+write_record "$recorded
+$made
+$new"
+mkdir -m 700 "$prefix/$new"
 
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
 
 before=$(readlink "$current" || true)
 
-new=$(mktemp -d "$prefix/env-XXXXXX")
+environment=$prefix/$new
 say "Installing $clone into $prefix. This takes half a minute ..."
-"$python" -I -m venv "$new"
-"$new/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
+"$python" -I -m venv "$environment"
+"$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
     fail "pip could not install $clone. Nothing was changed."
-"$new/bin/python" -I -m bridge --version >/dev/null || fail "$clone does not start. Nothing was changed."
+"$environment/bin/python" -I -m bridge --version >/dev/null || fail "$clone does not start. Nothing was changed."
 
 # The commands name the link, which outlives this environment; then the link is turned, in one step.
-"$new/bin/python" -I - "$new" "$current" <<'EOF'
+"$environment/bin/python" -I - "$environment" "$current" <<'EOF'
 import os, pathlib, sys
 
 new, current = map(pathlib.Path, sys.argv[1:])
@@ -162,12 +221,19 @@ draft.symlink_to(new.name)
 os.replace(draft, current)
 EOF
 
-for environment in "$prefix"/env-??????; do
-    case ${environment##*/} in
-    "${new##*/}" | "$before") ;;
-    *) rm -rf "$environment" ;;
-    esac
+# Older ones go: those that were written down, and no others.
+stays=$(printf '%s\n' "$recorded" | sed -n '/^\//p')
+for old in $(printf '%s\n' "$recorded" | sed -n '/^env-[A-Za-z0-9]\{6\}$/p'); do
+    if [ "$old" = "$before" ]; then
+        stays="$stays
+$old"
+    else
+        rm -rf "${prefix:?}/$old"
+    fi
 done
+write_record "$stays
+$made
+$new"
 
 # ── The commands ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +244,7 @@ link() {
     fi
     if [ -e "$bin/$1" ] || [ -L "$bin/$1" ]; then
         say "$bin/$1 is another program and stays as it is." \
-            "To have this one there: mv '$bin/$1' '$bin/$1.other', then run this again."
+            "To have this one there: mv $(quoted "$bin/$1") $(quoted "$bin/$1.other"), then run this again."
         return 1
     fi
     ln -s "$current/bin/$1" "$bin/$1"
@@ -206,7 +272,7 @@ else
 fi
 say ""
 "$mcpb" extension
-say "" "Give it to an MCP client, for instance: claude mcp add browser -- $mcpb bridge"
+say "" "Give it to an MCP client, for instance: claude mcp add browser -- $(quoted "$mcpb") bridge"
 case :$PATH: in
 *:"$bin":*) ;;
 *) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;

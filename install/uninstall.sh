@@ -9,7 +9,15 @@
 
 set -eu
 
-data=${XDG_DATA_HOME:-$HOME/.local/share}
+case ${HOME:-} in
+/*) ;;
+*) printf '%s\n' "HOME names no folder: set it to yours, then run this again." >&2 && exit 1 ;;
+esac
+data=${XDG_DATA_HOME:-}
+case $data in
+/*) ;;
+*) data=$HOME/.local/share ;; # what is relative is to be ignored
+esac
 prefix=$data/mcpb
 bin=$HOME/.local/bin
 home=${MCPB_HOME:-$HOME/.mcpb}
@@ -30,7 +38,9 @@ while [ $# -gt 0 ]; do
     --yes | -y) yes=--yes ;;
     --purge) purge=--purge ;;
     --prefix)
-        [ -n "${2:-}" ] || fail "--prefix needs a folder. $usage"
+        case ${2:-} in
+        '' | -*) fail "--prefix needs a folder. $usage" ;;
+        esac
         prefix=$2
         shift
         ;;
@@ -58,6 +68,8 @@ case $prefix in
 /*) ;;
 *) prefix=$PWD/$prefix ;;
 esac
+# As install.sh has named it.
+[ ! -d "$prefix" ] || prefix=$(CDPATH='' cd -P -- "$prefix" && pwd)
 record=$prefix/install.record
 current=$prefix/venv
 python=$current/bin/python
@@ -66,7 +78,12 @@ python=$current/bin/python
 
 is_linked() { [ "$(readlink "$bin/$1" || true)" = "$current/bin/$1" ]; }
 
-if [ ! -f "$record" ] && [ ! -L "$current" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
+if [ -e "$prefix" ] && [ ! -f "$record" ]; then
+    fail "install.sh has put nothing into $prefix: no install.record is there, so nothing was removed." \
+        "Another folder? $usage" \
+        "If it is mcpb's all the same: mcpb uninstall-native-host, then remove the folder yourself."
+fi
+if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
     if [ -z "$purge" ] || [ ! -d "$home" ]; then
         fail "install.sh has put nothing into $prefix. Another folder? $usage"
     fi
@@ -82,6 +99,32 @@ if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
     exit 2
 fi
 
+# ── One run at a time: install.sh locks the folder in the same way ──────────────────────────────────────────
+
+# lock PYTHON: the status is 75 when another run has it.
+lock() {
+    "$1" -I -c '
+import fcntl
+try:
+    fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    raise SystemExit(75)
+except OSError:
+    pass  # a file system without locks
+' 3<&9 2>/dev/null
+}
+
+if [ -d "$prefix" ]; then
+    exec 9<"$prefix"
+    # Without any Python there is no other run.
+    for candidate in "$python" "${PYTHON:-python3}"; do
+        status=0
+        lock "$candidate" || status=$?
+        [ "$status" != 75 ] ||
+            fail "Another install.sh or uninstall.sh is at work in $prefix: wait until it has ended, then run this again."
+    done
+fi
+
 # Which Python browsers start; nothing when none is registered.
 registered() { "$python" -I -c 'from install.repair import registered_interpreter; print(registered_interpreter())'; }
 
@@ -90,11 +133,20 @@ unregister() {
         fail "Nothing was removed. Mend what it says, then run this again."
 }
 
+# is_here FILE: below our folder, by whatever name.
+is_here() {
+    case $(CDPATH='' cd -P -- "$(dirname "$1")" && pwd) in
+    "$prefix"/*) ;;
+    *) return 1 ;;
+    esac
+}
+
 is_known=
 if "$python" -I -m bridge --version >/dev/null 2>&1; then
     by=$(registered)
-    if [ -n "$by" ] && [ "$by" != "$python" ] && [ -x "$by" ]; then
-        say "Browsers start another installation of mcpb ($by): its registration stays."
+    if [ -n "$by" ] && [ -x "$by" ] && ! is_here "$by"; then
+        say "Browsers start another installation of mcpb ($by): its registration stays." \
+            ${purge:+"So do the settings and the logs, in spite of --purge: that installation uses them."}
     else
         is_known=yes
     fi
@@ -126,15 +178,21 @@ for name in mcpb mcpb-bridge; do
     ! is_linked "$name" || rm "$bin/$name"
 done
 # Without a record, which goes when the folder is moved away, what is empty is taken to be ours.
-made=$(cat "$record" 2>/dev/null || printf '%s\n' "$HOME/.local" "$data" "$bin" "$prefix")
-for environment in "$prefix"/env-??????; do
-    rm -rf "$environment"
+recorded=$(cat "$record" 2>/dev/null || printf '%s\n' "$HOME/.local" "$data" "$bin" "$prefix")
+for environment in $(printf '%s\n' "$recorded" | sed -n '/^env-[A-Za-z0-9]\{6\}$/p'); do
+    rm -rf "${prefix:?}/$environment"
 done
-rm -f "$current" "$prefix/venv.new" "$record"
+for link in "$current" "$prefix/venv.new"; do
+    [ ! -L "$link" ] || rm "$link"
+done
+rm -f "$record.new" "$record"
 # Those that install.sh made, innermost first, as far as nothing else is in them.
-printf '%s\n' "$made" | sed '1!G;h;$!d' | while IFS= read -r folder; do
+printf '%s\n' "$recorded" | sed -n '/^\//p' | sed '1!G;h;$!d' | while IFS= read -r folder; do
     rmdir "$folder" 2>/dev/null || true
 done
+if [ -d "$prefix" ] && [ -n "$(ls -A "$prefix")" ]; then
+    say "$prefix stays: there are things in it that install.sh did not make."
+fi
 say "Done."
 if [ -z "$purge" ] && [ -n "$is_known" ] && [ -d "$home" ]; then
     say "Your settings, the logs and the extension's copy stay. To remove them as well: rm -r '$home'"

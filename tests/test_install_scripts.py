@@ -31,6 +31,8 @@ import os, pathlib, signal, sys
 does = os.environ.get("PIP_DOES", "")
 if does == "fail":
     sys.exit("no such package")
+if does.startswith("wait "):
+    pathlib.Path(does.removeprefix("wait ")).read_text()
 if does == "kill":
     os.kill(os.getppid(), signal.SIGKILL)
 if does != "install nothing":
@@ -294,9 +296,131 @@ def test_a_registration_of_another_installation_stays(person: Person) -> None:
         check=False,
     )
     assert other.returncode == 0, other.stderr
-    said = person.uninstall()
+    said = person.uninstall("--purge")
+    assert "in spite of --purge" in said
+    assert (person.home / ".mcpb").is_dir()
     assert f"Browsers start another installation of mcpb ({sys.executable})" in said
     assert len(person.manifests) == 1
+
+
+def test_uninstalling_removes_nothing_from_a_folder_that_was_not_made_by_install_sh(person: Person) -> None:
+    project = person.home / "project"
+    (project / "env-mydata").mkdir(parents=True)
+    (project / "venv").symlink_to("env-mydata")
+    before = person.listing()
+    done = person.run(UNINSTALL, "--yes", "--prefix", "project")
+    assert done.returncode == 1
+    assert "no install.record is there" in done.stdout
+    assert person.listing() == before
+
+
+def test_an_environment_that_is_not_in_the_record_stays(person: Person) -> None:
+    for _ in range(2):
+        person.install("--yes")
+        (person.prefix / "env-backup").mkdir(exist_ok=True)
+    said = person.uninstall()
+    assert [path.name for path in person.prefix.iterdir()] == ["env-backup"]
+    assert f"{person.prefix} stays" in said
+
+
+@pytest.mark.parametrize(
+    ("made_as", "removed_as"),
+    [("tools/mcpb/", "tools//mcpb"), ("tools/../mcpb", "mcpb"), ("link/mcpb", "tools/mcpb")],
+)
+def test_a_folder_is_the_same_one_however_it_is_spelled(
+    person: Person, made_as: str, removed_as: str
+) -> None:
+    (person.home / "tools").mkdir()
+    (person.home / "link").symlink_to("tools")
+    before = person.listing()
+    person.install("--yes", "--prefix", made_as)
+    person.uninstall("--purge", "--prefix", removed_as)
+    assert person.listing() == before
+
+
+def test_after_a_killed_run_and_a_failed_one_installing_and_uninstalling_still_work(person: Person) -> None:
+    before = person.listing()
+    person.run(INSTALL, "--yes", PIP_DOES="kill")
+    killed = person.listing()
+    assert person.run(INSTALL, "--yes", PIP_DOES="fail").returncode == 1
+    assert person.listing() == killed
+    person.install("--yes")
+    assert len(list(person.prefix.glob("env-*"))) == 1
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+@pytest.mark.parametrize("script", [INSTALL, UNINSTALL])
+def test_a_run_beside_another_one_changes_nothing_and_says_to_wait(person: Person, script: Path) -> None:
+    pause = person.home / "pause"
+    os.mkfifo(pause)
+    with subprocess.Popen(
+        ["/bin/sh", str(INSTALL), "--yes"],
+        env={**person.environ, "PIP_DOES": f"wait {pause}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as first:
+        with pause.open("w"):  # pip has begun, and waits until this is closed
+            before = person.listing()
+            second = person.run(script, "--yes")
+            after = person.listing()
+        assert first.wait(SECONDS) == 0
+    assert second.returncode == 1
+    assert "is at work in" in second.stdout
+    assert after == before
+    assert person.version().startswith("mcpb ")
+
+
+@pytest.mark.parametrize("script", [INSTALL, UNINSTALL])
+@pytest.mark.parametrize("arguments", [("--prefix",), ("--prefix", "--yes"), ("--prefix", "")])
+def test_an_option_is_not_taken_for_a_folder(
+    person: Person, script: Path, arguments: tuple[str, ...]
+) -> None:
+    before = person.listing()
+    done = person.run(script, *arguments)
+    assert done.returncode == 1
+    assert "--prefix needs a folder" in done.stdout
+    assert person.listing() == before
+
+
+@pytest.mark.parametrize("script", [INSTALL, UNINSTALL])
+def test_without_a_home_it_says_so(person: Person, script: Path) -> None:
+    done = person.run(script, "--yes", HOME="")
+    assert done.returncode == 1
+    assert "HOME names no folder" in done.stdout
+
+
+def test_a_file_where_a_folder_must_be_is_named_and_nothing_is_made(person: Person) -> None:
+    person.commands.parent.mkdir()
+    person.commands.write_text("")
+    before = person.listing()
+    done = person.run(INSTALL, "--yes")
+    assert done.returncode == 1
+    assert f"{person.commands} is not a folder: move it away" in done.stdout
+    assert person.listing() == before
+
+
+def test_the_clone_that_is_installed_is_the_script_s_own_whatever_cdpath_says(
+    person: Person, tmp_path: Path
+) -> None:
+    (tmp_path / "other/install").mkdir(parents=True)
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("install", "pyproject.toml"):
+        (clone / name).symlink_to(ROOT / name)
+    done = subprocess.run(
+        ["/bin/sh", "install/install.sh", "--yes"],
+        env={**person.environ, "CDPATH": str(tmp_path / "other")},
+        cwd=clone,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"Installing {clone} " in done.stderr
 
 
 # ── What it says ────────────────────────────────────────────────────────────────────────────────────────────
@@ -375,7 +499,7 @@ def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_ad
     person.environ["PATH"] = os.environ["PATH"]
     said = person.install("--yes")
     assert said.endswith(f'export PATH="{person.commands}:$PATH"\n')
-    assert f"claude mcp add browser -- {person.prefix}/venv/bin/mcpb bridge" in said
+    assert f"claude mcp add browser -- '{person.prefix}/venv/bin/mcpb' bridge" in said
 
 
 def test_without_a_new_enough_python_it_says_so_and_makes_nothing(person: Person, tmp_path: Path) -> None:
@@ -447,11 +571,14 @@ def test_after_its_folder_was_moved_away_nothing_is_left_behind_either(
         assert not (person.home / ".local").exists()
 
 
-def test_without_its_record_what_was_installed_is_removed_all_the_same(person: Person) -> None:
-    before = person.listing()
+def test_without_its_record_an_installation_is_left_alone_and_says_how_it_goes(person: Person) -> None:
     person.install("--yes")
     (person.prefix / "install.record").unlink()
-    person.uninstall("--purge")
+    before = person.listing()
+    done = person.run(UNINSTALL, "--yes")
+    assert done.returncode == 1
+    assert "no install.record is there, so nothing was removed" in done.stdout
+    assert "mcpb uninstall-native-host" in done.stdout
     assert person.listing() == before
 
 
