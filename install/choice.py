@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -176,8 +177,17 @@ def _snap(browser: Browser) -> str:
 
 
 def each_once(targets: Iterable[Target]) -> list[Target]:
-    """Of those with one folder, the first."""
-    found: dict[Path, Target] = {}
+    """Of those with one folder, by whatever links, the first."""
+    found: dict[str, Target] = {}
     for target in targets:
-        found.setdefault(target.directory, target)
+        found.setdefault(os.path.realpath(target.directory), target)
     return list(found.values())
+
+
+def as_registered(targets: Iterable[Target], registered: Iterable[Target]) -> list[Target]:
+    """The same folders, with the paths under which we are registered there already."""
+    known = {os.path.realpath(target.directory): target.directory for target in registered}
+    return [
+        replace(target, directory=known.get(os.path.realpath(target.directory), target.directory))
+        for target in each_once(targets)
+    ]

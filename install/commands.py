@@ -16,7 +16,7 @@ from install import removal
 from install.belongings import kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.choice import INSTALL, Choice, Names, UnknownBrowserError, each_once, selector
+from install.choice import INSTALL, Choice, Names, UnknownBrowserError, as_registered, each_once, selector
 from install.disk import ApplyError, apply, look
 from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
@@ -162,7 +162,7 @@ def install_native_host(
         plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
     plan.notes += left_out
     if asked.level == "user" and asked.names:
-        plan.notes += asked.choice.not_there(asked.named())
+        plan.notes += asked.choice.not_there(asked.named(ledger))
     plan.notes += asked.choice.confined() if asked.level == "user" else []
     if plan.refusals and len(targets) > 1:
         plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
@@ -194,14 +194,15 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
         raise click.UsageError("--purge removes everything: leave the names away")
     home = asked.home()
     if asked.names:
-        targets = asked.named()
-        plan = _readable(lambda: removal.uninstall_from(home, targets, look))
+        ledger = _readable(lambda: planning.ledger_of(home, look))
+        targets = asked.named(ledger)
+        plan = _readable(lambda: removal.uninstall_from(home, targets, look, usual=asked.usual(ledger)))
         plan.notes += _also_read_by(asked.choice.sharing(targets))
     else:
         plan = _readable(
             lambda: removal.uninstall(
                 home,
-                asked.choice.usual(),
+                asked.usual(planning.ledger_of(home, look)),
                 look,
                 kept=asked.belongings(home, purge=purge),
                 folders=asked.folders(home),
@@ -311,19 +312,24 @@ class _Asked:
                 f"{_user(owner)}{', without sudo' if me == 0 else ''}. (--system is for all users)"
             )
 
-    def named(self) -> list[Target]:
+    def usual(self, ledger: Ledger | None) -> list[Target]:
+        """Where we may be without a ledger."""
+        return as_registered(self.choice.usual(), planning.known_targets(ledger))
+
+    def named(self, ledger: Ledger | None) -> list[Target]:
         """What the names mean."""
         try:
-            return self.choice.named(self.names)
+            return as_registered(self.choice.named(self.names), planning.known_targets(ledger))
         except UnknownBrowserError as error:
             raise click.BadParameter(str(error), param_hint="--browser") from error
 
     def targets_to_register(self, ledger: Ledger | None, *, take_all: bool) -> tuple[list[Target], list[str]]:
         """Those, and of each that the person took out, why it stays out."""
         if self.names and not take_all:
-            return self.named(), []
+            return self.named(ledger), []
         known = [*planning.registered_targets(ledger, look), *planning.deleted_targets(ledger, look)]
-        found = each_once([*self.choice.present(), *self.named(), *map(self.choice.titled, known)])
+        present = as_registered(self.choice.present(), planning.known_targets(ledger))
+        found = each_once([*present, *self.named(ledger), *map(self.choice.titled, known)])
         if take_all:
             return found, []
         left_out = {target: note for target in found if (note := _why_left_out(target, ledger))}

@@ -125,6 +125,14 @@ def refused_home(home: Path, look: Look) -> str:
     return next(filter(None, refusals), "")
 
 
+def refused_view(path: Path, look: Look) -> str:
+    """Why it cannot be told what is in a place: what is not seen is not gone."""
+    if not look(path).is_hidden:
+        return ""
+    closed = next(above for above in path.parents if look(above).mode)
+    return f"{path} cannot be looked at: {closed} is closed to you. Run: chmod u+rwx {_quoted(closed)}"
+
+
 def refused_wrapper_folder(path: Path, look: Look) -> str:
     """Why no program may be started from this folder, which is there or will be made."""
     return _refused_private(path, look(path))

@@ -7,8 +7,9 @@ ends with the ledger: first it knows what is about to be written beside what was
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from install.host import Home, Host
 from install.ledger import (
     Entry,
     Ledger,
+    LedgerError,
     backup_path,
     digest,
     draft_path,
@@ -39,6 +41,7 @@ from install.ownership import (
     refused_file,
     refused_home,
     refused_manifest_folder,
+    refused_view,
     refused_wrapper_folder,
     registered_callers,
     wrapper_stranger,
@@ -141,6 +144,10 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
         LedgerError: it cannot be read.
     """
     content = look(home.ledger).content
+    if hidden := refused_view(home.ledger, look):
+        raise LedgerError(hidden)
+    if stranger := refused_file(home.ledger, look(home.ledger)):
+        raise LedgerError(f"{stranger}. Move it away; what is mcpb's is then known by its content")
     if content is None:
         return None
     ledger = read_ledger(content, home.ledger)
@@ -149,7 +156,7 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
 
 def registered_targets(ledger: Ledger | None, look: Look) -> list[Target]:
     """The places of the ledger in which a manifest still is, and shall be."""
-    there = [target for target in _targets(ledger) if look(target.manifest).mode]
+    there = [target for target in known_targets(ledger) if look(target.manifest).mode]
     return [target for target in there if not is_removed(target, ledger)]
 
 
@@ -158,7 +165,7 @@ def deleted_targets(ledger: Ledger | None, look: Look) -> list[Target]:
 
     They are in the ledger until they are taken out by command or back, which they are only when named.
     """
-    there = [target for target in _targets(ledger) if look(target.directory.parent).mode]
+    there = [target for target in known_targets(ledger) if look(target.directory.parent).mode]
     return [target for target in there if is_deleted(target, ledger, look) and not is_removed(target, ledger)]
 
 
@@ -174,7 +181,8 @@ def is_deleted(target: Target, ledger: Ledger | None, look: Look) -> bool:
     return entry is not None and not entry.is_begun and not look(target.manifest).mode
 
 
-def _targets(ledger: Ledger | None) -> list[Target]:
+def known_targets(ledger: Ledger | None) -> list[Target]:
+    """All places of the ledger, whether or not a manifest still is there."""
     return [
         folder_target(Path(entry.path).parent, entry.kind, entry.browser)
         for entry in (ledger.manifests() if ledger else ())
@@ -228,12 +236,7 @@ def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger
 
 
 def _refused_homes(home: Home, look: Look) -> list[str]:
-    ledger = refused_file(home.ledger, look(home.ledger))
-    found = [
-        refused_home(home.path, look),
-        refused_wrapper_folder(home.wrapper.parent, look),
-        ledger and f"{ledger}. Move it away",
-    ]
+    found = [refused_home(home.path, look), refused_wrapper_folder(home.wrapper.parent, look)]
     return [refusal for refusal in found if refusal]
 
 
@@ -298,9 +301,11 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
     _make_directories(steps, file.path.parent, home.directory_mode, look)
     before = found.content
     if found.mode and _stranger(home, file, ledger, look):
-        backup = str(_free(backup_path(home.backup, file.path), look))
+        aside = _free_backup(home.backup, file.path, look)
+        if not (backup and look(Path(backup)).mode):  # what stood there first comes back
+            backup = str(aside)
         _make_directories(steps, home.backup, home.directory_mode, look)
-        steps.append(Move(file.path, Path(backup)))
+        steps.append(Move(file.path, aside))
         before = None
     steps.append(Write(file.path, file.content, file.mode, before, draft_path(file.path, ledger.install_id)))
     return msgspec.structs.replace(
@@ -308,12 +313,20 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
     )
 
 
-def _free(path: Path, look: Look) -> Path:
-    """The path, or one like it where nothing is: what was kept earlier is not lost."""
-    count = 1
-    while look(path.with_name(f"{path.name}.{count}")).mode:
-        count += 1
-    return path.with_name(f"{path.name}.{count}") if look(path).mode else path
+def backups(directory: Path, path: Path, look: Look) -> list[Path]:
+    """What stood in the place `path` at any time, and is kept."""
+    return list(takewhile(lambda kept: look(kept).mode, _backup_names(directory, path)))
+
+
+def _free_backup(directory: Path, path: Path, look: Look) -> Path:
+    """Where nothing is kept yet."""
+    return next(name for name in _backup_names(directory, path) if not look(name).mode)
+
+
+def _backup_names(directory: Path, path: Path) -> Iterator[Path]:
+    first = backup_path(directory, path)
+    yield first
+    yield from (first.with_name(f"{first.name}.{number}") for number in count(1))
 
 
 def remove_drafts(ledger: Ledger, look: Look) -> list[Step]:

@@ -13,16 +13,18 @@ import msgspec
 
 from install.browsers import Target
 from install.host import Home
-from install.ledger import Entry, Ledger, ledger_draft_path
+from install.ledger import Entry, Ledger, ledger_draft_path, new_ledger
 from install.ownership import (
     Look,
     is_our_manifest,
     is_our_wrapper,
     refused_manifest_folder,
+    refused_view,
     refused_wrapper_folder,
 )
-from install.plan import is_ours, ledger_of, remove_drafts, settled, write_around
+from install.plan import backups, is_ours, ledger_of, remove_drafts, settled, write_around
 from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
+from native_host import __version__
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,11 @@ def uninstall(
     return plan
 
 
-def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
+def uninstall_from(
+    home: Home, targets: Sequence[Target], look: Look, *, usual: Sequence[Target] = ()
+) -> Plan:
     """Remove the manifests of these targets, and with the last one the wrapper. They stay out until named.
+    `usual` are the places in which we may be without a ledger.
 
     Raises:
         LedgerError: it cannot be read.
@@ -81,9 +86,9 @@ def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
     chosen = {target.manifest for target in targets} | _of_browsers(targets, ledger)
-    places = [place for place in _registered(home, ledger, targets, look) if place.path in chosen]
-    left = [entry for entry in (ledger.manifests() if ledger else ()) if Path(entry.path) not in chosen]
-    if not any(look(Path(entry.path)).mode for entry in left):
+    registered = _registered(home, ledger, [*targets, *usual], look)
+    places = [place for place in registered if place.path in chosen]
+    if not any(look(place.path).mode for place in registered if place not in places):
         places.append(_wrapper(home, ledger))
     plan.refusals += _refusals(home, ledger, places, look)
     if plan.refusals:
@@ -92,8 +97,9 @@ def uninstall_from(home: Home, targets: Sequence[Target], look: Look) -> Plan:
     for place in places:
         _remove(plan, steps, place, home, look)
     if ledger is None:
-        plan.steps = steps
-        return plan
+        if not steps:
+            return plan
+        ledger = new_ledger(home.path, home.user_home, __version__)
     gone = {str(place.path) for place in places}
     entries = tuple(entry for entry in settled(ledger.entries, look) if entry.path not in gone)
     emptied = _emptied(ledger, entries, gone)
@@ -134,7 +140,8 @@ def _wrapper(home: Home, ledger: Ledger | None) -> _Place:
 
 
 def _refusals(home: Home, ledger: Ledger | None, places: Sequence[_Place], look: Look) -> list[str]:
-    found = [
+    found = [refused_view(place.path, look) for place in places]
+    found += [
         refused_wrapper_folder(place.path.parent, look)
         if place.is_wrapper
         else refused_manifest_folder(place.path.parent, look)
@@ -169,6 +176,9 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
     elif is_in_the_way:
         plan.notes.append(f"{place.path} is not ours and stays")
     backup = Path(place.entry.backup) if place.entry and place.entry.backup else None
+    for kept in backups(home.backup, place.path, look):
+        if kept != backup:
+            plan.notes.append(f"{kept} was in the place {place.path} as well; it stays where it is now")
     if backup is None or not look(backup).mode:
         return
     if is_in_the_way or not look(place.path.parent).mode:

@@ -192,6 +192,26 @@ def test_a_folder_of_ours_that_cannot_be_removed_yet_is_not_forgotten(
     assert listing(home) == start
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="plays another user")
+@pytest.mark.parametrize("closed", [".mozilla", ".mcpb"])
+def test_what_cannot_be_looked_at_is_not_taken_for_gone(
+    server: Commands, short_tmp: Path, closed: str
+) -> None:
+    home = short_tmp / "home"
+    (home / ".mozilla").mkdir(parents=True)
+    give_to_nobody(short_tmp)
+    start = listing(home)
+    server.defaults = {"home": str(home), "uid": NOBODY}
+    server.run(INSTALL, "--yes")
+    (home / closed).chmod(0)
+    refused = server.run(UNINSTALL, "--yes")
+    assert refused.exit_code == 1
+    assert f"chmod u+rwx {home / closed}" in refused.output
+    (home / closed).chmod(0o755)
+    assert server.run(UNINSTALL, "--yes").exit_code == 0
+    assert listing(home) == start
+
+
 def give_to_nobody(directory: Path) -> None:
     for path in [directory, *directory.rglob("*")]:
         os.chown(path, NOBODY, NOBODY)

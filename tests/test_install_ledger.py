@@ -287,8 +287,54 @@ def test_two_strangers_one_after_the_other_are_both_kept(home: Path, chromium: P
     install("--replace")
     foreign(chromium / MANIFEST)
     install("--replace")
-    kept = {path.read_text() for path in (home / ".mcpb/state/backup").iterdir()}
-    assert kept == {"the first", FOREIGN}
+    kept = {path.read_text(): path for path in (home / ".mcpb/state/backup").iterdir()}
+    assert set(kept) == {"the first", FOREIGN}
+    ended = uninstall()
+    assert (chromium / MANIFEST).read_text() == "the first"
+    assert kept[FOREIGN].read_text() == FOREIGN
+    assert f"{kept[FOREIGN]} was in the place" in ended.output
+
+
+def test_two_browsers_whose_folders_are_one_by_a_link_are_registered_once(home: Path, chromium: Path) -> None:
+    (home / ".config/google-chrome").symlink_to(chromium)
+    start = listing(home)
+    assert install().exit_code == 0
+    right = listing(home)
+    for again in (
+        [],
+        ["--browser", "chrome"],
+        ["--user-data-dir", str(home / ".config/google-chrome")],
+        ["--all"],
+    ):
+        assert install(*again).exit_code == 0
+        assert len(list(ledger(home).manifests())) == 1
+        assert listing(home).keys() == right.keys()
+    uninstall("--browser", "chrome")
+    assert not (chromium / MANIFEST).exists()
+    install("--all")
+    uninstall()
+    assert listing(home) == start
+
+
+def test_without_a_ledger_the_wrapper_stays_as_long_as_another_browser_starts_it(
+    home: Path, chromium: Path, vivaldi: Path
+) -> None:
+    install()
+    (home / LEDGER).unlink()
+    uninstall("--browser", "chromium")
+    assert (home / WRAPPER).exists()
+    assert (vivaldi / MANIFEST).exists()
+    assert "Chromium: taken out earlier" in install().output
+
+
+def test_a_byte_order_mark_does_not_make_our_manifest_another_s(home: Path, chromium: Path) -> None:
+    start = listing(home)
+    install()
+    (home / LEDGER).unlink()
+    (chromium / MANIFEST).write_bytes(b"\xef\xbb\xbf" + (chromium / MANIFEST).read_bytes())
+    uninstall()
+    (chromium / "NativeMessagingHosts").rmdir()  # that we made it nobody knows any more
+    assert listing(home) == start
 
 
 DAMAGED = {
