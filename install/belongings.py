@@ -58,8 +58,18 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
     """Sockets, records and locks of hosts that were killed; running ones remove their own."""
-    directories = dict.fromkeys([*endpoint.candidates(environ), home / "run"])
-    return [path for directory in directories for path in endpoint.left_by_dead_hosts(directory)]
+    return [path for folder in _meeting_places(environ, home) for path in endpoint.left_by_dead_hosts(folder)]
+
+
+def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
+    """Folders that cannot go before the browsers have gone whose hosts run now."""
+    dead = left_by_dead_hosts(environ, home)
+    folders = _meeting_places(environ, home)
+    return [folder for folder in folders if any(lock not in dead for lock in folder.glob("*.lock"))]
+
+
+def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
+    return list(dict.fromkeys([*endpoint.candidates(environ), home / "run"]))
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:

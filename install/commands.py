@@ -13,7 +13,7 @@ import click
 
 from install import plan as planning
 from install import removal
-from install.belongings import kept_files, left_by_dead_hosts, runtime_directories
+from install.belongings import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
 from install.choice import INSTALL, Choice, Names, UnknownBrowserError, as_registered, each_once, selector
@@ -208,6 +208,7 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
                 folders=asked.folders(home),
             )
         )
+        plan.notes += asked.held(home) if plan.steps else []
     plan.notes += _of_another_installation(home) if plan.steps else []
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -350,6 +351,15 @@ class _Asked:
         if self.level == "system":
             return []
         return [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
+
+    def held(self, home: Home) -> list[str]:
+        """What has to wait."""
+        held = held_by_running_hosts(os.environ, home.path) if self.level == "user" else []
+        return [
+            f"{folder} is in use by the native host of a running browser. To remove it as well, close the "
+            "browser and run this again"
+            for folder in held
+        ]
 
     def folders(self, home: Home) -> list[Path]:
         """Outside of mcpb's home, removed if they are empty."""

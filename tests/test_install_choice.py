@@ -296,9 +296,12 @@ def test_what_dead_hosts_left_goes_and_a_living_host_s_files_stay(home: Path, ch
     living = endpoint.open_endpoint(home / ".mcpb/run")
     (home / ".mcpb/run/dead.lock").touch(mode=0o600)
     (home / ".mcpb/run/dead.json").write_text("{}")
-    uninstall()
+    ended = uninstall()
     assert {path.stem for path in (home / ".mcpb/run").iterdir()} == {living.instance}
+    assert f"{home / '.mcpb/run'} is in use by the native host of a running browser" in ended.output
     living.close()
+    assert "in use" not in uninstall().output
+    assert not (home / ".mcpb").exists()
 
 
 def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: Path, chromium: Path) -> None:
