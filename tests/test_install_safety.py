@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from forked_commands import listing
@@ -17,12 +18,12 @@ from install import plan as planning
 from install import removal
 from install.browsers import Browser, Kind, Place, Target
 from install.choice import Choice, selector
-from install.commands import this_home
+from install.commands import this_home, this_host
 from install.disk import ApplyError, apply, look
-from install.ledger import Entry, Ledger, ledger_path, moved, read
+from install.ledger import Entry, Ledger, draft_path, ledger_path, moved, read
 from install.machine import Machine
 from install.reach import unreachable
-from install.steps import Move, Plan, Remove, Step, Write
+from install.steps import Discard, Move, Plan, Remove, Step, Write
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 
 WRAPPER = ".mcpb/bin/mcpb-native-host"
@@ -131,6 +132,31 @@ def test_of_a_file_that_cannot_be_written_no_half_stays(place: Path, monkeypatch
     assert [(path.name, path.read_bytes()) for path in place.parent.iterdir()] == [("file", b"ours")]
 
 
+def test_a_draft_that_is_there_already_is_not_written_into(place: Path) -> None:
+    """It may be another name of a file that is somebody's."""
+    somebodys = place.with_name("somebody's")
+    somebodys.write_bytes(b"somebody's")
+    place.with_name("draft").hardlink_to(somebodys)
+    with pytest.raises(ApplyError):
+        do(write(place))
+    assert somebodys.read_bytes() == b"somebody's"
+    assert place.read_bytes() == b"ours"
+
+
+def test_of_a_linked_folder_the_link_alone_is_discarded(place: Path) -> None:
+    link = place.parent.with_name("link")
+    link.symlink_to(place.parent)
+    do(Discard(link))
+    assert not link.is_symlink()
+    assert place.read_bytes() == b"ours"
+
+
+def test_of_a_plan_with_a_refusal_nothing_is_done(place: Path) -> None:
+    with pytest.raises(ApplyError, match="something is in the way"):
+        apply(Plan(place.parent, [remove(place)], refusals=["something is in the way"]))
+    assert place.read_bytes() == b"ours"
+
+
 # ── What others can change or cannot read ───────────────────────────────────────────────────────────────────
 
 
@@ -156,6 +182,13 @@ def test_nothing_is_removed_from_a_folder_that_others_may_write(
     assert ended.exit_code == 1
     assert f"chmod go-w {home / folder}" in ended.output
     assert listing(home) == before
+
+
+def test_where_a_folder_is_open_to_others_repair_does_nothing(home: Path, chromium: Path) -> None:
+    install()
+    (home / WRAPPER).unlink()
+    (home / ".mcpb/bin").chmod(0o777)
+    assert planning.repair(this_host(), look) == Plan(home / ".mcpb")
 
 
 def test_a_python_that_others_may_run_but_not_read_is_closed_to_them(short_tmp: Path) -> None:
@@ -201,6 +234,55 @@ def test_a_removal_that_was_interrupted_at_once_is_a_removal(home: Path, chromiu
     assert (chromium / MANIFEST).exists()
     assert planning.registered_targets(ledger(home), look) == []
     assert "To bring it back: mcpb install-native-host --browser chromium" in install().output
+
+
+def test_an_interrupted_removal_forgets_nothing_of_the_other_browsers(home: Path, chromium: Path) -> None:
+    vivaldi = use(home / ".config/vivaldi")
+    install()
+    (vivaldi / MANIFEST).unlink()
+    target = Target("Chromium", "chromium", chromium / "NativeMessagingHosts", "chromium")
+    (begun, *_) = removal.uninstall_from(this_home(), [target], look).steps
+    do(begun)
+    install("--browser", "chromium")
+    assert "deleted by hand" in install().output
+    assert not (vivaldi / MANIFEST).exists()
+
+
+def test_a_browser_that_was_taken_out_is_not_spoken_of_as_deleted_by_hand(home: Path) -> None:
+    path = home / MANIFEST
+    entry = Entry(path=str(path), what="manifest", sha256="", browser="chromium")
+    known = Ledger(install_id="", version="", entries=(entry,))
+    assert [target.manifest for target in planning.deleted_targets(known, look)] == [path]
+    taken_out = msgspec.structs.replace(known, removed=("chromium",))
+    assert planning.deleted_targets(taken_out, look) == []
+
+
+def test_browsers_that_are_taken_out_one_by_one_all_stay_out(home: Path, chromium: Path) -> None:
+    vivaldi, chrome = use(home / ".config/vivaldi"), use(home / ".config/google-chrome")
+    install()
+    uninstall("--browser", "chromium")
+    uninstall("--browser", "vivaldi")
+    install()
+    there = [browser.name for browser in (chromium, vivaldi, chrome) if (browser / MANIFEST).exists()]
+    assert there == ["google-chrome"]
+
+
+@pytest.mark.parametrize("name", ["chromium", "/x/NativeMessagingHosts"])
+def test_what_was_taken_out_is_known_by_its_browser_or_its_folder(name: str) -> None:
+    target = Target("Chromium", "chromium", Path("/x/NativeMessagingHosts"), "chromium")
+    known = Ledger(install_id="", version="", removed=(name,))
+    assert planning.is_removed(target, known)
+    assert not planning.is_removed(target, Ledger(install_id="", version="", removed=("vivaldi",)))
+
+
+def test_a_manifest_that_was_never_written_was_not_deleted_by_hand(home: Path) -> None:
+    target = Target("Chromium", "chromium", home / "NativeMessagingHosts", "chromium")
+    entry = Entry(path=str(target.manifest), what="manifest", sha256="", browser="chromium")
+    known = Ledger(install_id="", version="", entries=(entry,))
+    begun = known.begun({entry.path})
+    assert planning.is_deleted(target, known, look)
+    assert not planning.is_deleted(target, begun, look)
+    assert not planning.is_deleted(target, begun.begun(()), look), "another run's beginning ends none"
 
 
 def test_a_browser_is_taken_out_wherever_it_was_registered(
@@ -253,6 +335,15 @@ def test_folders_outside_of_mcpb_s_home_go_when_they_are_empty(home: Path, chrom
     assert list((home / "run").iterdir()) == [full]
 
 
+def test_what_an_interrupted_run_left_half_written_goes_with_the_next(home: Path, chromium: Path) -> None:
+    install()
+    half = draft_path(home / WRAPPER, ledger(home).install_id)
+    half.touch()
+    (chromium / MANIFEST).write_text("{")
+    assert install().exit_code == 0
+    assert not half.exists()
+
+
 # ── Moved and copied ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -287,6 +378,15 @@ def test_a_copy_claims_no_folder_of_the_original_s() -> None:
     known = written_at_old(("/data/profile", f"{OLD}/deep"))
     copy = moved(known, NEW, Path("/old"), there.__contains__)
     assert copy.directories == (f"{NEW}/deep",)
+
+
+def test_what_was_taken_out_by_its_folder_stays_out_where_the_folder_moves_to() -> None:
+    known = msgspec.structs.replace(written_at_old(), removed=("chromium", "/old/profile"))
+    assert moved(known, NEW, Path("/new"), lambda _path: False).removed == (
+        "chromium",
+        "/old/profile",
+        "/new/profile",
+    )
 
 
 # ── Names ───────────────────────────────────────────────────────────────────────────────────────────────────
