@@ -125,12 +125,13 @@ class Choice:
 
     def not_there(self, targets: Sequence[Target]) -> list[str]:
         """What to know of folders that were named and would be made; a misspelt one most likely."""
-        folders = {target.title: target.data or target.directory for target in targets}
-        return [
-            f"{title} has not been used here: {folder} is not there yet. Is it spelt right?"
-            for title, folder in folders.items()
-            if not self.exists(folder)
-        ]
+        said = []
+        for target in targets:
+            folder = target.data or target.directory
+            if not self.exists(folder):
+                unused = f"{target.title} has not been used here: " if target.browser else ""
+                said.append(f"{unused}{folder} is not there yet. Is it spelt right?")
+        return said
 
     def meant(self, word: str) -> str:
         """The option that somebody left out before a browser's name; empty where it is none's."""

@@ -11,7 +11,7 @@ from install.ledger import ledger_path
 from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
-_LEDGER = "  (what mcpb has written, for uninstalling)"
+_LEDGER = "the list of what mcpb has written, for uninstalling"
 
 
 def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -20,7 +20,7 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "keep", str(path)
     for step in plan.steps:
         verb, text = _line(step)
-        yield verb, text + (_LEDGER if step.path == ledger_path(plan.home) else "")
+        yield verb, f"{text}, {_LEDGER}" if step.path == ledger_path(plan.home) else text
     for note in plan.notes:
         yield "", note
 

@@ -124,7 +124,7 @@ def test_the_plan_says_what_the_ledger_is(home: Path, chromium: Path) -> None:
     lines = install("--dry-run").output.splitlines()
     ledger = [line for line in lines if "ledger.json" in line]
     assert ledger
-    assert all(line.endswith("(what mcpb has written, for uninstalling)") for line in ledger)
+    assert all(line.endswith("the list of what mcpb has written, for uninstalling") for line in ledger)
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(home: Path, chromium: Path) -> None:
