@@ -1,13 +1,15 @@
 """The wrapper, mended when mcpb starts: after an upgrade in place, or when the Python that it starts is gone.
 
 Most starts find nothing to do, so looking is one small read and imports nothing of ours. What is mended is
-this installation's own: a wrapper that starts another living Python, or was edited by hand, stays as it is.
+this installation's own: a wrapper that starts another living Python, is of a newer mcpb, or was edited by
+hand, stays as it is.
 """
 # ruff: noqa: PLC0415  (what mends is imported when there is something to mend)
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -66,6 +68,8 @@ def _mended() -> str:
         entry = ledger.entry(home.wrapper) if ledger else None
         if known is None or entry is None or not entry.holds(disk.look(home.wrapper).content):
             return ""
+        if _release(known.version) > _release(__version__):  # going back is for who asks for it
+            return ""
         is_gone = not os.access(known.interpreter, os.X_OK)
         if not is_gone and known.interpreter != sys.executable:
             return ""
@@ -78,3 +82,8 @@ def _mended() -> str:
             return f"Mended: browsers start mcpb with {sys.executable}, because {known.interpreter} is gone."
         return f"Mended: browsers start mcpb {__version__}; the native host was that of {known.version}."
     return ""
+
+
+def _release(version: str) -> list[int]:
+    """The numbers of a version, without what marks it as one before or after; none where it says none."""
+    return [int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]

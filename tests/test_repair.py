@@ -166,6 +166,15 @@ def test_a_trial_in_a_temporary_folder_mends_nothing(home: Path, monkeypatch: py
     assert left_alone(home)
 
 
+@pytest.mark.parametrize("interpreter", [sys.executable, "/nonexistent/python"])
+def test_what_a_newer_mcpb_has_registered_is_not_taken_back(
+    home: Path, monkeypatch: pytest.MonkeyPatch, interpreter: str
+) -> None:
+    monkeypatch.setattr("install.repair.__version__", "0.9.3")
+    as_if_written_by(home, monkeypatch, version="0.10.0", interpreter=interpreter)
+    assert left_alone(home)
+
+
 def damage_ledger(home: Path) -> None:
     (home / "mcpb/state/ledger.json").write_text("{")
 
