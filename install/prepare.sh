@@ -6,7 +6,7 @@
 # is not, this says what is missing and what to run.
 
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd -- "$(dirname "$0")/.."
 
 purpose=${1:-run}
 oldest='(3, 11)'
