@@ -176,9 +176,14 @@ def is_removed(target: Target, ledger: Ledger | None) -> bool:
 
 
 def is_deleted(target: Target, ledger: Ledger | None, look: Look) -> bool:
-    """Whether our manifest was there, and no command of ours removed it."""
+    """Whether our manifest was there, and no command of ours removed it.
+
+    Where the wrapper is missing as well, it was no deletion of one: a removal of all was interrupted.
+    """
     entry = _entry(ledger, target.manifest)
-    return entry is not None and not entry.is_begun and not look(target.manifest).mode
+    wrappers = [one.path for one in (ledger.entries if ledger else ()) if one.what == "wrapper"]
+    is_gone = entry is not None and not entry.is_begun and not look(target.manifest).mode
+    return is_gone and all(look(Path(path)).mode for path in wrappers)
 
 
 def known_targets(ledger: Ledger | None) -> list[Target]:

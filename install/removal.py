@@ -52,7 +52,7 @@ def uninstall(
     """
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
-    places = [*_registered(home, ledger, usual, look), _wrapper(home, ledger)]
+    places = [_wrapper(home, ledger), *_registered(home, ledger, usual, look)]
     plan.refusals += _refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
@@ -61,15 +61,9 @@ def uninstall(
         _remove(plan, steps, place, home, look)
     made = [Path(path) for path in ledger.directories] if ledger else []
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
-    written = look(home.ledger).content
-    if ledger and steps:
-        begins = ledger.begun(_there(places, look))
-        write_around(plan, home, begins=begins, steps=steps, ends=begins, look=look)
-        written = begins.encoded()
-    else:
-        plan.steps += steps
-    plan.steps += map(Discard, kept)
-    _remove_ledger(plan, home, written, look)
+    # The ledger is not written: it knows all of this, and a full disk may be why mcpb is to go.
+    plan.steps += [*steps, *map(Discard, kept)]
+    _remove_ledger(plan, home, look(home.ledger).content, look)
     plan.steps += [RemoveEmptyDirectory(path) for path in [*folders, *home.directories] if look(path).mode]
     return plan
 
