@@ -62,14 +62,19 @@ def program_named_in(content: bytes, kind: Kind | None = None) -> Path | None:
     named = manifest.get("path")
     if not (isinstance(named, str) and named.startswith("/")):
         return None
-    return Path(named.partition("\0")[0])  # what follows is nothing to either (seen)
+    return Path(_whole(named.partition("\0")[0]))  # what follows is nothing to either (seen)
 
 
 def callers_in(content: bytes, kind: Kind) -> list[str]:
     """Who may start the program; what is not text is left out."""
     manifest = read_manifest(content, kind) or {}
     listed = manifest.get(CALLERS_KEY[kind])
-    return [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
+    return [_whole(item) for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
+
+
+def _whole(text: str) -> str:
+    """Halves of characters, which JSON can have and no path, are replaced, as Firefox does."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list[Finding]:

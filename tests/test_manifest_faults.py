@@ -12,7 +12,14 @@ import pytest
 from install.browsers import Kind
 from install.callers import OUR_CALLERS
 from install.examination.program import LookAtProgram, Program, program_fault
-from install.manifest import CALLERS_KEY, callers_in, manifest_faults, manifest_text, program_named_in
+from install.manifest import (
+    CALLERS_KEY,
+    callers_in,
+    manifest_faults,
+    manifest_text,
+    program_named_in,
+    read_manifest,
+)
 from native_host.wire import HOST_NAME
 
 FILE = Path(f"/folder/{HOST_NAME}.json")
@@ -86,6 +93,7 @@ def test_a_manifest_of_the_other_kind_has_no_callers_for_this_one(kind: Kind) ->
         "chrome-extension://*/",
         "chrome-extension://*.a/",
         f"{CHROMIUM_CALLER[:-1]}:80/",
+        CHROMIUM_CALLER.replace("//", "//u@"),
         "https://example.com/",
         "<all_urls>",
         7,
@@ -107,6 +115,69 @@ def test_one_add_on_id_that_firefox_cannot_read_spoils_the_file(entry: object) -
 
 def test_chromium_does_not_care_how_many_letters_an_origin_has() -> None:
     assert codes(manifest("chromium", callers=["chrome-extension://abc/", CHROMIUM_CALLER]), "chromium") == []
+
+
+OURS = manifest("chromium")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"// ours\n" + OURS,
+        b"/* ours\n" + b"*/" + OURS,
+        OURS.replace(b'"type"', b'"note": "one\ntwo // three", "type"'),
+        OURS.replace(b'"type"', b'"note": "\\x41\\v\\\\x4", "type"'),
+        OURS.replace(b'"type"', b'"note": ' + b"[" * 150 + b"]" * 150 + b', "type"'),
+    ],
+)
+def test_chromium_reads_more_than_json_and_firefox_does_not(content: bytes) -> None:
+    assert codes(content, "chromium") == []
+    assert codes(content.replace(b"chrome", b"x"), "firefox") != []
+    assert read_manifest(content) is not None
+
+
+@pytest.mark.parametrize(
+    "value", [b"[" * 250 + b"]" * 250, b"1e999", b"NaN", b'"\\ud800"', b'"a\tb"', b"'a'", b"[1,]"]
+)
+def test_what_chromium_does_not_read_spoils_the_file(value: bytes) -> None:
+    content = OURS.replace(b'"type"', b'"note": ' + value + b', "type"')
+    assert codes(content, "chromium") == ["manifest-not-json"]
+
+
+def test_firefox_reads_half_a_character() -> None:
+    assert codes(manifest("firefox", description="\ud800"), "firefox") == []
+
+
+def test_what_follows_a_mark_of_byte_order_is_what_is_explained() -> None:
+    (finding,) = manifest_faults(b"\xef\xbb\xbf{", FILE, "chromium", CHROMIUM_CALLER)
+    assert "BOM" not in finding.text
+
+
+def test_a_long_file_is_read_to_its_end() -> None:
+    assert codes(manifest("chromium", description="x" * 300_000), "chromium") == []
+
+
+@pytest.mark.parametrize("entry", [CHROMIUM_CALLER + "*", CHROMIUM_CALLER + "a?b", CHROMIUM_CALLER.upper()])
+def test_chromium_compares_origins_without_their_paths_and_capitals(entry: str) -> None:
+    written = entry.replace("CHROME-EXTENSION", "chrome-extension")
+    assert codes(manifest("chromium", callers=[written]), "chromium") == []
+
+
+def test_a_pattern_for_any_scheme_admits_nobody_and_spoils_nothing() -> None:
+    assert codes(manifest("chromium", callers=["*://x/"]), "chromium") == ["origin-missing"]
+    assert codes(manifest("chromium", callers=["*://x/", CHROMIUM_CALLER]), "chromium") == []
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("end", ["/", "/."])
+def test_a_path_that_ends_as_a_folder_does_is_none_of_a_program(end: str, kind: Kind) -> None:
+    assert codes(manifest(kind, path=f"/mcpb/host{end}"), kind) == ["manifest-path"]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_path_ends_before_a_nul(kind: Kind) -> None:
+    assert program_named_in(manifest(kind, path="/mcpb/host\0more"), kind) == Path("/mcpb/host")
+    assert codes(manifest(kind, path="/mcpb/host\0more"), kind) == []
 
 
 def test_a_missing_origin_is_named() -> None:
@@ -175,6 +246,11 @@ def test_a_program_that_can_be_started_has_no_fault(head: bytes) -> None:
     assert program_fault(Path("/host"), seen(host=Program(REGULAR, is_executable=True, head=head))) is None
 
 
+def test_an_interpreter_without_a_slash_in_front_is_looked_for_from_the_programs_folder() -> None:
+    script = Program(REGULAR, is_executable=True, head=b"#!bin/sh\n")
+    assert program_fault(Path("/host"), seen(host=script)) is None
+
+
 @pytest.mark.parametrize(
     ("program", "code", "words"),
     [
@@ -182,6 +258,8 @@ def test_a_program_that_can_be_started_has_no_fault(head: bytes) -> None:
         (Program(leads_to="/gone/host"), "program-missing", "it is a link to /gone/host"),
         (Program(FOLDER, is_executable=True), "program-not-a-file", "not a file"),
         (Program(stat.S_IFREG | 0o640), "program-not-executable", "mode 0640"),
+        (Program(closed_by="/folder"), "program-not-executable", "behind /folder, which you may not enter"),
+        (Program(REGULAR, True, b"#!bin/gone\n"), "program-shebang", "bin/gone, which does not exist"),
         (Program(REGULAR, True, b"#!/gone/sh\n"), "program-shebang", "/gone/sh, which does not exist"),
         (Program(REGULAR, True, b"#!/bin/sh\r\n"), "program-shebang", "line ends of Windows"),
         (Program(REGULAR, True, b"#!\n"), "program-shebang", "no interpreter"),

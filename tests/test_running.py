@@ -111,6 +111,30 @@ def test_firefoxs_own_profile_is_read_from_the_command_line(machine: Machine) ->
     assert (only(machine).profile, only(machine).user_data_dir) == (Path("/data/work"), None)
 
 
+def set_variables(machine: Machine, pid: int, **variables: str) -> None:
+    content = "\0".join([f"{name}={value}" for name, value in variables.items()])
+    (machine.root / "proc" / str(pid) / "environ").write_text(content)
+
+
+def test_of_an_environment_only_what_says_where_folders_are_is_kept(machine: Machine) -> None:
+    start(machine, 100, CHROMIUM)
+    home = str(machine.user_home)
+    set_variables(machine, 100, API_KEY="secret", HOME=home, XDG_CONFIG_HOME="/settings", XDG_X="y")
+    assert only(machine).environ == {"HOME": home, "XDG_CONFIG_HOME": "/settings"}
+
+
+def test_a_browser_of_another_home_is_nobodys_here(machine: Machine) -> None:
+    start(machine, 100, CHROMIUM)
+    set_variables(machine, 100, HOME="/another")
+    assert seen(machine) == []
+
+
+def test_a_confined_browser_has_a_home_of_its_own_and_runs_all_the_same(machine: Machine) -> None:
+    start(machine, 100, "/snap/chromium/3000/usr/lib/chromium-browser/chrome")
+    set_variables(machine, 100, HOME="/home/ada/snap/chromium/3000")
+    assert only(machine).environ is None
+
+
 @pytest.mark.parametrize(
     ("program", "flatpak", "confinement", "level"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -186,6 +187,58 @@ async def test_a_host_that_does_not_end_is_ended_with_its_children(
     assert (finding.code, finding.level) == ("host-lingers", "warning")
     with trio.fail_after(5):
         await until(lambda: not is_running(int((tmp_path / "child").read_text())))
+
+
+async def test_whatever_a_host_starts_in_another_group_is_ended_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "END_SECONDS", 0.2)
+    start = f"import os; os.setpgid(0, 0); open('{tmp_path}/child', 'w').write(str(os.getpid())); os.pause()"
+    await tried(saying(tmp_path, hello(), then=f'{sys.executable} -Sc "{start}" & wait'))
+    with trio.fail_after(5):
+        await until(lambda: not is_running(int((tmp_path / "child").read_text())))
+
+
+async def test_a_host_of_ours_that_had_to_be_killed_leaves_no_files(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "END_SECONDS", 0)
+    await tried(our_wrapper(short_tmp))
+    assert list((short_tmp / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+async def test_who_ends_the_trial_ends_the_host_first(number: int, tmp_path: Path) -> None:
+    host = program(
+        tmp_path, f"#!/bin/sh\ntrap '' TERM HUP INT\necho $$ >{tmp_path}/pid\nsleep 60\nsleep 60\n"
+    )
+    script = (
+        "import trio\nfrom pathlib import Path\nfrom install.examination.trial import *\n"
+        "async def main():\n async with ended_by_signals():\n"
+        f"  await try_host(Path('{host}'), 'chromium', 'x', Path('/m'))\ntrio.run(main)"
+    )
+    with trio.fail_after(20):
+        doctor = await trio.lowlevel.open_process([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+        await until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
+        doctor.send_signal(number)
+        assert await doctor.wait() == -number
+    assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_host_that_says_more_and_more_is_not_listened_to_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "END_SECONDS", 0.2)
+    monkeypatch.setattr(trial, "STDOUT_BYTES", 1000)
+    again = f"while :; do /bin/cat '{tmp_path}/said' || exit; done"
+    code, text = await blamed(saying(tmp_path, hello(), then=again))
+    assert (code, "unasked" in text) == ("host-not-ours", True)
+
+
+async def test_only_the_wrapper_says_that_the_interpreter_is_gone(tmp_path: Path) -> None:
+    """It is known by its code: another refusal with the same command is passed on as what it is."""
+    error = wire.HostError(code=Code.NOT_ALLOWED, message="not you", command="mcpb install-native-host")
+    assert (await blamed(saying(tmp_path, envelope.notification("host/error", error))))[0] == "host-refuses"
 
 
 async def test_a_program_that_the_system_does_not_start_is_said_so(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def _from_proc(proc: Path, uid: int) -> Iterator[_Process]:
 
 
 def _read_process(path: Path) -> _Process:
-    with (path / "cmdline").open("rb") as file:
-        words = file.read(LARGEST_COMMAND_LINE).decode(errors="replace").rstrip("\0").split("\0")
+    line = head(path / "cmdline", LARGEST_COMMAND_LINE) or b""
+    words = line.decode(errors="replace").rstrip("\0").split("\0")
     program = str((path / "exe").readlink()).removesuffix(
         " (deleted)"
     )  # after an upgrade under a running one
