@@ -31,6 +31,14 @@ fail() {
     exit 1
 }
 
+# For a command that is to be copied into a shell.
+quoted() {
+    case $1 in
+    *[!A-Za-z0-9_./-]*) printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")" ;;
+    *) printf '%s' "$1" ;;
+    esac
+}
+
 usage="usage: uninstall.sh [--yes] [--purge] [--prefix DIR]"
 
 while [ $# -gt 0 ]; do
@@ -92,7 +100,7 @@ if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
             "Run install/install.sh, then this again. (With pipx or uv: mcpb uninstall-native-host --purge)"
     fi
     fail "The mcpb of $prefix is gone already. What it kept for you is left: $home" \
-        "To remove that as well: rm -r '$home'"
+        "To remove that as well: rm -r $(quoted "$home")"
 fi
 if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
     say "Nobody is there to ask: add --yes. Nothing was removed."
@@ -195,5 +203,5 @@ if [ -d "$prefix" ] && [ -n "$(ls -A "$prefix")" ]; then
 fi
 say "Done."
 if [ -z "$purge" ] && [ -n "$is_known" ] && [ -d "$home" ]; then
-    say "Your settings, the logs and the extension's copy stay. To remove them as well: rm -r '$home'"
+    say "Your settings, the logs and the extension's copy stay. To remove them as well: rm -r $(quoted "$home")"
 fi

@@ -10,6 +10,7 @@ import hashlib
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -535,7 +536,7 @@ def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_wha
 ) -> None:
     before = person.listing()
     person.install("--yes")
-    command = f"rm -r '{person.home / '.mcpb'}'"
+    command = f"rm -r {shlex.quote(str(person.home / '.mcpb'))}"
     assert command in person.uninstall()
     done = person.run(UNINSTALL, "--purge")
     assert done.returncode == 1
