@@ -28,8 +28,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """Of what all browsers share: the environment, the sockets."""
     seen: Sequence[SeenBrowser] = ()
     unlinked: Sequence[UnlinkedHost] = ()
-    elsewhere: Mapping[int, int] = {}
-    """Native hosts that run and are not in our directories: the browser's pid, and the host's."""
+    hosts: Mapping[int, int] = {}
+    """Native hosts that run, of whatever mcpb: the browser's pid, and the host's."""
     details: Mapping[Hop, str] = {}
     """What is there, of the hops that all browsers share."""
     fixed: Sequence[str] | None = None
@@ -67,7 +67,7 @@ def browsers_of(looked: Looked) -> list[KnownBrowser]:
     unlinked = _by_title(looked.unlinked, looked)
     pids = {
         target.title: running.pid
-        for running in reversed(looked.files.running)
+        for running in looked.files.running
         if (target := _target_of(running, looked.files.targets))
     }
     titles = targets if looked.is_partial else dict.fromkeys([*targets, *seen, *unlinked])

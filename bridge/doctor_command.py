@@ -127,14 +127,13 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
     except ConfigError as error:
         shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
     seen, unlinked = await _ask_browsers(Policy(config.policy))
-    known = {host.host_pid for host in (*seen, *unlinked)}
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
     return Looked(
         files=files,
         shared=[*shared, *_sockets()],
         seen=seen,
         unlinked=unlinked,
-        elsewhere={browser: host for host, browser in hosts.items() if host not in known},
+        hosts={browser: host for host, browser in hosts.items()},
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,

@@ -172,7 +172,7 @@ def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: L
         yield from (unlinked(host, browser.title) for host in browser.unlinked)
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
         if browser.role == "has the extension" and browser.is_startable and is_silent:
-            yield from _not_connected(browser, looked.elsewhere.get(browser.pid, 0), is_any_connected)
+            yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
 
 
 def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected: bool) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -433,16 +434,45 @@ def test_a_browser_whose_host_cannot_be_spoken_with_is_not_told_to_open_the_popu
 
 
 def test_a_browser_that_runs_the_host_of_another_home_is_not_told_to_open_the_popup() -> None:
-    found = judged(CHROMIUM, running=[runs("chromium", 700)], elsewhere={700: 701})
+    found = judged(CHROMIUM, running=[runs("chromium", 700)], hosts={700: 701})
     assert levels(found) == {"connected-elsewhere": "fault"}
     assert "process 701" in found.findings[0].text
 
 
-def test_a_browser_that_was_taken_out_is_unused() -> None:
+def test_a_browser_that_was_taken_out_is_unused_and_nobody_s_excuse() -> None:
     removed = msgspec.structs.replace(UNSTARTABLE, is_removed=True)
-    found = judged(removed, FIREFOX, findings=[fault("Firefox", "extension-disabled", hop="extension")])
-    assert levels(found) == {"extension-disabled": "fault"}
+    broken = target("Firefox", "firefox", is_startable=False)
+    found = judged(removed, broken, findings=[fault("Firefox"), without_extension("Firefox")])
+    assert levels(found) == {"manifest-missing": "fault", "extension-missing": "warning"}
     assert found.browsers[0].state == "idle"
+
+
+def test_a_browser_that_was_taken_out_is_not_regretted_while_another_works() -> None:
+    removed = target("Google Chrome", "chrome", is_startable=False, is_removed=True)
+    found = judged(CHROMIUM, removed, seen=[seen(*one_page("getCart"))])
+    assert found.verdict == "It works. Connected: Chromium (1 tool)."
+
+
+def test_a_browser_whose_host_lives_has_the_extension_whatever_files_say() -> None:
+    lacking = [without_extension("Chromium"), fault(CHROME.title), without_extension(CHROME.title)]
+    found = judged(CHROMIUM, CHROME, findings=lacking, running=[runs("chromium")], unlinked=[silent()])
+    assert [(finding.code, finding.where, finding.level) for finding in found.findings] == [
+        ("host-not-linked", "Chromium", "fault"),
+        ("manifest-missing", "Google Chrome", "warning"),
+        ("extension-missing", "Google Chrome", "warning"),
+    ]
+
+
+def test_a_browser_that_cannot_start_the_host_is_not_asked_to_be_started() -> None:
+    assert levels(judged(UNSTARTABLE, running=[runs("chromium")])) == {}
+
+
+def test_what_a_fix_left_is_told_of_faults_and_of_browsers_that_are_used() -> None:
+    chrome = [fault(CHROME.title, command="a"), without_extension(CHROME.title)]
+    alone = judged(CHROME, findings=chrome, fixed=[])
+    beside = judged(CHROME, CHROMIUM, findings=chrome, fixed=[])
+    assert [text.rpartition("run ")[2] for text in alone.left] == ["a"]
+    assert beside.left == ()
 
 
 def test_native_hosts_are_known_by_what_they_run_and_whose_children_they_are(tmp_path: Path) -> None:
@@ -657,6 +687,24 @@ def test_words_of_others_are_left_out_of_findings_and_verdict(code: str, text: s
     found = judged(CHROMIUM, findings=[fault(text=text, code=code, hop="environment")], fixed=[])
     assert "secret" in found.verdict
     assert "secret" not in made_public(found)
+
+
+def test_what_a_fix_left_is_told_in_public_without_names() -> None:
+    finding = fault(text="Chromium, profile Ada: the extension is x", hop="extension", command="ls /srv/a")
+    (left,) = redacted(judged(UNSTARTABLE, findings=[finding], fixed=[]), PRIVATE).left
+    assert left.endswith("Chromium, profile <profile>: the extension is x; run ls <folder 1>")
+
+
+def test_a_folder_with_a_quote_in_its_name_is_found_in_commands_and_a_usual_one_is_shown() -> None:
+    folder = "/srv/Ada's data"
+    found = judged(UNSTARTABLE, findings=[fault(command=shlex.join(["ls", folder, "/home/ada/.config/x"]))])
+    (public,) = redacted(found, PRIVATE, [folder, "/home/ada/.config/x"]).findings
+    assert public.command == "ls '<folder 1>' ~/.config/x"
+
+
+def test_words_of_the_browser_s_past_trouble_name_no_folder() -> None:
+    trouble = wire.Trouble(attempts=1, reason="mcpb was registered with /srv/tender/python, gone", at=0.0)
+    assert "tender" not in made_public(judged(CHROMIUM, seen=[seen(hello(trouble=trouble))]))
 
 
 def test_an_empty_name_or_the_root_is_not_looked_for() -> None:
