@@ -223,9 +223,10 @@ def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
 
 def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger, look: Look) -> _File:
     before = look(target.manifest).content
-    admitted = (
-        registered_callers(before, target.kind) if before and is_ours(home, ledger, target, look) else []
-    )
+    admitted: Sequence[str] = ()
+    if before is not None and is_ours(home, ledger, target, look):
+        known = installed_wrapper(home.path, look)  # it has them all, where a damaged manifest tells none
+        admitted = registered_callers(before, target.kind) or (known.callers if known else ())
     content = manifest_text(target.kind, home.wrapper, _united(OUR_CALLERS, admitted, callers)).encode()
     entry = Entry(
         path=str(target.manifest),

@@ -354,7 +354,7 @@ def test_our_manifest_that_was_damaged_is_mended_without_a_word_and_no_copy_of_i
     home: Path, chromium: Path, damage: Callable[[str], str]
 ) -> None:
     start = listing(home)
-    install()
+    install("--extension-id", "a" * 32)
     right = listing(home)
     for mend in (install, lambda: apply(planning.repair(this_host(), look))):
         (chromium / MANIFEST).write_text(damage((chromium / MANIFEST).read_text()))
