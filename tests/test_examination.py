@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -274,6 +275,24 @@ def test_firefox_goes_on_to_the_manifest_of_all_users(installed: Place) -> None:
     assert (firefox.reads, firefox.is_startable) == (str(installed.system_manifest("firefox")), True)
 
 
+def test_firefox_does_not_go_on_to_one_that_is_broken_as_well(installed: Place) -> None:
+    installed.write_system_manifest("firefox")
+    installed.manifest("firefox").write_text("{")
+    installed.system_manifest("firefox").write_text("{")
+    report = installed.examine("firefox")
+    assert (faults(report), report.targets[0].reads) == (
+        ["manifest-not-json"],
+        str(installed.manifest("firefox")),
+    )
+
+
+def test_what_hides_a_broken_manifest_of_all_users_is_not_blamed_for_it(installed: Place) -> None:
+    installed.write_system_manifest()
+    installed.system_manifest().write_text("{")
+    BREAKS["manifest-not-json"](installed)
+    assert faults(installed.examine()) == ["manifest-not-json"]
+
+
 def test_firefox_does_not_go_on_when_only_the_program_is_missing(installed: Place) -> None:
     installed.write_system_manifest("firefox")
     installed.change("firefox", path="/gone/host")
@@ -384,6 +403,39 @@ def test_a_damaged_ledger_is_said_and_the_rest_examined(installed: Place) -> Non
     assert the(report, "ledger-unreadable").level == "warning"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.mkdir(), lambda path: path.symlink_to(path)])
+def test_what_is_no_file_in_the_wrappers_place_is_moved_away_only_by_command(
+    make: Callable[[Path], None], installed: Place
+) -> None:
+    installed.wrapper.unlink()
+    make(installed.wrapper)
+    (finding,) = installed.examine().of_level("fault")
+    assert finding.hop == "wrapper"
+    assert (finding.is_safe, finding.command.endswith("--replace")) == (False, True)
+
+
+def test_a_ledger_that_is_no_file_is_not_taken_for_none(installed: Place) -> None:
+    ledger_path(installed.mcpb).unlink()
+    ledger_path(installed.mcpb).mkdir()
+    assert the(installed.examine(), "ledger-unreadable").level == "warning"
+
+
+def test_a_wrapper_by_another_path_is_ours(installed: Place) -> None:
+    (installed.root / "link").symlink_to(installed.mcpb)
+    installed.change(path=str(installed.root / "link/bin/mcpb-native-host"))
+    report = installed.examine()
+    assert (faults(report), report.targets[0].is_ours) == ([], True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_in_another_users_home_nothing_is_looked_at(installed: Place) -> None:
+    os.chown(installed.user, 65534, 65534)
+    report = installed.examine()
+    assert faults(report) == ["home-of-another-user"]
+    assert (report.targets, the(report, "home-of-another-user").hop) == ((), "environment")
+    assert first_fault(installed.machine, installed.mcpb) == report.findings[0]
+
+
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -483,6 +535,60 @@ def test_the_usual_folder_may_be_named_to_a_browser(installed: Place) -> None:
     assert [item.code for item in installed.examine().findings if item.hop == "browser"] == []
 
 
+def settings_of(place: Place, pid: int, folder: Path) -> None:
+    text = f"HOME={place.user}\0XDG_CONFIG_HOME={folder}\0"
+    (place.root / "proc" / str(pid) / "environ").write_text(text)
+
+
+def test_a_browser_with_settings_of_its_own_is_followed_to_them(installed: Place) -> None:
+    settings = installed.root / "my settings"
+    installed.load_extension(settings / "chromium")
+    installed.start_chromium()
+    settings_of(installed, 100, settings)
+    report = installed.examine()
+    assert faults(report) == ["settings-folder"]
+    finding = the(report, "settings-folder")
+    assert f"started with XDG_CONFIG_HOME={settings}" in finding.text
+    assert finding.command == f"mcpb install-native-host --user-data-dir '{settings}/chromium'"
+    assert finding.where == report.targets[-1].title == f"Chromium in {settings}/chromium"
+
+
+def test_settings_that_lead_to_the_usual_folder_are_nothing_special(installed: Place) -> None:
+    installed.start_chromium()
+    settings_of(installed, 100, installed.user / ".config")
+    assert [item.code for item in installed.examine().findings if item.hop == "browser"] == []
+
+
+def test_brave_looks_in_its_usual_folder_whatever_it_was_started_with(installed: Place) -> None:
+    data = installed.root / "data"
+    installed.load_extension(data)
+    installed.start_chromium(f"--user-data-dir={data}")
+    (installed.root / "proc/100/exe").unlink()
+    (installed.root / "proc/100/exe").symlink_to("/opt/brave.com/brave/brave")
+    assert "user-data-dir" not in [item.code for item in installed.examine().findings]
+
+
+def test_a_browser_that_another_mcpb_looks_after_is_left_to_it(installed: Place) -> None:
+    data = installed.root / "data"
+    installed.load_extension(data)
+    installed.start_chromium(f"--user-data-dir={data}")
+    other = installed.root / "other"
+    shutil.copy(installed.wrapper, other)
+    path = data / "NativeMessagingHosts" / f"{HOST_NAME}.json"
+    path.parent.mkdir()
+    path.write_text(manifest_text("chromium", other, OUR_CALLERS))
+    report = installed.examine()
+    assert (faults(report), len(report.targets), len(report.running)) == ([], 2, 1)
+
+
+def test_a_confined_browser_is_called_as_its_target_is(installed: Place) -> None:
+    installed.start_chromium()
+    (installed.root / "proc/100/exe").unlink()
+    (installed.root / "proc/100/exe").symlink_to("/snap/firefox/5000/usr/lib/firefox/firefox")
+    (installed.user / ".zen").mkdir()
+    assert the(installed.examine(), "browser-confined").where == "Firefox, Zen"  # they share a folder
+
+
 # ── Further on ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -492,6 +598,14 @@ def test_a_browser_without_the_extension_is_warned_of(installed: Place) -> None:
     assert [(item.where, item.level) for item in report.findings if item.code == "extension-missing"] == [
         ("Firefox", "warning")
     ]
+
+
+def test_an_extension_that_was_loaded_just_now_is_not_called_missing(installed: Place) -> None:
+    assert the(installed.examine("chromium"), "extension-missing").level == "warning"
+    (installed.chromium / "Default/Local Extension Settings/jhipampgcbajgajeedfncbijjojmbnbc").mkdir(
+        parents=True
+    )
+    assert "extension-missing" not in [item.code for item in installed.examine("chromium").findings]
 
 
 def test_a_policy_is_said_under_the_browsers_title(installed: Place) -> None:
