@@ -15,6 +15,7 @@ from pathlib import Path
 from install import wrapper
 from install.browsers import Kind
 from install.callers import is_caller
+from install.examination.reading import printable
 from install.ledger import Entry
 from install.manifest import callers_in, program_named_in, read_manifest
 from install.wrapper import Wrapper
@@ -92,14 +93,17 @@ def _manifest_fault(content: bytes, wrapper_file: Path) -> str:
     if manifest.get("name") != HOST_NAME:
         return "is no manifest of mcpb's"
     if manifest.get("path") != str(wrapper_file):
-        return f"points at {manifest.get('path')}, not at {wrapper_file}"
+        return f"points at {printable(str(manifest.get('path')))}, not at {wrapper_file}"
     return ""
 
 
 def _starts_nothing(content: bytes, wrapper_file: Path, look: Look) -> bool:
     """Nothing of others, that is: it names no program, ours, or one that is gone."""
     program = program_named_in(content)
-    return program is None or program == wrapper_file or not look(program).mode
+    if program is None or program == wrapper_file:
+        return True
+    found = look(program)
+    return not (found.mode or found.is_hidden)
 
 
 def registered_callers(content: bytes, kind: Kind) -> list[str]:

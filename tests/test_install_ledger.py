@@ -16,7 +16,8 @@ from install import plan as planning
 from install.browsers import user_data_dir_target
 from install.commands import this_home, this_host
 from install.disk import ApplyError, apply, look
-from install.ledger import Ledger, read
+from install.ledger import Entry, Ledger, read
+from install.ownership import Found, is_our_manifest
 from install.steps import Write
 from install.wrapper import read as read_wrapper
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
@@ -378,6 +379,22 @@ def test_a_sound_manifest_that_starts_another_program_is_not_ours_even_where_we_
     assert planning.repair(this_host(), look).steps == []
     uninstall()
     assert (chromium / MANIFEST).read_text() == FOREIGN
+
+
+def test_a_program_that_cannot_be_seen_is_not_taken_for_gone() -> None:
+    entry = Entry(path="/x", what="manifest", sha256="")
+    for found, is_ours in ((Found(), True), (Found(is_hidden=True), False), (Found(mode=0o100700), False)):
+        assert (
+            is_our_manifest(FOREIGN.encode(), entry, Path("/w"), {Path("/bin/cat"): found}.__getitem__)
+            == is_ours
+        )
+
+
+def test_what_a_stranger_s_manifest_says_reaches_the_terminal_without_control_characters(
+    home: Path, chromium: Path
+) -> None:
+    foreign(chromium / MANIFEST, json.dumps({"name": HOST_NAME, "path": "/bin/\x1b[2Jcat"}))
+    assert r"points at /bin/\x1b[2Jcat" in install().output
 
 
 def test_a_damaged_manifest_where_we_never_were_is_not_ours(home: Path, chromium: Path) -> None:
