@@ -210,6 +210,8 @@ def test_what_is_wrong_with_a_manifest_is_said_of_its_browser_alone(code: str, i
     assert faults(report) == faults(report, "Chromium") == [code]
     assert the(report, code).command.startswith("mcpb install-native-host --browser chromium")
     assert [target.is_startable for target in report.targets] == [False, True]
+    is_read = code.startswith("program-") or code == "manifest-foreign-program"
+    assert bool(report.targets[0].program) == is_read  # what a browser does not take names no program
 
 
 @pytest.mark.parametrize(
