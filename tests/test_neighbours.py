@@ -74,6 +74,12 @@ def test_what_cannot_be_read_is_listed_by_its_name(target: Target) -> None:
     ]
 
 
+def test_names_that_would_steer_a_terminal_are_shown_as_they_are_written(target: Target) -> None:
+    register(target, "org.\x1b[2J\n", Path("/gone\x1b[2J"))
+    (found,) = neighbours([target])
+    assert (found.name, found.program) == (r"org.\x1b[2J\n", r"/gone\x1b[2J")
+
+
 def test_a_folder_that_is_not_there_has_no_neighbours(tmp_path: Path) -> None:
     assert neighbours([Target("Chromium", "chromium", tmp_path / "none")]) == []
 
