@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,5 +201,6 @@ async def test_a_real_chromium_is_found_once_with_its_folder(short_tmp: Path) ->
     with trio.fail_after(60):
         async with open_chromium(short_tmp / "profile") as chromium:
             await chromium.open_page("data:text/html,a renderer of its own")
-            ours = [each for each in seen(this_machine()) if each.user_data_dir == short_tmp / "profile"]
+            its_own = replace(this_machine(), user_home=short_tmp / "profile")
+            ours = [each for each in seen(its_own) if each.user_data_dir == short_tmp / "profile"]
             assert [each.pid for each in ours] == [chromium.process.pid]
