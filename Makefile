@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test test-parts test-chromium test-firefox test-machine bench check format clean
+.PHONY: help demo test test-others test-parts test-chromium test-firefox test-machine bench check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -14,10 +14,14 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers mostly wait, so the groups run beside each other; each line of output is whole.
+# Browsers often wait, so two groups run beside each other; each line of output is whole.
 test: check
-	@$(MAKE) --no-print-directory -j3 --output-sync=line test-chromium test-firefox test-parts
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-chromium test-others
 	@$(MAKE) --no-print-directory test-machine
+
+test-others:
+	@$(MAKE) --no-print-directory test-firefox
+	@$(MAKE) --no-print-directory test-parts
 
 test-chromium:
 	@.venv/bin/pytest -q -m "chromium and not firefox and not machine"

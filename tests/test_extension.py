@@ -128,6 +128,19 @@ PLAYED_NATIVE_PORT = """Promise.all(["native_port.js", "last_trouble.js"].map(lo
 TIMERS_BY_HAND = "globalThis.planned = [], globalThis.setTimeout = (act, ms) => (planned.push(ms), 0)"
 """From now on no time passes: what would happen later is only written down, in milliseconds."""
 
+HOSTS_THAT_DIE_AT_ONCE = f"""
+    chrome.runtime.connectNative = ((dial) => () => {{
+        const port = dial();
+        queueMicrotask(() => {{
+            if (ports.length === 10) {TIMERS_BY_HAND};
+            if (ports.length <= 10) greet(), port.end();
+        }});
+        return port;
+    }})(chrome.runtime.connectNative);
+    if (ports[0] && !ports[0].disconnected) greet(), ports[0].end();
+"""
+"""Ten in a row, each after its hello; time stands still when the last of them ends."""
+
 
 class TestModules:
     pytestmark = in_chromium
@@ -384,16 +397,13 @@ class TestModules:
         self, modules: Page
     ) -> None:
         await modules.evaluate(PLAYED_NATIVE_PORT)
-        for number in range(1, 10):
-            await modules.wait_until(f"ports.length === {number}")
-            await modules.evaluate("greet(), ports.at(-1).end()")
-        await modules.wait_until("ports.length === 10")
-        await modules.evaluate(f"{TIMERS_BY_HAND}, greet(), ports.at(-1).end()")
+        await modules.evaluate(HOSTS_THAT_DIE_AT_ONCE)
+        await modules.wait_until("globalThis.planned")
         assert await modules.evaluate("planned") == [25_000]
         await modules.evaluate("native.nudge(), native.nudge()")
         soon = (await modules.evaluate("planned"))[1:]
         assert len(soon) == 1
-        assert 0 < soon[0] <= 1_000
+        assert 0 <= soon[0] <= 1_000
         await modules.evaluate("void native.connect()")
         await modules.wait_until("ports.length === 11")
 
