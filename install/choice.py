@@ -26,6 +26,8 @@ from install.browsers import present_targets as users_present_targets
 from install.machine import Machine
 
 INSTALL = "mcpb install-native-host"
+SUDO_MCPB = 'sudo "$(command -v mcpb)"'
+"""sudo has a PATH of its own."""
 
 
 class UnknownBrowserError(Exception):

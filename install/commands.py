@@ -16,7 +16,16 @@ from install import removal
 from install.belongings import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.choice import INSTALL, Choice, Names, UnknownBrowserError, as_registered, each_once, selector
+from install.choice import (
+    INSTALL,
+    SUDO_MCPB,
+    Choice,
+    Names,
+    UnknownBrowserError,
+    as_registered,
+    each_once,
+    selector,
+)
 from install.disk import ApplyError, apply, look
 from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
@@ -30,7 +39,6 @@ from install.wsl import is_wsl, recipe
 from native_host.home import mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
-_SUDO = 'sudo "$(command -v mcpb)"'  # sudo has a PATH of its own
 
 _AFTERWARDS = """\
 A running browser with the extension connects within a minute, at once when you open the extension's popup.
@@ -173,7 +181,7 @@ def install_native_host(
     if is_wanted and not as_json and not dry_run:
         click.echo(
             _AFTERWARDS
-            + (f"{_SUDO} uninstall-native-host --system" if asked.level == "system" else UNINSTALL)
+            + (f"{SUDO_MCPB} uninstall-native-host --system" if asked.level == "system" else UNINSTALL)
         )
         if is_wsl(asked.machine):
             click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
@@ -282,7 +290,9 @@ class _Asked:
             return this_home()
         if os.geteuid() != 0:
             verb = click.get_current_context().info_name
-            raise click.ClickException(f"--system is for all users and needs root: {_SUDO} {verb} --system")
+            raise click.ClickException(
+                f"--system is for all users and needs root: {SUDO_MCPB} {verb} --system"
+            )
         return system_home(self.machine)
 
     def host(self) -> Host:

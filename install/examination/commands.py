@@ -5,11 +5,7 @@ from __future__ import annotations
 import shlex
 
 from install.browsers import Target
-from install.choice import selector
-
-INSTALL = "mcpb install-native-host"
-SUDO_MCPB = 'sudo "$(command -v mcpb)"'
-"""sudo has a PATH of its own."""
+from install.choice import SUDO_MCPB, selector
 
 
 def shell_line(command: str, *words: str) -> str:

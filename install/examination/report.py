@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
-from install.examination.commands import INSTALL
+from install.choice import INSTALL
 from install.examination.findings import Finding, Level
 from install.examination.folders import all_users_target, elsewhere, strangers_home, usual_targets
 from install.examination.installed import installed, wrapper_findings

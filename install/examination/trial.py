@@ -23,8 +23,8 @@ import trio
 
 from install import wrapper
 from install.browsers import Kind
+from install.choice import INSTALL
 from install.disk import LARGEST_FILE_BYTES
-from install.examination.commands import INSTALL
 from install.examination.findings import Finding, Level
 from install.examination.reading import entries, head, printable
 from native_host import __version__, endpoint, envelope, wire
