@@ -13,12 +13,13 @@ from demo.served_page import served_page
 def main() -> int:
     """Serve it until Ctrl-C; returns the exit code."""
     with served_page(shop.page()) as url:
-        print(f"{shop.TITLE}, a small shop with tools, is open at {url} until Ctrl-C.", flush=True)
-        print("Open it in the browser that has the mcpb extension. Its tools: mcpb tools", flush=True)
-        trio.run(_until_interrupted)
+        trio.run(_serve_until_interrupted, url)
     return 0
 
 
-async def _until_interrupted() -> None:
+async def _serve_until_interrupted(url: str) -> None:
+    # The signals are heard before the address is said: who reads it may end us at once.
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        print(f"{shop.TITLE}, a small shop with tools, is open at {url} until Ctrl-C.", flush=True)
+        print("Open it in the browser that has the mcpb extension. Its tools: mcpb tools", flush=True)
         await anext(signals)
