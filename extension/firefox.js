@@ -10,15 +10,17 @@ export const isFirefox = "getBrowserInfo" in chrome.runtime;
 export const LOAD_ABORTED = "Error code 2152398850";
 
 /**
- * What kept a page from loading, if a document is Firefox's own page about that. Of a port that it forbids no other
- * event tells (seen in Firefox 140).
+ * What kept which page from loading, if a document is Firefox's own page about that. Of a port that it forbids no
+ * other event tells, and sometimes this one comes before the others (seen in Firefox 140).
  *
  * @param {string} url the document's
- * @returns {string} Firefox's name for it, such as `deniedPortAccess`; empty: the document is no such page
+ * @returns {{ error: string, address: string } | null} Firefox's name for it, such as `deniedPortAccess`, and where the
+ *   page would have been; null: the document is no such page
  */
-export function errorOfPage(url) {
+export function failureOfPage(url) {
   const parsed = /^about:(net|cert)error\?/.test(url) ? URL.parse(url) : null;
-  return parsed?.searchParams.get("e") ?? "";
+  const error = parsed?.searchParams.get("e");
+  return error ? { error, address: parsed?.searchParams.get("u") ?? "" } : null;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Waiting for a tab's main frame to get where it was sent. */
 
-import { errorOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
+import { failureOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
@@ -118,8 +118,9 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
     const shows = of(({ documentId, url }) => {
-      const error = errorOfPage(url);
-      if (error && documentId === document) void end(() => reject(notLoaded(error, target || url)));
+      const failure = failureOfPage(url);
+      if (!failure || documentId !== document) return;
+      void end(() => reject(notLoaded(failure.error, failure.address || target)));
     });
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
     const fails = of(({ documentId, error, url }) => {
