@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,6 +13,12 @@ from chain import Chain, serving_pages
 from demo.chromium import Chromium, find_chromium
 from demo.throw_away import throw_away_directory
 from firefox import find_firefox
+
+
+def pytest_configure() -> None:
+    """Programs inherit which signals are ignored: from a run in the background (`nohup`) these would be."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -165,6 +165,7 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_i
             (f"{first}?download", f"{first}?download", ("it leads to no page",)),
             (f"{chain.pages}/leading.html?{closed}/", f"{closed}/", refused_there),
             ("http://localhost:6667/", "http://localhost:6667/", ("deniedPortAccess",)),
+            (f"{chain.pages}/leading.html?http://localhost:6667/", "http://localhost:6667/", ("denied",)),
         ]:
             with trio.fail_after(8):  # and not after the 30 s that a page may take
                 refused = await onlooker.request("browser_navigate", **tab, url=url)
