@@ -313,6 +313,7 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
     """
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
+    from bridge.hub.arguments import Arguments
 
     given = _read_object(args_json)
     pairs = [_read_pair(pair) for pair in arguments]
@@ -322,7 +323,7 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
         schemas = _argument_schemas(listed.get(name))
         given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
         try:
-            return await hub.router.call(session, name, given)
+            return await hub.router.call(session, name, Arguments.of(given))
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.whats_missing())
 

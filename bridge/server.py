@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from bridge import __version__, questions
 from bridge.errors import CallError, UnknownToolError, failed, to_mcp
+from bridge.hub.arguments import Arguments
 from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
@@ -157,7 +158,7 @@ class McpServer:
     ) -> bytes | Parked:
         """The call's result, or the question that has to be answered before it goes on."""
         request = Request(params.name, params.arguments or {})
-        run = partial(self._router.call, self._session, *request)
+        run = partial(self._router.call, self._session, request.name, Arguments.of(request.arguments))
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             on_question = questions.bounded(partial(_ask, ctx)) if _can_ask(ctx) else None
             return await run(Caller(on_progress, on_question))

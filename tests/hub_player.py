@@ -12,6 +12,7 @@ import trio.testing
 
 import hub_steps as steps
 from bridge.errors import CallError, UnknownToolError
+from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
@@ -321,7 +322,7 @@ class Player:
     async def _list(self, step: steps.Lists) -> None:
         session = self.sessions[step.session]
         if step.by_tool:
-            await self.router.call(session, "list_page_tools", {})
+            await self.router.call(session, "list_page_tools", Arguments.of({}))
             names = [entry.name for entry in self.router.catalog.entries()]
         else:
             names = [str(each["name"]) for each in (await self.router.tools(session))[2:]]
@@ -347,9 +348,9 @@ class Player:
                 try:
                     if step.by_tool:
                         called = {"name": going.name}
-                        await self.router.call(session, "call_page_tool", called)
+                        await self.router.call(session, "call_page_tool", Arguments.of(called))
                     else:
-                        await self.router.call(session, going.name, {})
+                        await self.router.call(session, going.name, Arguments.of({}))
                 except UnknownToolError:
                     unknown = True
             (record,) = self.records[recorded:]

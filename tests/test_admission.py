@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 
+from bridge.hub.arguments import Arguments
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record, Registered
@@ -58,7 +59,7 @@ def under(**rules: Any) -> Terms:
 
 
 async def refusal(router: Router, arguments: dict[str, Any] | None = None) -> str:
-    result = json.loads(await router.call(Session("ours"), GET_CART, arguments or {}))
+    result = json.loads(await router.call(Session("ours"), GET_CART, Arguments.of(arguments or {})))
     assert result["isError"] is True
     text = str(result["content"][0]["text"])
     assert "Nothing was run." in text
@@ -96,7 +97,7 @@ async def test_in_read_only_mode_a_tool_that_its_page_marks_so_is_called(
 ) -> None:
     router = hub(under(read_only=True))
     transport.announce("h1", page(annotations={"readOnlyHint": True}))
-    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+    assert json.loads(await router.call(Session("ours"), GET_CART, Arguments.of({}))) == CART
 
 
 async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: Open) -> None:
@@ -120,13 +121,13 @@ async def test_what_a_person_has_paused_is_refused_and_goes_on_when_it_is_resume
     text = await refusal(router)
     assert f"paused this: {names}" in text
     transport.announce("h1", wire.Paused())
-    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+    assert json.loads(await router.call(Session("ours"), GET_CART, Arguments.of({}))) == CART
 
 
 async def test_another_site_and_another_client_are_not_paused(hub: Open, transport: PlayedTransport) -> None:
     router = hub(Terms())
     transport.announce("h1", wire.Paused(sites=["https://bank.example"], sessions=["theirs"]))
-    assert json.loads(await router.call(Session("ours"), GET_CART, {})) == CART
+    assert json.loads(await router.call(Session("ours"), GET_CART, Arguments.of({}))) == CART
 
 
 async def test_arguments_that_do_not_fit_are_refused_by_field_and_never_sent(
@@ -149,12 +150,12 @@ async def test_a_client_that_calls_too_often_is_told_the_limit_and_how_long_to_w
     router = hub(Terms(pace=CallPace(2)))
     session = Session("ours")
     for _ in range(2):
-        assert json.loads(await router.call(session, GET_CART, {})) == CART
-    text = json.loads(await router.call(session, GET_CART, {}))["content"][0]["text"]
+        assert json.loads(await router.call(session, GET_CART, Arguments.of({}))) == CART
+    text = json.loads(await router.call(session, GET_CART, Arguments.of({})))["content"][0]["text"]
     assert "calls_per_minute allows 2 to each client; wait 30.0 s" in text
-    assert json.loads(await router.call(Session("theirs"), GET_CART, {})) == CART
+    assert json.loads(await router.call(Session("theirs"), GET_CART, Arguments.of({}))) == CART
     await trio.sleep(30)
-    assert json.loads(await router.call(session, GET_CART, {})) == CART
+    assert json.loads(await router.call(session, GET_CART, Arguments.of({}))) == CART
     outcomes = [record.outcome for record in records if isinstance(record, Called)]
     assert outcomes == ["ok", "ok", "rate_limited", "ok", "ok"]
 
@@ -168,10 +169,10 @@ async def test_more_tools_than_a_client_can_take_are_reached_by_search_alone(
     transport.announce("h1", tools(1, "a", "b", "getCart"))
     assert await listed(router) == []
     session = Session("ours")
-    found = json.loads(await router.call(session, "list_page_tools", {"query": "cart"}))
+    found = json.loads(await router.call(session, "list_page_tools", Arguments.of({"query": "cart"})))
     assert GET_CART in found["content"][0]["text"]
     arguments = {"name": GET_CART, "arguments": {}}
-    assert json.loads(await router.call(session, "call_page_tool", arguments)) == CART
+    assert json.loads(await router.call(session, "call_page_tool", Arguments.of(arguments))) == CART
 
 
 async def test_a_frame_of_an_allowed_site_inside_a_denied_page_is_denied_with_it(
@@ -192,7 +193,7 @@ async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
     transport.announce("h1", wire.Paused(sites=[ORIGIN]), wire.TabChanged(tab=tab(1, dotted)))
     transport.announce("h1", tools(1, "getCart", origin=dotted))
     (name,) = await listed(router)
-    result = json.loads(await router.call(Session("ours"), name, {}))
+    result = json.loads(await router.call(Session("ours"), name, Arguments.of({})))
     assert "paused this" in result["content"][0]["text"]
 
 
@@ -212,7 +213,7 @@ async def test_a_call_is_recorded_with_who_where_what_and_what_came_of_it(
     router = hub(Terms())
     transport.answer = {"success": True, "payload": {"content": [], "isError": True}}
     session = Session("ours")
-    await router.call(session, GET_CART, {"pin": 1234})
+    await router.call(session, GET_CART, Arguments.of({"pin": 1234}))
     called = records[-1]
     assert isinstance(called, Called)
     assert (called.session, called.name, called.own_name) == (session, GET_CART, "getCart")
@@ -226,7 +227,7 @@ async def test_a_call_that_was_given_up_is_recorded_as_cancelled(
     router = hub(Terms())
     with trio.CancelScope() as scope:
         scope.cancel()
-        await router.call(Session("ours"), GET_CART, {})
+        await router.call(Session("ours"), GET_CART, Arguments.of({}))
     called = records[-1]
     assert isinstance(called, Called)
     assert called.outcome == "cancelled"
@@ -238,7 +239,7 @@ async def test_a_call_that_fails_by_our_own_fault_is_recorded_as_well(
     router = hub(Terms())
     transport.answer = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        await router.call(Session("ours"), GET_CART, {})
+        await router.call(Session("ours"), GET_CART, Arguments.of({}))
     called = records[-1]
     assert isinstance(called, Called)
     assert called.outcome == "internal_error"

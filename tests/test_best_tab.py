@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from bridge.errors import CallError, UnknownToolError
+from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import ATTEMPTS, Router
@@ -59,9 +60,9 @@ async def test_the_tab_that_is_shown_comes_before_the_one_that_was_looked_at_las
 ) -> None:
     two_tabs(transport)
     session = Session("ours")
-    await router.call(session, ANY, {})
+    await router.call(session, ANY, Arguments.of({}))
     transport.announce("h1", wire.TabChanged(tab=tab(1, active=True, focused=True)))
-    await router.call(session, ANY, {})
+    await router.call(session, ANY, Arguments.of({}))
     assert [at for at, _ in transport.executed()] == [2, 1]
 
 
@@ -69,7 +70,7 @@ async def test_a_name_with_a_tab_in_it_means_that_tab_whatever_is_shown(
     router: Router, transport: PlayedTransport
 ) -> None:
     two_tabs(transport)
-    await router.call(Session("ours"), TAB1, {})
+    await router.call(Session("ours"), TAB1, Arguments.of({}))
     assert transport.executed() == [(1, "d1")]
 
 
@@ -79,7 +80,7 @@ async def test_a_tab_that_was_gone_before_it_got_the_call_is_passed_by(
 ) -> None:
     two_tabs(transport)
     transport.on_request = failing_in(2, CallError(code, handed=False))
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
     assert [at for at, _ in transport.executed()] == [2, 1]
 
 
@@ -88,7 +89,7 @@ async def test_a_call_that_may_have_run_is_not_made_again_elsewhere(
 ) -> None:
     two_tabs(transport)
     transport.on_request = failing_in(2, CallError(Code.NAVIGATED, handed=True))
-    assert "may have run" in failure_of(await router.call(Session("ours"), ANY, {}))
+    assert "may have run" in failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert [at for at, _ in transport.executed()] == [2]
 
 
@@ -103,20 +104,20 @@ async def test_unless_its_page_says_that_running_it_twice_does_no_harm(
         page.tools.append(definition)
     transport.connect("h1", tabs, *pages)
     transport.on_request = failing_in(2, CallError(Code.NAVIGATED, handed=True))
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
 
 
 async def test_a_call_to_one_tab_is_not_made_in_another(router: Router, transport: PlayedTransport) -> None:
     two_tabs(transport)
     transport.on_request = failing_in(1, CallError(Code.NO_SUCH_TAB, handed=False))
-    assert "tab is closed" in failure_of(await router.call(Session("ours"), TAB1, {}))
+    assert "tab is closed" in failure_of(await router.call(Session("ours"), TAB1, Arguments.of({})))
     assert transport.executed() == [(1, "d1")]
 
 
 async def test_there_is_an_end_to_trying(router: Router, transport: PlayedTransport) -> None:
     two_tabs(transport)
     transport.answer = CallError(Code.NAVIGATED, handed=False)
-    assert "Nothing was run" in failure_of(await router.call(Session("ours"), ANY, {}))
+    assert "Nothing was run" in failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert len(transport.executed()) == ATTEMPTS
 
 
@@ -125,7 +126,7 @@ async def test_what_a_tool_answers_is_never_a_reason_to_call_it_again(
 ) -> None:
     two_tabs(transport)
     transport.answer = {"success": False, "payload": "no such tab"}
-    await router.call(Session("ours"), ANY, {})
+    await router.call(Session("ours"), ANY, Arguments.of({}))
     assert len(transport.executed()) == 1
 
 
@@ -141,7 +142,7 @@ async def test_when_all_tabs_are_others_own_a_new_one_is_opened_at_the_origin(
         return {"tabId": 9, "windowId": 1}
 
     transport.on_request = answer
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
     created = transport.asked[0]
     assert created[:2] == (TabAddress("h1"), "createTab")
     assert created.params == wire.CreateTab(session="ours", url="https://shop.example/")
@@ -180,12 +181,12 @@ async def test_a_listed_name_runs_in_the_page_that_was_listed_and_in_no_other(
     session = Session("ours")
     await router.tools(session)
     transport.announce("h1", now)
-    answer = await router.call(session, TAB1, {})
+    answer = await router.call(session, TAB1, Arguments.of({}))
     assert transport.executed() == ([(1, now.document_id)] if runs else [])
     if not runs:
         assert "another document" in failure_of(answer)
         await router.tools(session)
-        assert json.loads(await router.call(session, TAB1, {})) == CART
+        assert json.loads(await router.call(session, TAB1, Arguments.of({}))) == CART
 
 
 # ── Frames, profiles and browsers ───────────────────────────────────────────────────────────────────────────
@@ -199,7 +200,7 @@ async def test_a_site_s_own_page_comes_before_a_frame_of_it_in_another_s_that_is
     """The page around a frame may look over what it answers."""
     tabs = wire.Tabs(tabs=[tab(1), tab(2, origin=EVIL, active=True, focused=True, last_accessed=9)])
     transport.connect("h1", tabs, tools(2, "getCart", frame_id=5), tools(1, "getCart"))
-    await router.call(Session("ours"), ANY, {})
+    await router.call(Session("ours"), ANY, Arguments.of({}))
     assert transport.executed() == [(1, "d1")]
 
 
@@ -219,7 +220,7 @@ async def test_of_a_tab_s_frames_the_page_itself_is_meant_in_whatever_order_they
 ) -> None:
     frames = [tools(1, "getCart", frame_id=frame, document_id=f"d{frame}") for frame in order]
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), *frames)
-    await router.call(Session("ours"), ANY, {})
+    await router.call(Session("ours"), ANY, Arguments.of({}))
     assert transport.executed() == [(1, "d0")]
 
 
@@ -232,7 +233,7 @@ async def test_a_call_that_met_a_tab_that_was_gone_does_not_go_to_another_profil
     private = [browser_hello("p2"), wire.Tabs(tabs=[tab(2)]), tools(2, "getCart"), wire.HostReplayed()]
     transport.announce("h2", *private)
     transport.on_request = failing_in(1, CallError(Code.NAVIGATED, handed=False))
-    failure_of(await router.call(Session("ours"), ANY, {}))
+    failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert {at for at, _ in transport.executed()} == {1}
 
 
@@ -253,7 +254,7 @@ async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(transport: P
         return CallError(Code.NO_SUCH_TAB, handed=False)
 
     transport.on_request = close
-    failure_of(await router.call(Session("ours"), ANY, {}))
+    failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert [asked.method for asked in transport.asked] == ["browser/executeTool"]
 
 
@@ -267,7 +268,7 @@ async def test_a_name_does_not_pass_to_a_copy_of_the_profile_that_runs_beside_it
     copy = [browser_hello("p1"), wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"), wire.HostReplayed()]
     transport.announce("h2", *copy)
     transport.announce("h1", wire.TabRemoved(tab_id=1))
-    assert "no longer offers" in failure_of(await router.call(session, TAB1, {}))
+    assert "no longer offers" in failure_of(await router.call(session, TAB1, Arguments.of({})))
     assert transport.executed() == []
 
 
@@ -278,5 +279,5 @@ async def test_for_a_frame_without_an_origin_no_tab_is_opened(
         "h1", wire.Tabs(tabs=[tab(1, owner="theirs")]), tools(1, "getCart", frame_id=2, origin="null")
     )
     with pytest.raises(UnknownToolError):
-        await router.call(Session("ours"), "website_tool_null_getCart", {})
+        await router.call(Session("ours"), "website_tool_null_getCart", Arguments.of({}))
     assert transport.asked == []

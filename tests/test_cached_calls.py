@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from bridge.errors import UnknownToolError
+from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import Router, Terms
@@ -127,10 +128,10 @@ async def test_what_is_not_kept_is_gone_at_once(router: Router, transport: Playe
     transport.announce("h1", wire.TabRemoved(tab_id=1))
     assert list(await page_tools(router)) == [ANY]
     assert "no longer offers" in failure_of(
-        await router.call(session, TAB1.replace("getCart", "checkout"), {})
+        await router.call(session, TAB1.replace("getCart", "checkout"), Arguments.of({}))
     )
     with pytest.raises(UnknownToolError):
-        await router.call(session, "website_tool_shop_example_checkout", {})
+        await router.call(session, "website_tool_shop_example_checkout", Arguments.of({}))
 
 
 async def test_a_call_opens_the_page_in_a_tab_of_the_session_s_own_and_runs_once(
@@ -139,7 +140,7 @@ async def test_a_call_opens_the_page_in_a_tab_of_the_session_s_own_and_runs_once
     browser = Browser(transport, nursery)
     session = Session("ours", title="Claude Code in shop")
     await router.tools(session)
-    assert json.loads(await router.call(session, ANY, {})) == CART
+    assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert transport.asked[0].tab == TabAddress("h1")
     assert browser.opened == [wire.CreateTab(session="ours", url=URL, title="Claude Code in shop")]
     assert transport.executed() == [(11, "d1")]
@@ -149,7 +150,7 @@ async def test_a_slow_page_has_two_seconds_and_three_tries(
     router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     Browser(transport, nursery, after_s=4.9)
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
     assert len(transport.executed()) == 1
 
 
@@ -158,7 +159,7 @@ async def test_a_page_that_does_not_offer_it_any_more_says_so_and_nothing_is_run
 ) -> None:
     Browser(transport, nursery, after_s=60)
     began = trio.current_time()
-    text = failure_of(await router.call(Session("ours"), ANY, {}))
+    text = failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert trio.current_time() - began == pytest.approx(5)
     assert "was opened in a tab of its own and offers no getCart there" in text
     assert "Nothing was run" in text
@@ -171,7 +172,7 @@ async def test_the_next_call_uses_the_tab_that_is_open_by_then(
     browser = Browser(transport, nursery)
     session = Session("ours")
     for _ in range(2):
-        assert json.loads(await router.call(session, ANY, {})) == CART
+        assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert len(browser.opened) == 1
 
 
@@ -180,7 +181,7 @@ async def test_a_page_that_did_not_load_is_loaded_again_in_the_same_tab(
 ) -> None:
     """Where it failed, the browser shows a page of its own, which no content script gets into."""
     browser = Browser(transport, nursery, after_s=2.5, status="complete")
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
     assert browser.opened[1:] == [wire.Navigate(session="ours", tab_id=11, url=URL, wait_until="commit")]
 
 
@@ -192,10 +193,10 @@ async def test_a_page_that_is_there_without_the_tool_is_left_alone(
     session = Session("ours")
     nursery.start_soon(transport_says_soon, transport)
     for _ in range(2):
-        assert "may want a person to sign in" in failure_of(await router.call(session, ANY, {}))
+        assert "may want a person to sign in" in failure_of(await router.call(session, ANY, Arguments.of({})))
     assert len(browser.opened) == 1
     transport.announce("h1", tools(11, "getCart"))
-    assert json.loads(await router.call(session, ANY, {})) == CART
+    assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
 
 
 async def transport_says_soon(transport: PlayedTransport) -> None:
@@ -214,7 +215,7 @@ async def test_a_tab_that_the_person_closes_meanwhile_is_not_opened_again(
         transport.announce("h1", wire.TabRemoved(tab_id=11))
 
     nursery.start_soon(close)
-    failure_of(await router.call(Session("ours"), ANY, {}))
+    failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert len(browser.opened) == 1
 
 
@@ -225,7 +226,7 @@ async def test_calls_that_wait_for_one_page_share_what_comes_of_it(
     session, began = Session("ours"), trio.current_time()
     async with trio.open_nursery() as calls:
         for _ in range(10):
-            calls.start_soon(router.call, session, ANY, {})
+            calls.start_soon(router.call, session, ANY, Arguments.of({}))
     assert trio.current_time() - began == pytest.approx(5)
     assert transport.executed() == []
 
@@ -238,11 +239,11 @@ async def test_a_call_that_opens_the_page_and_is_given_up_leaves_it_to_the_next(
 
     async def give_up() -> None:
         with trio.move_on_after(1):
-            await router.call(session, ANY, {})
+            await router.call(session, ANY, Arguments.of({}))
 
     nursery.start_soon(give_up)
     await trio.sleep(0.5)
-    assert json.loads(await router.call(session, ANY, {})) == CART
+    assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert len(browser.opened) == 1
 
 
@@ -258,7 +259,7 @@ async def test_tools_of_two_pages_of_a_site_are_opened_in_a_tab_each(
     for name in (ANY, ANY.replace("Cart", "Orders")):
         session.shown.clear()
         transport.announce("h1", *(wire.TabRemoved(tab_id=tab_id) for tab_id in (11, 12)))
-        assert json.loads(await router.call(session, name, {})) == CART
+        assert json.loads(await router.call(session, name, Arguments.of({}))) == CART
     assert [getattr(opened, "url", "") for opened in browser.opened] == [URL, "https://shop.example/orders"]
 
 
@@ -273,7 +274,7 @@ async def test_a_browser_that_has_just_gone_is_waited_for_before_a_tab_is_opened
         Browser(transport, nursery)
 
     nursery.start_soon(come_back)
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
 
 
 async def test_of_two_profiles_that_keep_it_the_one_that_runs_is_meant(
@@ -282,7 +283,7 @@ async def test_of_two_profiles_that_keep_it_the_one_that_runs_is_meant(
     store.cached.append(kept(profile="p2"))
     router.catalog.store_changed()
     Browser(transport, nursery)
-    assert json.loads(await router.call(Session("ours"), ANY, {})) == CART
+    assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
 
 
 async def test_kept_tools_do_not_crowd_out_what_pages_offer_now(
@@ -305,7 +306,7 @@ async def test_calls_at_once_share_the_tab_that_the_first_one_opens(
     answers: list[bytes] = []
 
     async def call() -> None:
-        answers.append(await router.call(session, ANY, {}))
+        answers.append(await router.call(session, ANY, Arguments.of({})))
 
     async with trio.open_nursery() as calls:
         for _ in range(3):
@@ -321,7 +322,7 @@ async def test_the_tabs_of_a_session_that_is_over_are_anybody_s(
     Browser(transport, nursery)
     session = Session("ours")
     await router.tabs.release(session)
-    await router.call(session, ANY, {})
+    await router.call(session, ANY, Arguments.of({}))
     transport.on_request = lambda _: {}
     await router.tabs.release(session)
     assert transport.asked[-1][:3] == (TabAddress("h1"), "closeSession", wire.CloseSession(session="ours"))
@@ -334,7 +335,7 @@ async def test_it_is_opened_in_its_own_profile_and_in_no_other(
     store.cached[:] = [kept(profile="p2")]
     router.catalog.store_changed()
     transport.connect("h1", wire.Tabs(tabs=[]))
-    text = failure_of(await router.call(Session("ours"), ANY, {}))
+    text = failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
     assert "is not running; start that browser" in text
     assert "Nothing was run" in text
     assert transport.asked == []
@@ -358,7 +359,7 @@ async def test_a_shown_name_goes_on_meaning_its_profile_when_the_page_is_open_in
     Browser(transport, nursery)
     transport.announce("h1", wire.Tabs(tabs=[tab(5, "http://shop.example")]))
     transport.announce("h1", tools(5, "getCart", origin="http://shop.example"))
-    assert json.loads(await router.call(session, ANY, {})) == CART
+    assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert transport.executed() == [(11, "d1")]
 
 
@@ -388,6 +389,8 @@ async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
     router = Router(transport, lambda _: "No browser is connected.", store=store)
     transport.happen(LookedAround())
     assert router.whats_missing() == "No browser is connected."
-    listed = json.loads(await router.call(Session("ours"), "list_page_tools", {}))["content"][0]["text"]
+    listed = json.loads(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))["content"][
+        0
+    ]["text"]
     assert listed.startswith(ANY)
     assert listed.endswith("No browser is connected.")

@@ -16,6 +16,7 @@ import trio
 
 from bridge import log
 from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import LookedAround, TabAddress
@@ -184,7 +185,7 @@ async def test_a_call_has_ten_seconds_unless_the_person_says_otherwise(nursery: 
     router = Router(transport)
     transport.happen(LookedAround())
     transport.connect("h1", *one_page("getCart"))
-    await router.call(Session("ours"), "website_tool_shop_example_tab1_getCart", {})
+    await router.call(Session("ours"), "website_tool_shop_example_tab1_getCart", Arguments.of({}))
     assert [asked.timeout_s for asked in transport.asked] == [10.0]
 
 

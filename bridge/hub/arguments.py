@@ -1,6 +1,7 @@
-"""Arguments against a tool's `inputSchema`, before anything is sent: browsers do not check them.
+"""The arguments of a call, and what its tool's `inputSchema` says of them before anything is sent.
 
-Nothing is ever fetched, and what could take long goes unchecked: then it is the page that says what is wrong.
+Browsers do not check them. Nothing is ever fetched, and what could take long goes unchecked: then it is the
+page that says what is wrong.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
+from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 from bridge.hub.schema_cost import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+from native_host.wire import Code
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -41,6 +46,56 @@ _VALUE = "\x00"
 _UNKNOWN = "is not known to this tool"
 
 _log = logging.getLogger(__name__)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+class Arguments:
+    """What a tool is called with: as JSON and as Python values, each made of the other when first needed.
+
+    The page gets the very bytes that the client wrote. Of a member that is there twice, the schema and the
+    page judge the last one alike.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        """`raw` is a JSON object."""
+        self.raw = raw
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> Self:
+        """The arguments with these values."""
+        arguments = cls.__new__(cls)
+        arguments.value = value
+        return arguments
+
+    @cached_property
+    def raw(self) -> bytes:
+        """A JSON object.
+
+        Raises:
+            CallError: JSON cannot carry the values.
+        """
+        try:
+            # Not msgspec: it refuses integers beyond 64 bits and turns NaN into null without a word.
+            text = json.dumps(self.value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return text.encode()
+        except (ValueError, RecursionError) as error:
+            raise _unusable(error) from None
+
+    @cached_property
+    def value(self) -> dict[str, Any]:
+        """Its members.
+
+        Raises:
+            CallError: it is no object, or holds what nobody can read: a number beyond all bounds, say.
+        """
+        try:
+            return _objects.decode(self.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _unusable(error) from None
+
+
+def _unusable(error: Exception) -> CallError:
+    return CallError(Code.INVALID_PARAMS, str(error), handed=False)
 
 
 class ArgumentCheck:

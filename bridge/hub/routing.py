@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import trio
 from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import toolbox
 from bridge.hub.admission import Admission
+from bridge.hub.arguments import Arguments
 from bridge.hub.caching import NothingKept, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import cleaned
@@ -27,7 +28,7 @@ from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Identity, Session
-from bridge.hub.transport import NOBODY, Caller, Event, OnQuestion, TabAddress, TabTransport
+from bridge.hub.transport import NOBODY, Caller, Event, OnQuestion, Pending, TabAddress, TabTransport
 from native_host import wire
 from native_host.wire import Code
 
@@ -44,6 +45,11 @@ _MAX_PAGE_TEXT = 64 * 1024
 _MAX_QUESTION = 1000
 
 _log = logging.getLogger(__name__)
+
+
+Outcome = bytes | UnknownToolError
+"""A CallToolResult as JSON, failures included; or nobody offers that name, and this session was never shown
+it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class _Call:
 
     session: Session
     name: str
-    arguments: dict[str, Any]
+    arguments: Arguments
     caller: Caller
     recording: Recording
     missed: set[Identity] = field(default_factory=set)
@@ -75,6 +81,36 @@ class _Call:
     def meets(self, entry: Entry) -> None:
         self.recording.site, self.recording.own_name = entry.site, entry.own_name
         self.profile = entry.site.profile
+
+
+class _Task:
+    """A call that somebody began."""
+
+    def __init__(
+        self,
+        router: Router,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: Callable[[Outcome], None],
+        caller: Caller,
+    ) -> None:
+        self._call = partial(router.call, session, name, arguments, caller)
+        self._on_done = on_done
+        self._scope = trio.CancelScope()
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        with self._scope:
+            outcome: Outcome
+            try:
+                outcome = await self._call()
+            except UnknownToolError as error:
+                outcome = error
+        if not self._scope.cancel_called:
+            self._on_done(outcome)
 
 
 class Router:
@@ -99,6 +135,7 @@ class Router:
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
         self._keep = keep
         self.news = News()
+        self._nursery: trio.Nursery | None = None
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.news)
         transport.listen(self._hear)
 
@@ -112,7 +149,16 @@ class Router:
         return self._whats_missing(self.registry)
 
     async def run(self) -> None:
-        """Forget browsers that stay away, and hear of what others keep. Runs until cancelled."""
+        """Forget browsers that stay away, hear of what others keep, and wait for what calls need. Runs until
+        cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await self._keep_up()
+            finally:
+                self._nursery = None
+
+    async def _keep_up(self) -> None:
         look_at = trio.current_time()
         while True:
             with trio.move_on_at(min(look_at, self.registry.next_expiry())):
@@ -166,8 +212,8 @@ class Router:
         live = sum(len(shown) for frame, shown in listed.items() if frame is not None)
         return listed if room is None or live <= room else None
 
-    async def _list_page_tools(self, session: Session, arguments: dict[str, Any]) -> bytes:
-        asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
+    async def _list_page_tools(self, session: Session, arguments: Arguments) -> bytes:
+        asked = toolbox.read_arguments(toolbox.ListPageTools, arguments.value)
         await self.settle()
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
         if self.catalog.entries():
@@ -176,9 +222,22 @@ class Router:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def call(
-        self, session: Session, name: str, arguments: dict[str, Any], caller: Caller = NOBODY
-    ) -> bytes:
+    def begin(
+        self,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: Callable[[Outcome], None],
+        caller: Caller = NOBODY,
+    ) -> Pending:
+        """Run a tool, while `run` does, without waiting for it: see `call`. Cancelling tells the page."""
+        if self._nursery is None:
+            raise RuntimeError("the router does not run")
+        task = _Task(self, session, name, arguments, on_done, caller)
+        self._nursery.start_soon(task.run)
+        return task
+
+    async def call(self, session: Session, name: str, arguments: Arguments, caller: Caller = NOBODY) -> bytes:
         """Run a tool; a CallToolResult as JSON. What fails is such a result too.
 
         Raises:
@@ -201,19 +260,17 @@ class Router:
         missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
 
-    async def _call_page_tool(self, session: Session, arguments: dict[str, Any], caller: Caller) -> bytes:
-        asked = toolbox.read_arguments(toolbox.CallPageTool, arguments)
+    async def _call_page_tool(self, session: Session, arguments: Arguments, caller: Caller) -> bytes:
+        asked = toolbox.read_arguments(toolbox.CallPageTool, arguments.value)
         try:
-            return await self._call_page(session, asked.name, asked.arguments, caller)
+            return await self._call_page(session, asked.name, Arguments.of(asked.arguments), caller)
         except UnknownToolError:
             detail = f"no page offers {asked.name!r}; list_page_tools has the names"
             raise CallError(Code.INVALID_PARAMS, detail, handed=False) from None
 
-    async def _call_page(
-        self, session: Session, name: str, arguments: dict[str, Any], caller: Caller
-    ) -> bytes:
+    async def _call_page(self, session: Session, name: str, arguments: Arguments, caller: Caller) -> bytes:
         """One call, recorded whatever comes of it."""
-        recording = Recording(session, name, arguments, trio.current_time())
+        recording = Recording(session, name, arguments.value, trio.current_time())
         call = _Call(session, name, arguments, caller, recording)
         outcome: bytes | BaseException = b""
         try:
@@ -247,13 +304,13 @@ class Router:
         """The tool in the tab that is to run it; a call that may not be made goes no further."""
         entry = await self._find_live(call)
         call.meets(entry)
-        self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
+        self._admission.admit(call.session, entry, call.arguments.value, self.registry.browsers())
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
                 await self.settle()  # it may have been started just now
             entry = await self.tabs.open(call.session, entry)
             call.meets(entry)
-            self._admission.admit(call.session, entry, call.arguments, self.registry.browsers())
+            self._admission.admit(call.session, entry, call.arguments.value, self.registry.browsers())
         assert isinstance(entry, LiveEntry), "a tool is in a tab or without one"
         return entry
 
@@ -265,7 +322,7 @@ class Router:
             frame_id=offer.frame.frame_id,
             document_id=offer.frame.document_id,
             tool_name=offer.tool.name,
-            args=_encoded(call.arguments),
+            args=msgspec.Raw(call.arguments.raw),
             wants_progress=call.caller.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab.tab_id)
@@ -346,15 +403,6 @@ def _marked(on_question: OnQuestion | None, origin: str) -> OnQuestion | None:
         return await ask(msgspec.structs.replace(question, message=message))
 
     return ask_marked
-
-
-def _encoded(arguments: dict[str, Any]) -> msgspec.Raw:
-    try:
-        # Not msgspec: it refuses integers beyond 64 bits and turns NaN into null without a word.
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return msgspec.Raw(text.encode())
-    except (ValueError, RecursionError) as error:
-        raise CallError(Code.INVALID_PARAMS, str(error), handed=False) from None
 
 
 def _executed(answer: bytes) -> bytes:

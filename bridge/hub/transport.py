@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from bridge.errors import CallError
 from native_host.wire import ElicitConfirmation, HostHello, Progress, Wire
 
 
@@ -79,6 +80,19 @@ class Caller:
 
 NOBODY = Caller()
 """Waits for the answer and hears nothing else."""
+
+
+OnDone = Callable[[bytes | CallError], None]
+"""Gets the result (JSON), or why there is none and whether the page may have got the request. It does not
+raise."""
+
+
+class Pending(Protocol):
+    """What was begun, and whose end is told to a callback: exactly once, possibly before it was begun."""
+
+    def cancel(self) -> None:
+        """Nobody waits any more: nothing is called back from now on. Once it has ended, this does nothing."""
+        ...
 
 
 class TabTransport(Protocol):
