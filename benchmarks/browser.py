@@ -7,52 +7,63 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import trio
 from mcp import Client, StdioServerParameters, stdio_client
 
 import extension
-from benchmarks.table import Row
+from benchmarks.limits import REGISTRATION_MS, ROUND_TRIP_MS
+from benchmarks.measuring import Samples
+from benchmarks.subject import Bench
+from benchmarks.table import Compared, Row, Table
 from demo.chromium import Page, find_chromium, open_chromium
 from demo.served_page import served_page
 from demo.stage import Place
-from demo.throw_away import throw_away_directory
 
 CALLS = 300
 ROUNDS = 9
-REGISTRATION_MS = 100
-ROUND_TRIP_MS = 500
-"""Both limits are those of the MCP-B specification, §7."""
 _APART_S = 1.5
 """Between two registrations: a page's second change within half a second waits for its turn."""
 _PAGE = Path(__file__).with_name("page.html")
 
 
-def rows() -> Iterator[Row]:
-    """Nothing where there is no Chromium."""
+def tables(bench: Bench) -> Iterator[Table]:
+    """From page to client, in a real Chromium; nothing where there is none."""
     executable = find_chromium()
     if executable is None:
         return
-    with throw_away_directory("mcpb-bench-") as directory:
-        yield from trio.run(_measure, Place(directory), executable)
+    place = Place(bench.directory / "chromium")
+    place.directory.mkdir()
+    yield Table("From page to client, in a real Chromium", trio.run(_measure, place, executable, bench))
 
 
-async def _measure(place: Place, executable: Path) -> list[Row]:
+async def _measure(place: Place, executable: Path, bench: Bench) -> list[Row]:
     place.register_host()
     with trio.fail_after(120), served_page(_PAGE.read_text()) as url:
         async with _browser(place, executable) as open_page, _client(place) as client:
             page = await open_page(url)
             name = await _listed(client, "_echo")
-            calls = [await _call(client, name) for _ in range(CALLS)]
-            changes = [await _register(client, page, number) for number in range(ROUNDS)]
-    p99 = quantiles(calls, n=100)[98]
+            calls = Samples([[await _call(client, name) for _ in range(bench.count(CALLS))]])
+            changes = [await _register(client, page, number) for number in range(bench.count(ROUNDS))]
     return [
-        Row("10 tools, from the page to the client's list", median(changes), "ms", limit=REGISTRATION_MS),
-        Row("the slowest of them", max(changes), "ms", f"of {ROUNDS}"),
-        Row("a call and its answer, p50", median(calls), "ms", limit=ROUND_TRIP_MS),
-        Row("a call and its answer, p99", p99, "ms", f"of {CALLS}", limit=ROUND_TRIP_MS),
+        Row(
+            "from the page to the client's list",
+            "10 tools",
+            median(changes),
+            compared=[
+                Compared(median(changes), "ms", REGISTRATION_MS),
+                Compared(max(changes), "ms, the slowest"),
+            ],
+        ),
+        Row(
+            "a call and its answer",
+            "the mcp package's client",
+            calls.p50,
+            calls.p99,
+            compared=[Compared(calls.p99, "ms p99", ROUND_TRIP_MS)],
+        ),
     ]
 
 

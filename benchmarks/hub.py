@@ -12,7 +12,9 @@ from statistics import median
 import msgspec
 import trio
 
-from benchmarks.table import Row
+from benchmarks.subject import Bench
+from benchmarks.table import Row, Table
+from bridge.hub.arguments import Arguments
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import (
@@ -58,20 +60,20 @@ class InstantTransport:
         """See `TabTransport`."""
 
 
-def rows() -> Iterator[Row]:
+def tables(bench: Bench) -> Iterator[Table]:
     """Each figure for a hub with few tools and with many."""
-    for size in SIZES:
-        yield from trio.run(_measure, size)
+    rows = [row for size in SIZES for row in trio.run(_measure, size, bench)]
+    yield Table("The hub alone", rows, "Without processes and wires: a transport answers at once.")
 
 
-async def _measure(size: int) -> list[Row]:
+async def _measure(size: int, bench: Bench) -> list[Row]:
     transport = InstantTransport()
     router = Router(transport)
     _fill(transport, size // TOOLS_OF_A_TAB)
     session = Session("bench")
     first_list = await _timed(1, lambda: router.tools(session))
     name = f"website_tool_site0_example_tab1_tool{TOOLS_OF_A_TAB - 1}"
-    call = await _timed(500, lambda: router.call(session, name, {"text": "hello"}))
+    call = await _timed(bench.count(500), lambda: router.call(session, name, Arguments(b'{"text":"hello"}')))
     again = await _timed(5, lambda: router.tools(session))
 
     async def change() -> None:
@@ -79,13 +81,13 @@ async def _measure(size: int) -> list[Row]:
         router.catalog.listed()
 
     versions = iter(range(1, 10_000))
-    changed = await _timed(100, change)
+    changed = await _timed(bench.count(100), change)
     what = f"{size:,} tools".replace(",", " ")
     return [
-        Row(f"a call among {what}", call * 1e6, "µs"),
-        Row(f"a change of one tab among {what}", changed * 1e6, "µs"),
-        Row(f"the first list of {what}", first_list * 1e3, "ms"),
-        Row(f"another list of {what}", again * 1e3, "ms", f"{again / size * 1e6:.1f} µs each"),
+        Row("a call", what, call * 1e6, unit="µs"),
+        Row("a change of one tab", what, changed * 1e6, unit="µs"),
+        Row("the first list", what, first_list * 1e3),
+        Row("another list", what, again * 1e3, note=f"{again / size * 1e6:.1f} µs each"),
     ]
 
 

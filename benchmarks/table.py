@@ -1,34 +1,94 @@
-"""Figures as a table."""
+"""Figures as a table: in a terminal, in Markdown and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-import click
+from benchmarks.limits import NONE, Limit
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure beside a row: a ratio to something else, or one that has a limit."""
+
+    value: float
+    unit: str
+    """What stands behind the number: `times the C copier`, `ms p99`, `calls/s`."""
+    limit: Limit = NONE
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is within its limit."""
+        return self.limit.is_met(self.value)
+
+    def __str__(self) -> str:
+        text = f"{number(self.value)} {self.unit}"
+        if self.limit == NONE:
+            return text
+        return f"{text} ({self.limit}: {'met' if self.is_met else 'NOT MET'})"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure."""
+    """One subject under one load."""
 
     what: str
-    value: float
-    unit: str
+    load: str = ""
+    p50: float | None = None
+    """None: it could not be measured, and `note` says why."""
+    p99: float | None = None
+    unit: str = "ms"
+    compared: Sequence[Compared] = ()
     note: str = ""
-    limit: float | None = None
-    """What it must stay under, in the same unit."""
+
+    def cells(self) -> list[str]:
+        """As text, one for each of COLUMNS."""
+        beside = "; ".join([*map(str, self.compared), *([self.note] if self.note else [])])
+        return [self.what, self.load, number(self.p50), number(self.p99), self.unit, beside]
 
 
-def show(title: str, rows: Iterable[Row]) -> bool:
-    """Print each row as it comes; whether all stay under their limits."""
-    click.secho(title, bold=True)
-    is_good = True
-    for row in rows:
-        note = row.note
-        if row.limit is not None:
-            is_met = row.value < row.limit
-            is_good = is_good and is_met
-            note = f"{'under' if is_met else 'NOT UNDER'} {row.limit:g} {row.unit}  {note}"
-        click.echo(f"  {row.what:<44} {row.value:>10.2f} {row.unit:<3} {note}".rstrip())
-    return is_good
+COLUMNS = ("subject", "load", "p50", "p99", "unit", "beside")
+_RIGHT = {"p50", "p99"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """What one section has found."""
+
+    title: str
+    rows: list[Row] = field(default_factory=list)
+    note: str = ""
+    """What these figures are, and between which ends they were taken."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all stays within its limits."""
+        return all(compared.is_met for row in self.rows for compared in row.compared)
+
+    def text(self) -> str:
+        """For a terminal."""
+        cells = [list(COLUMNS), *(row.cells() for row in self.rows)]
+        widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+        lines = ["  ".join(map(_aligned, line, widths, COLUMNS)).rstrip() for line in cells]
+        return "\n".join([self.title, *([self.note] if self.note else []), *(f"  {line}" for line in lines)])
+
+    def markdown(self) -> str:
+        """For README.md."""
+        rule = ["--:" if column in _RIGHT else "---" for column in COLUMNS]
+        lines = [COLUMNS, rule, *(row.cells() for row in self.rows)]
+        parts = [f"### {self.title}", self.note, "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+        return "\n\n".join(part for part in parts if part)
+
+
+def number(value: float | None) -> str:
+    """Three digits that count, or all of a larger number's; nothing for None."""
+    if value is None:
+        return ""
+    if abs(value) >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}"
+
+
+def _aligned(cell: str, width: int, column: str) -> str:
+    return cell.rjust(width) if column in _RIGHT else cell.ljust(width)

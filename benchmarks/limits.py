@@ -1,0 +1,61 @@
+"""What has to hold. Ratios are of medians within the same rounds: they say the same on any machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A range, its ends included."""
+
+    most: float = inf
+    least: float = -inf
+
+    def is_met(self, value: float) -> bool:
+        """Whether the value is within."""
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        if self.most != inf:
+            return f"≤ {self.most:g}"
+        return f"≥ {self.least:g}" if self.least != -inf else ""
+
+
+NONE = Limit()
+
+# A call from the client's stdio to the extension and back.
+PATH_TO_FLOOR = Limit(most=7)
+"""The same route with two copiers in C."""
+PATH_TO_BEST_PEER = Limit(most=0.5)
+PATH_P99_MS = Limit(most=1)
+PATH_CALLS_PER_SECOND = Limit(least=10_000)
+"""Pipelined."""
+PATH_1MB_TO_PYTHON_COPIER = Limit(most=2)
+
+# A call from the host's socket to the extension and back.
+HOST_TO_FLOOR = Limit(most=5)
+HOST_TO_OTHER_HOST = Limit(most=1)
+
+# Starts.
+HELP_MS = Limit(most=150)
+FIRST_ANSWER_MS = Limit(most=250)
+HOST_READY_MS = Limit(most=120)
+
+# Resident memory.
+HOST_IDLE_MB = Limit(most=30)
+BRIDGE_IDLE_MB = Limit(most=50)
+"""As long as nothing needs the mcp package."""
+BRIDGE_WITH_PACKAGE_MB = Limit(most=100)
+
+# Many tools, tabs and clients.
+LIST_10_000_TOOLS_MS = Limit(most=50)
+CALL_AMONG_MANY = Limit(most=1.1)
+"""Among 10 000 tools and 100 tabs, to the same among 10 and 1."""
+CROWD_P99_MS = Limit(most=5)
+"""64 clients that make 1 000 calls a second between them."""
+
+# The MCP-B specification, §7.
+REGISTRATION_MS = Limit(most=100)
+ROUND_TRIP_MS = Limit(most=500)
