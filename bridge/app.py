@@ -21,14 +21,11 @@ from bridge.config import read as read_config
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record
+from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
-from bridge.status import whats_missing
 from bridge.store import SqliteToolStore
-from install.browsers import TableError
-from install.examination.report import first_fault
-from install.machine import this_machine
 from native_host import endpoint, wire
 from native_host.home import mcpb_home
 
@@ -55,7 +52,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
-            lambda registry: whats_missing(registry, links, registration()),
+            lambda registry: _whats_missing(registry, links),
             terms=_terms(config),
             store=store,
             keep=keep,
@@ -173,8 +170,19 @@ def new_session(command: str = "") -> Session:
     return Session(secrets.token_hex(8), title=name, client=wire.ClientInfo(name=name))
 
 
+def _whats_missing(registry: Registry, links: NativeLinks) -> str:
+    from bridge.status import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
+
+    return whats_missing(registry, links, registration)
+
+
 def registration() -> str:
     """Why no browser can start the native host, and the command that mends it; empty when one can."""
+    # Here, not on top: what examines a machine takes a tenth of a bridge's start, and most never need it.
+    from install.browsers import TableError  # noqa: PLC0415
+    from install.examination.report import first_fault  # noqa: PLC0415
+    from install.machine import this_machine  # noqa: PLC0415
+
     try:
         fault = first_fault(this_machine(), mcpb_home())
     except TableError as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -114,8 +115,11 @@ def main() -> None:
 @main.command()
 def bridge() -> None:
     """Speak MCP on stdin and stdout (for MCP clients)."""
+    gc.disable()  # imports leave nothing to collect, and looking for it takes a twentieth of the start
     from bridge.app import serve_stdio
 
+    gc.freeze()  # what was imported stays: no later collection has to walk through it
+    gc.enable()
     if sys.stdin.isatty():
         click.echo(
             "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
