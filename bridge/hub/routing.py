@@ -28,6 +28,7 @@ from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Identity, Session
+from bridge.hub.tool_shape import Era
 from bridge.hub.transport import NOBODY, Caller, Event, OnQuestion, Pending, TabAddress, TabTransport
 from native_host import wire
 from native_host.wire import Code
@@ -195,6 +196,16 @@ class Router:
         await self.settle()
         entries = self._that_fit(self.catalog.entries())
         return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session, entries))]
+
+    async def listing(self, session: Session, era: Era) -> bytes:
+        """The MCP Tools that this session may call, as a JSON array in one line.
+
+        Our own, then the pages' unless they are too many; those that are no tools in `era` are left out. From
+        now on the names mean these tools to the session.
+        """
+        del era
+        tools = await self.tools(session)
+        return msgspec.json.encode(tools)
 
     def _that_fit(self, entries: list[Entry]) -> list[Entry]:
         """All, or of those that pages offer now none where they are too many; what is kept fills the rest."""
