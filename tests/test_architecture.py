@@ -25,6 +25,7 @@ SANS_IO = [
     "native_host/correlation.py",
     "native_host/replay.py",
     "native_host/chunks.py",
+    "native_host/backlog.py",
     "native_host/switchboard.py",
     *(
         str(path.relative_to(ROOT))

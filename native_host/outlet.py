@@ -1,0 +1,99 @@
+"""The one writer of a descriptor: it writes at once while the kernel takes it, and queues the rest."""
+
+from __future__ import annotations
+
+import os
+
+import trio
+
+from native_host.backlog import Backlog, Outgoing, Part
+
+
+class Outlet:
+    """Writes to a pipe or a socket, whole messages in order. `run` is its task.
+
+    The descriptor is made non-blocking, and stays its owner's to close (after `trio.lowlevel.notify_closing`
+    where `run` may still wait for it).
+    """
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._backlog = Backlog()
+        self._is_full = False
+        """The kernel takes no more; `run` waits until it does."""
+        self._is_broken = False
+        self._runner = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of what the kernel has not taken yet."""
+        return self._backlog.size
+
+    def write(self, *parts: Part) -> Outgoing:
+        """Write a message, or queue it. Never waits, never raises: `run` says that the other end is gone."""
+        outgoing = self.put(*parts)
+        self.flush()
+        return outgoing
+
+    def put(self, *parts: Part) -> Outgoing:
+        """Queue a message for the next `flush`: several that come together cost one system call."""
+        outgoing = Outgoing(parts)
+        if not self._is_broken:
+            self._backlog.put(outgoing)
+        return outgoing
+
+    def withdraw(self, outgoing: Outgoing) -> bool:
+        """Take a message back: whether the other end will never see any of it."""
+        is_withdrawn = self._backlog.withdraw(outgoing)
+        self._room.unpark_all()
+        return is_withdrawn
+
+    def flush(self) -> None:
+        """Write what waits, as far as the kernel takes it."""
+        while self._backlog and not self._is_full:
+            try:
+                self._backlog.written(os.writev(self._fd, self._backlog.next_parts()))
+            except BlockingIOError:
+                self._is_full = True
+                self._runner.unpark_all()
+            except OSError:
+                self._break()
+        if self._room:
+            self._room.unpark_all()
+
+    async def run(self) -> None:
+        """Write what waits whenever the kernel has room.
+
+        Raises:
+            trio.BrokenResourceError: the other end is gone.
+        """
+        try:
+            while not self._is_broken:
+                if not self._is_full:
+                    await self._runner.park()
+                    continue
+                await trio.lowlevel.wait_writable(self._fd)
+                self._is_full = False
+                self.flush()
+        finally:
+            self._break()
+        raise trio.BrokenResourceError("the other end is gone")
+
+    async def wait_room(self, limit: int = 0) -> None:
+        """Wait until at most `limit` bytes wait to be written.
+
+        Raises:
+            trio.BrokenResourceError: the other end is gone, or `run` has ended: it is of no use to wait.
+        """
+        while self.waiting_bytes > limit:
+            await self._room.park()
+        if self._is_broken:
+            raise trio.BrokenResourceError("the other end is gone")
+
+    def _break(self) -> None:
+        self._is_broken = True
+        self._backlog.clear()
+        self._runner.unpark_all()
+        self._room.unpark_all()

@@ -1,0 +1,153 @@
+"""The one writer of a descriptor, with real pipes and sockets that are full, read again, or gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from native_host.outlet import Outlet
+
+MORE_THAN_A_PIPE_TAKES = 4 * 1024 * 1024
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Where to read, and where an outlet writes."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    yield ours, theirs
+    for fd in (ours, theirs):
+        try:
+            os.close(fd)
+        except OSError:  # the test has closed it
+            continue
+
+
+async def read(fd: int, count: int) -> bytes:
+    data = b""
+    with trio.fail_after(5):
+        while len(data) < count:
+            await trio.lowlevel.wait_readable(fd)
+            data += os.read(fd, count - len(data))
+    return data
+
+
+async def test_what_the_kernel_takes_is_written_at_once_without_a_task(pipe: tuple[int, int]) -> None:
+    outgoing = Outlet(pipe[1]).write(b"head ", memoryview(b"body"))
+    assert outgoing.has_begun
+    assert os.read(pipe[0], 100) == b"head body"
+
+
+async def test_what_was_put_leaves_with_the_next_flush(pipe: tuple[int, int]) -> None:
+    outlet = Outlet(pipe[1])
+    outlet.put(b"one ")
+    outgoing = outlet.put(b"two ")
+    assert (outgoing.has_begun, outlet.waiting_bytes) == (False, 8)
+    outlet.write(b"three")
+    assert os.read(pipe[0], 100) == b"one two three"
+
+
+async def test_what_the_kernel_does_not_take_is_written_in_order_when_it_does(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    outlet = Outlet(pipe[1])
+    nursery.start_soon(outlet.run)
+    large = os.urandom(MORE_THAN_A_PIPE_TAKES)
+    outlet.write(b"head", large)
+    outlet.write(b"end")
+    assert await read(pipe[0], 4 + len(large) + 3) == b"head" + large + b"end"
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_queued_message_is_withdrawn_and_its_neighbours_arrive(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    outlet = Outlet(pipe[1])
+    nursery.start_soon(outlet.run)
+    large = b"x" * MORE_THAN_A_PIPE_TAKES
+    begun, withdrawn = outlet.write(large), outlet.write(b"withdrawn")
+    outlet.write(b"end")
+    assert outlet.withdraw(withdrawn)
+    assert not outlet.withdraw(begun)
+    assert await read(pipe[0], len(large) + 3) == large + b"end"
+    nursery.cancel_scope.cancel()
+
+
+async def test_whoever_waits_for_room_goes_on_when_the_other_end_has_read(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    outlet = Outlet(pipe[1])
+    nursery.start_soon(outlet.run)
+    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    async with trio.open_nursery() as waiting:
+        waiting.start_soon(outlet.wait_room)
+        await trio.testing.wait_all_tasks_blocked()
+        assert outlet.waiting_bytes > 0
+        await read(pipe[0], MORE_THAN_A_PIPE_TAKES)
+    assert outlet.waiting_bytes == 0
+    nursery.cancel_scope.cancel()
+
+
+async def test_whoever_waits_for_room_goes_on_when_what_waits_is_withdrawn(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    outlet = Outlet(pipe[1])
+    left = outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES).size
+    withdrawn = outlet.write(b"more")
+    with trio.fail_after(1):
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(outlet.wait_room, left)
+            await trio.testing.wait_all_tasks_blocked()
+            outlet.withdraw(withdrawn)
+
+
+@pytest.mark.parametrize("waits", [b"", b"x" * MORE_THAN_A_PIPE_TAKES], ids=["idle", "full"])
+async def test_the_task_says_that_the_other_end_is_gone_and_what_is_written_then_is_dropped(
+    pipe: tuple[int, int], waits: bytes
+) -> None:
+    outlet = Outlet(pipe[1])
+    outlet.write(waits)
+    os.close(pipe[0])
+    outlet.write(b"into the void")
+    with trio.fail_after(1):
+        with pytest.raises(trio.BrokenResourceError):
+            await outlet.run()
+        with pytest.raises(trio.BrokenResourceError):
+            await outlet.wait_room()
+    assert not outlet.write(b"dropped").has_begun
+    assert outlet.waiting_bytes == 0
+
+
+async def test_whoever_waits_for_room_is_told_when_nobody_writes_any_more(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    outlet = Outlet(pipe[1])
+    writing = trio.CancelScope()
+
+    async def run() -> None:
+        with writing:
+            await outlet.run()
+
+    nursery.start_soon(run)
+    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    await trio.testing.wait_all_tasks_blocked()
+    writing.cancel()
+    with trio.fail_after(1), pytest.raises(trio.BrokenResourceError):
+        await outlet.wait_room()
+
+
+async def test_sockets_are_written_like_pipes(nursery: trio.Nursery) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        outlet = Outlet(theirs.fileno())
+        nursery.start_soon(outlet.run)
+        ours.setblocking(False)
+        large = os.urandom(MORE_THAN_A_PIPE_TAKES)
+        outlet.write(large)
+        assert await read(ours.fileno(), len(large)) == large
+        nursery.cancel_scope.cancel()
