@@ -1,11 +1,12 @@
 /* The tools' end: says its opening, then gives each request the answer that was prepared for it.
  *
- *     answerer lines|frames FROM TO RULES
+ *     answerer lines|frames|websocket FROM TO RULES [MEMBER]
  *
  * FROM and TO are descriptors. RULES is a file of byte strings, each behind its length (uint32): the opening, which
  * is written as it is; then pairs of a text and an answer. The first text that stands near the beginning of a
- * request decides; in its answer, a zero byte is where the request's id belongs. What no text is for is ignored. The
- * pieces of a body that was too long for a browser are put together first (docs/PROTOCOL.md, "Chunks").
+ * request decides; in its answer, a zero byte is where the request's id belongs: what stands behind MEMBER, `"id":`
+ * where nothing else is said. What no text is for is ignored. The pieces of a body that was too long for a browser are
+ * put together first (docs/PROTOCOL.md, "Chunks").
  */
 
 #include "messages.h"
@@ -23,7 +24,8 @@ struct rule {
 
 static struct rule *rules;
 static size_t rule_count;
-static bool framed;
+static enum framing framing;
+static const char *member = "\"id\":";
 static int out;
 
 static bool read_bytes(FILE *file, struct bytes *bytes) {
@@ -47,11 +49,28 @@ static struct bytes read_rules(const char *path) {
     return opening;
 }
 
+#define HEADER_BYTES 16
+
+/* Returns where it ends. A WebSocket's is that of a client, whose mask may be zero (RFC 6455, 5.2 and 5.3). */
+static char *put_header(char *to, uint32_t size) {
+    if (framing == FRAMES) {
+        memcpy(to, &size, sizeof size);
+        return to + sizeof size;
+    }
+    if (framing == LINES) return to;
+    *to++ = (char)0x81; /* a text, whole */
+    int of_length = size < 126 ? 0 : size < 65536 ? 2 : 8;
+    *to++ = (char)(0x80 | (of_length == 0 ? size : of_length == 2 ? 126 : 127));
+    for (int bytes = of_length; bytes > 0; bytes--) *to++ = (uint64_t)size >> 8 * (bytes - 1);
+    memset(to, 0, 4);
+    return to + 4;
+}
+
 /* One write for a short answer, so that it arrives whole. */
 static void answer(const struct bytes *prepared, const char *id, size_t of_id) {
     static char *message;
     static size_t capacity;
-    size_t needed = prepared->length + of_id + 8;
+    size_t needed = prepared->length + of_id + HEADER_BYTES;
     if (needed > capacity) {
         message = realloc(message, capacity = 2 * needed);
         if (message == NULL) die("no memory");
@@ -60,11 +79,7 @@ static void answer(const struct bytes *prepared, const char *id, size_t of_id) {
     size_t before = mark ? (size_t)(mark - prepared->data) : prepared->length;
     size_t after = mark ? prepared->length - before - 1 : 0;
     uint32_t size = before + (mark ? of_id : 0) + after;
-    char *at = message;
-    if (framed) {
-        memcpy(at, &size, sizeof size);
-        at += sizeof size;
-    }
+    char *at = put_header(message, size);
     memcpy(at, prepared->data, before);
     at += before;
     if (mark) {
@@ -72,7 +87,7 @@ static void answer(const struct bytes *prepared, const char *id, size_t of_id) {
         memcpy(at + of_id, mark + 1, after);
         at += of_id + after;
     }
-    if (!framed) *at++ = '\n';
+    if (framing == LINES) *at++ = '\n';
     write_all(out, message, at - message);
 }
 
@@ -123,17 +138,18 @@ static void hear(const char *message, size_t length) {
     }
     for (struct rule *rule = rules; rule < rules + rule_count; rule++) {
         if (memmem(message, edge, rule->text.data, rule->text.length) == NULL) continue;
-        const char *id = id_of(message, length, &of_id);
+        const char *id = id_of(member, message, length, &of_id);
         answer(&rule->answer, id, of_id);
         return;
     }
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) die("usage: answerer lines|frames FROM TO RULES");
+    if (argc < 5 || argc > 6) die("usage: answerer lines|frames|websocket FROM TO RULES [MEMBER]");
     signal(SIGPIPE, SIG_IGN);
-    framed = is_framed(argv[1]);
-    struct reader in = {.fd = atoi(argv[2]), .is_framed = framed};
+    framing = framing_of(argv[1]);
+    if (argc == 6) member = argv[5];
+    struct reader in = {.fd = atoi(argv[2]), .framing = framing};
     out = atoi(argv[3]);
     struct bytes opening = read_rules(argv[4]);
     write_all(out, opening.data, opening.length);

@@ -42,7 +42,7 @@ static size_t put_request(char *to, const char *request, uint32_t length, long l
     size_t after = mark ? length - before - 1 : 0;
     uint32_t size = before + of_id + after;
     char *at = to;
-    if (in.is_framed) {
+    if (in.framing == FRAMES) {
         memcpy(at, &size, sizeof size);
         at += sizeof size;
     }
@@ -50,7 +50,7 @@ static size_t put_request(char *to, const char *request, uint32_t length, long l
     memcpy(at + before, digits, of_id);
     if (after > 0) memcpy(at + before + of_id, mark + 1, after);
     at += size;
-    if (!in.is_framed) *at++ = '\n';
+    if (in.framing == LINES) *at++ = '\n';
     return at - to;
 }
 
@@ -58,7 +58,7 @@ static size_t put_request(char *to, const char *request, uint32_t length, long l
 static long long answered(const char *message, size_t length, bool has_ids, long long in_turn, long long first) {
     if (!has_ids) return in_turn;
     size_t of_id;
-    char *id = id_of(message, length, &of_id);
+    char *id = id_of("\"id\":", message, length, &of_id);
     if (id == NULL) return -1;
     long long number = strtoll(*id == '"' ? id + 1 : id, NULL, 10);
     if (number < first || number >= next_id) return -1;
@@ -106,7 +106,7 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
 int main(int argc, char **argv) {
     if (argc != 4) die("usage: client lines|frames FROM TO");
     signal(SIGPIPE, SIG_IGN);
-    in.is_framed = is_framed(argv[1]);
+    in.framing = framing_of(argv[1]);
     in.fd = atoi(argv[2]);
     out = atoi(argv[3]);
     uint32_t order[3];

@@ -1,4 +1,5 @@
-/* Messages on a descriptor: lines, or bodies behind a 4-byte length in the machine's byte order. */
+/* Messages on a descriptor: lines, bodies behind a 4-byte length in the machine's byte order, or what a server says
+ * on a WebSocket that has been opened. */
 
 #ifndef MESSAGES_H
 #define MESSAGES_H
@@ -15,9 +16,11 @@
 /* So much at either end of a message is looked at for what it says of itself. */
 #define EDGE_BYTES 1024
 
+enum framing { LINES, FRAMES, WEBSOCKET };
+
 struct reader {
     int fd;
-    bool is_framed;
+    enum framing framing;
     char *data;
     size_t start, end, capacity;
 };
@@ -27,9 +30,12 @@ static inline void die(const char *text) {
     exit(1);
 }
 
-static inline bool is_framed(const char *framing) {
-    if (strcmp(framing, "frames") && strcmp(framing, "lines")) die("the framing is 'lines' or 'frames'");
-    return framing[0] == 'f';
+static inline enum framing framing_of(const char *name) {
+    if (!strcmp(name, "lines")) return LINES;
+    if (!strcmp(name, "frames")) return FRAMES;
+    if (!strcmp(name, "websocket")) return WEBSOCKET;
+    die("the framing is 'lines', 'frames' or 'websocket'");
+    return LINES;
 }
 
 static inline void write_all(int fd, const char *data, size_t length) {
@@ -54,18 +60,35 @@ static inline void make_room(struct reader *in, size_t room) {
     if (in->data == NULL) die("no memory");
 }
 
+/* How long the header of a frame is, and in `length` its body; 0: not all of it has been read. A WebSocket's is that
+ * of a server (RFC 6455, 5.2): without a mask, its length in 7, 16 or 64 bits. */
+static inline size_t header_of(enum framing framing, const unsigned char *begin, size_t held, size_t *length) {
+    size_t header = framing == FRAMES ? 4 : 2;
+    if (held < header) return 0;
+    if (framing == FRAMES) {
+        uint32_t size;
+        memcpy(&size, begin, sizeof size);
+        *length = size;
+        return header;
+    }
+    *length = begin[1] & 127;
+    if (*length < 126) return header;
+    header += *length == 126 ? 2 : 8;
+    if (held < header) return 0;
+    *length = 0;
+    for (size_t at = 2; at < header; at++) *length = *length << 8 | begin[at];
+    return header;
+}
+
 /* A whole message that has been read already, or NULL. */
 static inline char *held_message(struct reader *in, size_t *length, size_t *searched) {
     size_t held = in->end - in->start;
     char *begin = in->data + in->start;
-    if (in->is_framed) {
-        uint32_t size;
-        if (held < sizeof size) return NULL;
-        memcpy(&size, begin, sizeof size);
-        if (held < sizeof size + size) return NULL;
-        *length = size;
-        in->start += sizeof size + size;
-        return begin + sizeof size;
+    if (in->framing != LINES) {
+        size_t header = header_of(in->framing, (unsigned char *)begin, held, length);
+        if (header == 0 || held < header + *length) return NULL;
+        in->start += header + *length;
+        return begin + header;
     }
     char *newline = held > *searched ? memchr(begin + *searched, '\n', held - *searched) : NULL;
     *searched = held;
@@ -99,11 +122,11 @@ static inline char *at_edges(const char *message, size_t length, const char *nee
     return found ? found : memmem(message + length - edge, edge, needle, strlen(needle));
 }
 
-/* The JSON text of a message's id, or NULL; its length goes to `length_of_id`. */
-static inline char *id_of(const char *message, size_t length, size_t *length_of_id) {
-    char *id = at_edges(message, length, "\"id\":");
+/* The JSON text of a message's id, or NULL; its length goes to `length_of_id`. `member` is where it stands. */
+static inline char *id_of(const char *member, const char *message, size_t length, size_t *length_of_id) {
+    char *id = at_edges(message, length, member);
     if (id == NULL) return NULL;
-    id += strlen("\"id\":");
+    id += strlen(member);
     while (*id == ' ') id++;
     *length_of_id = strcspn(id, ",}");
     return id;
