@@ -1,11 +1,12 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test test-others test-parts test-chromium test-firefox test-machine bench check format clean
+.PHONY: help demo test test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
 	@echo "make bench   what it costs: the hub alone, and the whole chain in real Chromium"
+	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
 	@echo "make format  put the code into its form"
 	@echo "make clean   remove what the others made"
@@ -38,6 +39,10 @@ test-machine:
 bench:
 	@install/prepare.sh test
 	@.venv/bin/python -m benchmarks
+
+# No scripts: some of these packages register themselves with browsers, or fetch their own.
+bench-peers:
+	@npm install --prefix benchmarks/peers --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error
 
 check:
 	@install/prepare.sh test
