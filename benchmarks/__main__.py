@@ -9,13 +9,16 @@ from pathlib import Path
 import click
 import msgspec
 
-from benchmarks import browser, hub, machine, programs
+from benchmarks import browser, calls, hub, machine, programs
 from benchmarks.subject import Bench
 from benchmarks.table import Table
 from demo.throw_away import throw_away_directory
 
 Section = Callable[[Bench], Iterator[Table]]
 SECTIONS: dict[str, Section] = {
+    "path": calls.through_both,
+    "host": calls.through_host,
+    "bridge": calls.through_bridge,
     "hub": hub.tables,
     "chromium": browser.tables,
 }

@@ -2,10 +2,11 @@
  *
  *     client lines|frames FROM TO
  *
- * FROM and TO are descriptors. On stdin come orders: count, depth and the length of a request (3 × uint32), then
- * the request, with a zero byte where its id belongs; without one, answers come in the order of the requests. At
- * most `depth` requests are on the way at once. For each call stdout gets 3 × int64: when it was written and when
- * its answer was whole (ns), and how many bytes the answer had.
+ * FROM and TO are descriptors. On stdin comes, behind its length (uint32), what has been read from FROM before; then
+ * orders: count, depth and the length of a request (3 × uint32), and the request, with a zero byte where its id
+ * belongs; without one, answers come in the order of the requests. At most `depth` requests are on the way at once.
+ * For each call stdout gets 3 × int64: when it was written and when its answer was whole (ns), and how many bytes
+ * the answer had.
  */
 
 #include "messages.h"
@@ -32,6 +33,14 @@ static int64_t now(void) {
 
 static void read_order(void *data, size_t length) {
     if (fread(data, 1, length, stdin) != length) die("an order is cut off");
+}
+
+static void take_what_was_read(void) {
+    uint32_t length;
+    read_order(&length, sizeof length);
+    make_room(&in, length + 1);
+    read_order(in.data, length);
+    in.end = length;
 }
 
 static size_t put_request(char *to, const char *request, uint32_t length, long long id) {
@@ -109,6 +118,7 @@ int main(int argc, char **argv) {
     in.framing = framing_of(argv[1]);
     in.fd = atoi(argv[2]);
     out = atoi(argv[3]);
+    take_what_was_read();
     uint32_t order[3];
     while (fread(order, sizeof order, 1, stdin) == 1) {
         char *request = malloc(order[2]);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -57,6 +58,18 @@ class Bench:
         return max(1, usual // 10) if self.is_quick else usual
 
 
+class Role(Enum):
+    """What a subject is there for."""
+
+    OURS = "ours"
+    FLOOR = "the C copier"
+    """The same route, on which programs in C copy and do nothing else."""
+    PYTHON_COPIER = "the Python copier"
+    PEER = "the best peer"
+    BESIDE = "beside"
+    """For comparison; nothing is judged by it."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """Somebody's way from a client to a tool and back."""
@@ -64,7 +77,10 @@ class Subject:
     name: str
     open: Callable[[Bench], AbstractContextManager[Caller]]
     """Start all of it; nothing of it is left afterwards."""
+    role: Role
     loads: Collection[Load] = (SMALL,)
     """What it can be asked for."""
     missing: str = ""
     """Why it cannot be started, and what to run; empty where it can."""
+    pipelines: bool = True
+    """Whether it takes a call before it has answered the last one."""

@@ -1,0 +1,95 @@
+"""A conversation by hand, before its descriptors go to the client's end: hello, handshake, what is offered.
+
+What has been read beyond it is handed on with them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+Framing = Literal["lines", "frames"]
+PATIENCE_S = 60.0
+_READ_BYTES = 1 << 20
+
+
+class EndError(Exception):
+    """The other side did not do what was waited for; the text says what it was."""
+
+
+class Conversation:
+    """Messages as lines, or as frames with a length in the machine's byte order."""
+
+    def __init__(self, framing: Framing, from_fd: int, to_fd: int) -> None:
+        self.framing = framing
+        self.from_fd = from_fd
+        self.to_fd = to_fd
+        self._buffer = bytearray()
+        self._ids = iter(range(1, 1_000_000))
+
+    def say(self, message: bytes | dict[str, Any]) -> None:
+        """Write one message."""
+        body = message if isinstance(message, bytes) else msgspec.json.encode(message)
+        data = body + b"\n" if self.framing == "lines" else struct.pack("=I", len(body)) + body
+        while data:
+            data = data[os.write(self.to_fd, data) :]
+
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """The result of a request; other messages are passed over.
+
+        Raises:
+            EndError: it is an error, or there is none.
+        """
+        number = next(self._ids)
+        self.say({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        answer = self.hear(lambda message: message.get("id") == number and "method" not in message)
+        if "result" not in answer:
+            raise EndError(f"{method} was refused: {answer}")
+        return answer["result"]
+
+    def hear(self, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The next message that is wanted; what comes before it is passed over.
+
+        Raises:
+            EndError: none came within PATIENCE_S.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            message: dict[str, Any] = msgspec.json.decode(self._next_body(until))
+            if is_wanted(message):
+                return message
+
+    def rest(self) -> bytes:
+        """What has been read and was not heard: it comes before all that is still to be read."""
+        return bytes(self._buffer)
+
+    def _next_body(self, until: float) -> bytes:
+        while (body := self._take_body()) is None:
+            readable, _, _ = select.select([self.from_fd], [], [], max(0.0, until - time.monotonic()))
+            if not readable:
+                raise EndError(f"no answer within {PATIENCE_S:g} s")
+            data = os.read(self.from_fd, _READ_BYTES)
+            if not data:
+                raise EndError("the other side closed the conversation")
+            self._buffer += data
+        return body
+
+    def _take_body(self) -> bytes | None:
+        if self.framing == "lines":
+            start, end = 0, self._buffer.find(b"\n")
+            following = end + 1
+        else:
+            start = 4
+            end = following = 4 + int.from_bytes(self._buffer[:4], sys.byteorder)
+        if end < start or len(self._buffer) < following:
+            return None
+        body = bytes(self._buffer[start:end])
+        del self._buffer[:following]
+        return body

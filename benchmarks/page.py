@@ -1,0 +1,104 @@
+"""A browser with a page whose tools are the loads: what its extension says, and what it answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.loads import ALL, Load
+from native_host import __version__, envelope, wire
+
+_ID = b"\0"
+"""Stands for the id of the request that is answered."""
+
+
+def announcements(tabs: int = 1, other_tools: int = 0) -> list[bytes]:
+    """Hello, tabs and tools, as bodies.
+
+    Args:
+        tabs: how many; the first has the loads' tools.
+        other_tools: how many there are besides, evenly in all tabs.
+    """
+    known = [_tab(number) for number in range(1, tabs + 1)]
+    lists = [_tools(tab, ALL if tab.tab_id == 1 else (), other_tools // tabs) for tab in known]
+    return [
+        envelope.notification("browser/hello", _HELLO),
+        envelope.notification("browser/tabs", wire.Tabs(tabs=known)),
+        envelope.notification("browser/paused", wire.Paused()),
+        *(envelope.notification("browser/registerTools", tools) for tools in lists),
+    ]
+
+
+def request(load: Load) -> bytes:
+    """A call as a bridge writes it, its id still to be put in."""
+    params = wire.ExecuteTool(
+        session="bench",
+        tab_id=1,
+        frame_id=0,
+        document_id="d1",
+        tool_name=load.tool,
+        args=msgspec.Raw(load.arguments),
+    )
+    return envelope.request(_ID, "browser/executeTool", msgspec.json.encode(params))
+
+
+def answers() -> list[tuple[bytes, bytes]]:
+    """What stands in a request, and its answer: for the extension's end of the wire."""
+    return [(b'"toolName":"%b"' % load.tool.encode(), envelope.result(_ID, _executed(load))) for load in ALL]
+
+
+def mcp_answers() -> list[tuple[bytes, bytes]]:
+    """The same for MCP's end: as if a server of no weight were there."""
+    return [(b'"name":"%b"' % load.tool.encode(), envelope.result(_ID, load.result)) for load in ALL]
+
+
+def write_rules(path: Path, opening: bytes, rules: list[tuple[bytes, bytes]]) -> Path:
+    """The file that the tools' end reads (see answerer.c)."""
+    texts = [opening, *(text for rule in rules for text in rule)]
+    path.write_bytes(b"".join(struct.pack("=I", len(text)) + text for text in texts))
+    return path
+
+
+_HELLO = wire.BrowserHello(
+    wire=wire.WIRE_VERSION,
+    extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version=__version__),
+    browser=wire.BrowserInfo(brand="Bench", version="1", platform="linux"),
+    profile=wire.Profile(id="bench"),
+    capabilities=wire.Capabilities(commands=["browser/executeTool"]),
+)
+
+
+def _tab(number: int) -> wire.Tab:
+    origin = "https://shop.example" if number == 1 else f"https://site{number}.example"
+    return wire.Tab(
+        tab_id=number,
+        window_id=1,
+        url=f"{origin}/",
+        origin=origin,
+        title=f"Page {number}",
+        status="complete",
+        active=number == 1,
+        ordinal=1,
+    )
+
+
+def _tools(tab: wire.Tab, loads: Sequence[Load], others: int) -> wire.FrameTools:
+    definitions = [load.definition for load in loads]
+    definitions += [{**ALL[0].definition, "name": f"other{number}"} for number in range(others)]
+    return wire.FrameTools(
+        tab_id=tab.tab_id,
+        frame_id=0,
+        document_id=f"d{tab.tab_id}",
+        origin=tab.origin,
+        url=tab.url,
+        title=tab.title,
+        tools=[msgspec.Raw(msgspec.json.encode(definition)) for definition in definitions],
+        via={definition["name"]: "mcp-b" for definition in definitions},
+    )
+
+
+def _executed(load: Load) -> bytes:
+    return msgspec.json.encode(wire.Executed(success=True, payload=msgspec.Raw(load.result)))
