@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -25,13 +26,16 @@ class EndError(Exception):
 
 
 class Conversation:
-    """Messages as lines, or as frames with a length in the machine's byte order."""
+    """Messages as lines, or as frames with a length in the machine's byte order.
 
-    def __init__(self, framing: Framing, from_fd: int, to_fd: int) -> None:
+    `read_before` is what somebody else has read from the descriptor, and handed on.
+    """
+
+    def __init__(self, framing: Framing, from_fd: int, to_fd: int, read_before: bytes = b"") -> None:
         self.framing = framing
         self.from_fd = from_fd
         self.to_fd = to_fd
-        self._buffer = bytearray()
+        self._buffer = bytearray(read_before)
         self._ids = iter(range(1, 1_000_000))
 
     def say(self, message: bytes | dict[str, Any]) -> None:
@@ -62,7 +66,7 @@ class Conversation:
         """
         until = time.monotonic() + PATIENCE_S
         while True:
-            message: dict[str, Any] = msgspec.json.decode(self._next_body(until))
+            message: dict[str, Any] = msgspec.json.decode(self.next_body(until))
             if is_wanted(message):
                 return message
 
@@ -70,9 +74,15 @@ class Conversation:
         """What has been read and was not heard: it comes before all that is still to be read."""
         return bytes(self._buffer)
 
-    def _next_body(self, until: float) -> bytes:
+    def next_body(self, until: float = inf) -> bytes:
+        """The next message, not read yet.
+
+        Raises:
+            EndError: none came until then (`time.monotonic`), or the other side closed.
+        """
         while (body := self._take_body()) is None:
-            readable, _, _ = select.select([self.from_fd], [], [], max(0.0, until - time.monotonic()))
+            wait_s = None if until == inf else max(0.0, until - time.monotonic())
+            readable, _, _ = select.select([self.from_fd], [], [], wait_s)
             if not readable:
                 raise EndError(f"no answer within {PATIENCE_S:g} s")
             data = os.read(self.from_fd, _READ_BYTES)

@@ -40,7 +40,7 @@ def build(directory: Path) -> Programs:
         subprocess.CalledProcessError: there is a compiler, and it does not take them.
     """
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    python = {name: [sys.executable, "-I", str(_SOURCES / f"{name}.py")] for name in _NAMES}
+    python = {name: [sys.executable, "-I", "-m", f"benchmarks.{name}"] for name in _NAMES}
     if compiler is None:
         return Programs(**python, python_copier=python["copier"], are_in_c=False)
     for name in _NAMES:
