@@ -12,6 +12,7 @@ from typing import Literal
 ByteOrder = Literal["native", "little"]
 
 HEADER_BYTES = 4
+_PIECE_BYTES = 4096
 _HEADERS: dict[ByteOrder, struct.Struct] = {"native": struct.Struct("=I"), "little": struct.Struct("<I")}
 
 
@@ -28,12 +29,22 @@ class FrameDecoder:
     def __init__(self, cap: int, byte_order: ByteOrder) -> None:
         self._cap = cap
         self._header = _HEADERS[byte_order]
-        self._buffer = bytearray()
+        self._data = b""
+        """What has arrived, whole frames and perhaps a bit of a header, is read from `_at` on."""
+        self._at = 0
+        self._pieces: list[bytes] = []
+        """Of a body that has not arrived whole."""
+        self._missing = 0
         self.ignored = 0
 
     def feed(self, data: bytes | bytearray) -> None:
         """Store what has arrived."""
-        self._buffer += data
+        data = bytes(data)
+        if self._missing:
+            of_body, data = data[: self._missing], data[self._missing :]
+            self._gather(of_body)
+        self._data = self._data[self._at :] + data
+        self._at = 0
 
     def next_frame(self) -> bytes | None:
         """The next whole body, or None until more has been fed.
@@ -41,18 +52,24 @@ class FrameDecoder:
         Raises:
             FrameError: a header announces more than the cap.
         """
-        while (size := self._announced()) is not None:
-            if size == 0:
-                self.ignored += 1
-                del self._buffer[:HEADER_BYTES]
-                continue
-            end = HEADER_BYTES + size
-            if len(self._buffer) < end:
-                return None
-            with memoryview(self._buffer) as view:
-                body = bytes(view[HEADER_BYTES:end])
-            del self._buffer[:end]
+        if self._missing:
+            return None
+        if self._pieces:
+            body = b"".join(self._pieces)
+            self._pieces = []
             return body
+        while (start := self._at + HEADER_BYTES) <= len(self._data):
+            size = self._announced()
+            end = start + size
+            if end > len(self._data):
+                self._missing = size
+                self._gather(self._data[start:])
+                self._data, self._at = b"", 0
+                return None
+            self._at = end
+            if size:
+                return self._data[start:end]
+            self.ignored += 1
         return None
 
     def end(self) -> None:
@@ -61,18 +78,30 @@ class FrameDecoder:
         Raises:
             FrameError: it closed inside a frame.
         """
-        if self._buffer:
-            raise FrameError(f"closed inside a frame, {len(self._buffer)} bytes of it had arrived")
+        of_body = HEADER_BYTES + sum(map(len, self._pieces)) if self._missing else 0
+        if arrived := of_body + len(self._data) - self._at:
+            raise FrameError(f"closed inside a frame, {arrived} bytes of it had arrived")
 
-    def _announced(self) -> int | None:
-        if len(self._buffer) < HEADER_BYTES:
-            return None
-        size: int = self._header.unpack_from(self._buffer)[0]
+    def _announced(self) -> int:
+        size: int = self._header.unpack_from(self._data, self._at)[0]
         if size > self._cap:
             raise FrameError(f"a frame of {size} bytes is announced, the limit is {self._cap}")
         return size
 
+    def _gather(self, piece: bytes) -> None:
+        """Pieces are joined once, when all are there; but a byte at a time they would be mostly overhead."""
+        self._missing -= len(piece)
+        if self._pieces and len(self._pieces[-1]) < _PIECE_BYTES:
+            self._pieces[-1] += piece
+        else:
+            self._pieces.append(piece)
+
+
+def header(size: int, byte_order: ByteOrder) -> bytes:
+    """What stands before a body. Its length is the sender's to check (`wire` has the caps)."""
+    return _HEADERS[byte_order].pack(size)
+
 
 def frame(body: bytes, byte_order: ByteOrder) -> bytes:
-    """One frame. Its length is the sender's to check (`wire` has the caps)."""
-    return _HEADERS[byte_order].pack(len(body)) + body
+    """One frame, as `header` has it."""
+    return header(len(body), byte_order) + body

@@ -39,6 +39,17 @@ def test_bodies_come_out_as_they_went_in_however_the_bytes_are_split_and_merged(
     assert out == bodies
 
 
+@pytest.mark.parametrize("step", [1, 4095, 5000, 100_000])
+def test_a_body_of_many_reads_comes_out_once_and_whole(step: int) -> None:
+    body = bytes(range(256)) * 100
+    stream = frame(body, "little") + frame(b"next", "little")
+    subject, out = FrameDecoder(100_000, "little"), []
+    for start in range(0, len(stream), step):
+        subject.feed(stream[start : start + step])
+        out += frames_of(subject)
+    assert out == [body, b"next"]
+
+
 @given(st.lists(st.binary(max_size=200), max_size=30))
 def test_any_bytes_at_all_give_bodies_within_the_cap_or_a_frame_error(pieces: list[bytes]) -> None:
     subject = decoder()
