@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
-from benchmarks import limits, routes
+from benchmarks import limits, peers, routes
 from benchmarks.conversation import EndError
 from benchmarks.limits import Limit
 from benchmarks.loads import ARGUMENTS_1MB, KB, RESULT_1MB, RESULT_5MB, RESULT_10KB, SMALL, Load
-from benchmarks.measuring import Samples, take_turns
-from benchmarks.subject import Bench, Caller, Calls, Role, Subject
+from benchmarks.measuring import Measure, Samples, take_turns
+from benchmarks.subject import Bench, Caller, Role, Subject
 from benchmarks.table import Compared, Row, Table
 
 CALLS = {SMALL: 100, RESULT_10KB: 50, RESULT_1MB: 5, RESULT_5MB: 2, ARGUMENTS_1MB: 5}
@@ -32,29 +33,43 @@ _PATH: Limits = {
 }
 
 
+def missing(bench: Bench) -> list[str]:
+    """Who could be measured, and is not there; with what to run."""
+    subjects = [*_through_host(bench), *routes.bridge_subjects(bench), *_through_both(bench)]
+    return sorted({f"{subject.name}: {subject.missing}" for subject in subjects if subject.missing})
+
+
 def through_host(bench: Bench) -> Iterator[Table]:
     """The host alone."""
     route = "socket → native host → extension's end → back"
-    yield _one_at_a_time("The host alone", bench, route, routes.host_subjects(bench), _HOST)
+    yield _one_at_a_time(bench, "The host alone", route, _through_host(bench), _HOST)
 
 
 def through_bridge(bench: Bench) -> Iterator[Table]:
     """The bridge alone."""
     route = "client's stdio → bridge → host's end of the socket → back"
-    yield _one_at_a_time("The bridge alone", bench, route, routes.bridge_subjects(bench), {})
+    yield _one_at_a_time(bench, "The bridge alone", route, routes.bridge_subjects(bench), {})
 
 
 def through_both(bench: Bench) -> Iterator[Table]:
     """The full path."""
     route = "client's stdio → bridge → native host → extension's end → back"
-    subjects = routes.path_subjects(bench)
-    yield _one_at_a_time("The full path", bench, route, subjects, _PATH, limits.PATH_P99_MS)
-    yield _pipelined(f"The full path, {DEPTH} calls on the way at once", bench, route, subjects)
+    subjects = _through_both(bench)
+    yield _one_at_a_time(bench, "The full path", route, subjects, _PATH, limits.PATH_P99_MS)
+    yield _pipelined(bench, f"The full path, {DEPTH} calls on the way at once", route, subjects)
+
+
+def _through_host(bench: Bench) -> list[Subject]:
+    return [*routes.host_subjects(bench), *peers.host_subjects()]
+
+
+def _through_both(bench: Bench) -> list[Subject]:
+    return [*routes.path_subjects(bench), *peers.path_subjects(bench)]
 
 
 def _one_at_a_time(
-    title: str,
     bench: Bench,
+    title: str,
     route: str,
     subjects: Sequence[Subject],
     limits_of: Limits,
@@ -64,29 +79,32 @@ def _one_at_a_time(
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]
         found = _measured(bench, able, partial(_one_after_the_other, bench, load))
-        rows += [_row(subject, load, found, able, limits_of, p99_limit) for subject in able]
+        rows += [_row(subject, load, found, limits_of, p99_limit) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
 
 def _one_after_the_other(bench: Bench, load: Load, caller: Caller) -> list[float]:
     calls = caller.call(load, bench.count(CALLS[load]))
-    return [seconds * 1e3 for seconds in _whole(calls, load).seconds]
+    if len(load.result) > KB and calls.answer_bytes < len(load.result):
+        raise EndError(f"{load.name}: of {len(load.result)} bytes came {calls.answer_bytes}")
+    return [seconds * 1e3 for seconds in calls.seconds]
 
 
-def _pipelined(title: str, bench: Bench, route: str, subjects: Sequence[Subject]) -> Table:
+def _pipelined(bench: Bench, title: str, route: str, subjects: Sequence[Subject]) -> Table:
     able = [subject for subject in subjects if subject.pipelines]
     found = _measured(bench, able, partial(_all_at_once, bench))
-    rows = []
-    for subject in able:
-        if subject.missing:
-            rows.append(Row(subject.name, SMALL.name, note=subject.missing))
-            continue
-        rate = found[subject.name].p50
-        limit = limits.PATH_CALLS_PER_SECOND if subject.role is Role.OURS else limits.NONE
-        rows.append(
-            Row(subject.name, SMALL.name, rate, unit="calls/s", compared=[Compared(rate, "calls/s", limit)])
-        )
+    rows = [_rate_row(subject, found) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
+
+
+def _rate_row(subject: Subject, found: Found) -> Row:
+    if subject.name not in found.samples:
+        return Row(subject.name, SMALL.name, unit="calls/s", note=found.failures[subject.name])
+    rate = found.samples[subject.name].p50
+    if subject.role is not Role.OURS:
+        return Row(subject.name, SMALL.name, rate, unit="calls/s")
+    judged = Compared(rate, "calls/s", limits.PATH_CALLS_PER_SECOND)
+    return Row(subject.name, SMALL.name, rate, unit="calls/s", compared=[judged])
 
 
 def _all_at_once(bench: Bench, caller: Caller) -> list[float]:
@@ -94,45 +112,58 @@ def _all_at_once(bench: Bench, caller: Caller) -> list[float]:
     return [count / caller.call(SMALL, count, DEPTH).elapsed_s]
 
 
-def _measured(
-    bench: Bench, subjects: Sequence[Subject], measure: Callable[[Caller], list[float]]
-) -> dict[str, Samples]:
+@dataclass(frozen=True)
+class Found:
+    """What the subjects of one load did."""
+
+    samples: dict[str, Samples]
+    failures: dict[str, str]
+    """Why others have none."""
+    roles: dict[str, Role]
+
+    def best(self, role: Role) -> Samples | None:
+        """The quickest one of a role, where there is one."""
+        known = [samples for name, samples in self.samples.items() if self.roles[name] is role]
+        return min(known, key=lambda samples: samples.p50, default=None)
+
+
+def _measured(bench: Bench, subjects: Sequence[Subject], measure: Callable[[Caller], list[float]]) -> Found:
+    """All of them in the same rounds.
+
+    Raises:
+        EndError: one that is not a peer does not do its work.
+    """
+    measures: dict[str, Measure] = {}
+    failures: dict[str, str] = {}
     with ExitStack() as stack:
-        callers = {
-            subject.name: stack.enter_context(subject.open(bench))
-            for subject in subjects
-            if not subject.missing
-        }
-        for caller in callers.values():
-            measure(caller)  # what happens once, happens before
-        return take_turns({name: partial(measure, caller) for name, caller in callers.items()}, bench.rounds)
+        for subject in subjects:
+            if subject.missing:
+                failures[subject.name] = subject.missing
+                continue
+            try:
+                caller = stack.enter_context(subject.open(bench))
+                measure(caller)  # what happens once, happens before
+            except EndError as error:
+                if subject.role is not Role.PEER:
+                    raise
+                failures[subject.name] = f"failed: {str(error).splitlines()[0]}"
+                continue
+            measures[subject.name] = partial(measure, caller)
+        samples = take_turns(measures, bench.rounds)
+    return Found(samples, failures, {subject.name: subject.role for subject in subjects})
 
 
-def _row(
-    subject: Subject,
-    load: Load,
-    found: Mapping[str, Samples],
-    others: Sequence[Subject],
-    limits_of: Limits,
-    p99_limit: Limit,
-) -> Row:
-    if subject.missing:
-        return Row(subject.name, load.name, note=subject.missing)
-    samples = found[subject.name]
+def _row(subject: Subject, load: Load, found: Found, limits_of: Limits, p99_limit: Limit) -> Row:
+    samples = found.samples.get(subject.name)
+    if samples is None:
+        return Row(subject.name, load.name, note=found.failures[subject.name])
     compared = []
     for role in (Role.FLOOR, Role.PYTHON_COPIER, Role.PEER):
-        known = [other.name for other in others if other.role is role and other.name in found]
-        if not known or subject.role is role:
+        best = found.best(role)
+        if best is None or subject.role is role:
             continue
-        best = min(known, key=lambda name: found[name].p50)
         limit = limits_of.get((load, role), limits.NONE) if subject.role is Role.OURS else limits.NONE
-        compared.append(Compared(samples.ratio_to(found[best]), f"times {role.value}", limit))
-    if load is SMALL and subject.role is Role.OURS and p99_limit is not limits.NONE:
+        compared.append(Compared(samples.ratio_to(best), f"times {role.value}", limit))
+    if load is SMALL and subject.role is Role.OURS and p99_limit != limits.NONE:
         compared.append(Compared(samples.p99, "ms p99", p99_limit))
     return Row(subject.name, load.name, samples.p50, samples.p99, compared=compared)
-
-
-def _whole(calls: Calls, load: Load) -> Calls:
-    if len(load.result) > KB and calls.answer_bytes < len(load.result):
-        raise EndError(f"{load.name}: {calls.answer_bytes} bytes came of {len(load.result)}")
-    return calls

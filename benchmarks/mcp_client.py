@@ -46,9 +46,15 @@ class Era(Enum):
 class McpClient:
     """Shakes hands, looks for tools, and knows how a call is written."""
 
-    def __init__(self, conversation: Conversation, era: Era = Era.HANDSHAKE) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        era: Era = Era.HANDSHAKE,
+        capabilities: dict[str, Any] = CAPABILITIES,
+    ) -> None:
         self.conversation = conversation
         self._era = era
+        self._capabilities = capabilities
 
     def shake_hands(self) -> None:
         """Whatever the era asks for before the first call.
@@ -61,7 +67,7 @@ class McpClient:
             return
         version = {"protocolVersion": self._era.value}
         self.conversation.ask(
-            "initialize", {**version, "capabilities": CAPABILITIES, "clientInfo": CLIENT_INFO}
+            "initialize", {**version, "capabilities": self._capabilities, "clientInfo": CLIENT_INFO}
         )
         self.conversation.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

@@ -73,11 +73,11 @@ def path_subjects(bench: Bench) -> list[Subject]:
 @contextmanager
 def running_host(bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: int = 0) -> Iterator[None]:
     """A native host with an extension that has announced its tabs (see `page.announcements`)."""
-    ours, theirs = _duplex("pipes")
+    ours, theirs = duplex("pipes")
     said = page.announcements(tabs, other_tools)
     with (
         started(corner, HOST, theirs.from_fd, theirs.to_fd),
-        _answering(bench, corner, "frames", ours, said, page.answers()),
+        answering(bench, corner, "frames", ours, said, page.answers()),
     ):
         yield
 
@@ -85,7 +85,7 @@ def running_host(bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: in
 @contextmanager
 def running_bridge(corner: Corner) -> Iterator[Conversation]:
     """`mcpb bridge`, to which nothing has been said yet."""
-    ours, theirs = _duplex("pipes")
+    ours, theirs = duplex("pipes")
     with started(corner, BRIDGE, theirs.from_fd, theirs.to_fd):
         yield Conversation("lines", *ours)
 
@@ -151,7 +151,7 @@ def _through_bridge(bench: Bench) -> Iterator[Caller]:
         descriptor = accepted.detach()
         ours = End(descriptor, descriptor)
         stack.enter_context(
-            _answering(bench, corner, "frames", ours, _host_says(host.instance), page.answers())
+            answering(bench, corner, "frames", ours, _host_says(host.instance), page.answers())
         )
         yield stack.enter_context(speaking(bench, corner, conversation, Era.HANDSHAKE))
 
@@ -216,13 +216,13 @@ def _through_copiers(
 ) -> Iterator[Caller]:
     corner = Corner.below(bench.directory)
     copier = bench.programs.python_copier if is_python else bench.programs.copier
-    ends = [_duplex(hop) for hop in hops]
+    ends = [duplex(hop) for hop in hops]
     rules = page.answers() if framing == "frames" else page.mcp_answers()
     with ExitStack() as stack:
         for (_, near), (far, _) in pairwise(ends):
             command = [*copier, *map(str, (*near, *far))]
             stack.enter_context(started(corner, command, subprocess.DEVNULL, subprocess.DEVNULL, *near, *far))
-        stack.enter_context(_answering(bench, corner, framing, ends[-1][1], [], rules))
+        stack.enter_context(answering(bench, corner, framing, ends[-1][1], [], rules))
         yield stack.enter_context(
             driven(bench, corner, Conversation(framing, *ends[0][0]), _copied_request(framing))
         )
@@ -244,7 +244,8 @@ class End(NamedTuple):
     to_fd: int
 
 
-def _duplex(hop: Hop) -> tuple[End, End]:
+def duplex(hop: Hop) -> tuple[End, End]:
+    """Both ends of a new one."""
     if hop == "pipes":
         (from_far, to_near), (from_near, to_far) = os.pipe(), os.pipe()
         return End(from_far, to_far), End(from_near, to_near)
@@ -261,16 +262,19 @@ def _give_room(side: socket.socket) -> None:
 
 
 @contextmanager
-def _answering(
+def answering(
     bench: Bench,
     corner: Corner,
-    framing: Framing,
+    framing: Framing | Literal["websocket"],
     end: End,
     said_first: Sequence[bytes],
     rules: list[tuple[bytes, bytes]],
+    *,
+    member: str = '"id":',
 ) -> Iterator[None]:
+    """The tools' end (see answerer.c), whose descriptors are its own from now on."""
     opening = b"".join(frame(body, "native") for body in said_first)
     path = page.write_rules(corner.directory / "rules", opening, rules)
-    command = [*bench.programs.answerer, framing, *map(str, end), str(path)]
+    command = [*bench.programs.answerer, framing, *map(str, end), str(path), member]
     with started(corner, command, subprocess.DEVNULL, subprocess.DEVNULL, *end):
         yield
