@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from benchmarks import browser, calls, hub, machine, programs
+from benchmarks.report import Report
 from benchmarks.subject import Bench
 from benchmarks.table import Table
 from demo.throw_away import throw_away_directory
@@ -22,8 +22,9 @@ SECTIONS: dict[str, Section] = {
     "hub": hub.tables,
     "chromium": browser.tables,
 }
-"""In the order in which they run."""
+"""In the order in which they run. Here is where calls over HTTP will be, once mcpb speaks it."""
 LAST_RUN = Path(__file__).with_name("last.json")
+README = Path(__file__).with_name("README.md")
 
 
 @click.command()
@@ -32,20 +33,27 @@ LAST_RUN = Path(__file__).with_name("last.json")
     "--only", multiple=True, type=click.Choice(list(SECTIONS)), help="This section; may be repeated."
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), default=LAST_RUN, show_default=True)
-def main(*, quick: bool, only: tuple[str, ...], json_file: Path) -> None:
+@click.option("--write-readme", is_flag=True, help="Put the tables of this run into benchmarks/README.md.")
+def main(*, quick: bool, only: tuple[str, ...], json_file: Path, write_readme: bool) -> None:
     """Measure, and print a table for each section; exit with 1 when a limit is not met."""
-    found = machine.describe()
-    for name, text in found.items():
-        click.echo(f"{name:<9} {text}")
-    tables: list[Table] = []
+    if write_readme and (quick or only):
+        raise click.UsageError("README.md gets whole runs only: leave out --quick and --only.")
     with throw_away_directory("mcpb-bench-") as directory:
         bench = Bench(directory, programs.build(directory), is_quick=quick)
+        report = Report(machine.describe() | _missing(bench))
+        click.echo(report.heading())
         for table in _measured(bench, only):
             click.echo(f"\n{table.text()}")
-            tables.append(table)
-    report = {**found, "quick": quick, "tables": tables}
-    json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
-    sys.exit(0 if all(table.is_good for table in tables) else 1)
+            report.tables.append(table)
+            json_file.write_bytes(report.json())
+    if write_readme:
+        README.write_text(report.written_into(README.read_text()))
+    sys.exit(0 if report.is_good else 1)
+
+
+def _missing(bench: Bench) -> dict[str, str]:
+    missing = calls.missing(bench)
+    return {"missing": "; ".join(missing)} if missing else {}
 
 
 def _measured(bench: Bench, only: tuple[str, ...]) -> Iterator[Table]:
