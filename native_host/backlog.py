@@ -53,10 +53,10 @@ class Backlog:
         self.size -= outgoing.size
         return True
 
-    def clear(self) -> None:
-        """Forget all of it, also the rest of what has begun."""
-        self._queue.clear()
-        self.size = 0
+    def withdraw_all(self) -> None:
+        """Take back all that has not begun."""
+        for outgoing in list(self._queue):
+            self.withdraw(outgoing)
 
     def next_parts(self) -> list[Part]:
         """What to write next: at least the oldest message, if there is one."""

@@ -59,6 +59,11 @@ class Outbox:
     def __bool__(self) -> bool:
         return bool(self._short or self._active or self._waiting)
 
+    @property
+    def is_transferring(self) -> bool:
+        """Whether a long body is under way."""
+        return bool(self._active)
+
     def put(self, key: str, body: bytes) -> None:
         """Queue a body. It is at most wire.CHUNKED_BYTES long: the caller has refused what is longer."""
         if len(body) <= wire.TO_BROWSER_BYTES:

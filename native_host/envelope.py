@@ -28,12 +28,12 @@ class Envelope(msgspec.Struct):
     @property
     def is_request(self) -> bool:
         """Whether an answer is expected."""
-        return bool(self.method) and bool(bytes(self.id))
+        return bool(self.method and self.id)
 
     @property
     def is_response(self) -> bool:
         """Whether it answers a request."""
-        return not self.method and bool(bytes(self.id)) and bool(bytes(self.result) or bytes(self.error))
+        return not self.method and bool(self.id and (self.result or self.error))
 
 
 class Error(Wire, kw_only=True):
@@ -104,18 +104,16 @@ def notification(method: str, params: Wire | bytes) -> bytes:
 
 def addressed(message: Envelope, raw_for: bytes) -> bytes:
     """A message of the extension to one asker, with `for` put into the asker's own words."""
-    raw_id = bytes(message.id)
-    head = b'"id":%b,' % raw_id if raw_id else b""
+    head = b'"id":%b,' % message.id if message.id else b""
     return b'{"jsonrpc":"2.0",%b"method":%b,"for":%b,"params":%b}' % (
-        head, _encode(message.method), raw_for, bytes(message.params) or b"{}",
+        head, _encode(message.method), raw_for, message.params or b"{}",
     )  # fmt: skip
 
 
-def answer(raw_id: bytes, message: Envelope) -> bytes:
-    """The answer in `message`, under another id."""
-    if error := bytes(message.error):
-        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id, error)
-    return result(raw_id, bytes(message.result))
+def answer(raw_id: bytes, message: Envelope) -> tuple[bytes, bytes, bytes]:
+    """The answer in `message` under another id, in parts: the middle one may be long, and is not copied."""
+    member, value = (b"error", message.error) if message.error else (b"result", message.result)
+    return b'{"jsonrpc":"2.0","id":%b,"%b":' % (raw_id, member), value, b"}"
 
 
 def result(raw_id: bytes, raw_result: bytes) -> bytes:

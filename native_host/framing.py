@@ -34,14 +34,15 @@ class FrameDecoder:
         self._at = 0
         self._pieces: list[bytes] = []
         """Of a body that has not arrived whole."""
-        self._missing = 0
+        self.missing = 0
+        """Bytes of it that are still to come."""
         self.ignored = 0
 
     def feed(self, data: bytes | bytearray) -> None:
         """Store what has arrived."""
         data = bytes(data)
-        if self._missing:
-            of_body, data = data[: self._missing], data[self._missing :]
+        if self.missing:
+            of_body, data = data[: self.missing], data[self.missing :]
             self._gather(of_body)
         self._data = self._data[self._at :] + data
         self._at = 0
@@ -52,7 +53,7 @@ class FrameDecoder:
         Raises:
             FrameError: a header announces more than the cap.
         """
-        if self._missing:
+        if self.missing:
             return None
         if self._pieces:
             body = b"".join(self._pieces)
@@ -62,7 +63,7 @@ class FrameDecoder:
             size = self._announced()
             end = start + size
             if end > len(self._data):
-                self._missing = size
+                self.missing = size
                 self._gather(self._data[start:])
                 self._data, self._at = b"", 0
                 return None
@@ -78,7 +79,7 @@ class FrameDecoder:
         Raises:
             FrameError: it closed inside a frame.
         """
-        of_body = HEADER_BYTES + sum(map(len, self._pieces)) if self._missing else 0
+        of_body = HEADER_BYTES + sum(map(len, self._pieces)) if self.missing else 0
         if arrived := of_body + len(self._data) - self._at:
             raise FrameError(f"closed inside a frame, {arrived} bytes of it had arrived")
 
@@ -90,7 +91,7 @@ class FrameDecoder:
 
     def _gather(self, piece: bytes) -> None:
         """Pieces are joined once, when all are there; but a byte at a time they would be mostly overhead."""
-        self._missing -= len(piece)
+        self.missing -= len(piece)
         if self._pieces and len(self._pieces[-1]) < _PIECE_BYTES:
             self._pieces[-1] += piece
         else:

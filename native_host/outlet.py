@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import trio
 
 from native_host.backlog import Backlog, Outgoing, Part
+from native_host.descriptor import make_ready
 
 
 class Outlet:
     """Writes to a pipe or a socket, whole messages in order. `run` is its task.
 
     The descriptor is made non-blocking, and stays its owner's to close (after `trio.lowlevel.notify_closing`
-    where `run` may still wait for it).
+    where `run` may still wait for it). `refill` is asked for more whenever all is written, and may `put` it.
     """
 
-    def __init__(self, fd: int) -> None:
-        os.set_blocking(fd, False)
+    def __init__(self, fd: int, refill: Callable[[], None] = lambda: None) -> None:
+        make_ready(fd)
         self._fd = fd
+        self._refill = refill
         self._backlog = Backlog()
         self._is_full = False
         """The kernel takes no more; `run` waits until it does."""
+        self._is_finished = False
         self._is_broken = False
         self._runner = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
@@ -50,9 +54,14 @@ class Outlet:
         self._room.unpark_all()
         return is_withdrawn
 
+    def withdraw_all(self) -> None:
+        """Take back everything but what has begun."""
+        self._backlog.withdraw_all()
+        self._room.unpark_all()
+
     def flush(self) -> None:
         """Write what waits, as far as the kernel takes it."""
-        while self._backlog and not self._is_full:
+        while not self._is_full and self._has_more():
             try:
                 self._backlog.written(os.writev(self._fd, self._backlog.next_parts()))
             except BlockingIOError:
@@ -63,6 +72,11 @@ class Outlet:
         if self._room:
             self._room.unpark_all()
 
+    def finish(self) -> None:
+        """Nothing more will be written: `run` returns when all is."""
+        self._is_finished = True
+        self._runner.unpark_all()
+
     async def run(self) -> None:
         """Write what waits whenever the kernel has room.
 
@@ -71,14 +85,17 @@ class Outlet:
         """
         try:
             while not self._is_broken:
-                if not self._is_full:
+                if self._is_full:
+                    await trio.lowlevel.wait_writable(self._fd)
+                    self._is_full = False
+                    self.flush()
+                elif self._is_finished:
+                    return
+                else:
                     await self._runner.park()
-                    continue
-                await trio.lowlevel.wait_writable(self._fd)
-                self._is_full = False
-                self.flush()
         finally:
-            self._break()
+            if self._backlog or not self._is_finished:
+                self._break()
         raise trio.BrokenResourceError("the other end is gone")
 
     async def wait_room(self, limit: int = 0) -> None:
@@ -92,8 +109,13 @@ class Outlet:
         if self._is_broken:
             raise trio.BrokenResourceError("the other end is gone")
 
+    def _has_more(self) -> bool:
+        if not self._backlog and not self._is_broken:
+            self._refill()
+        return bool(self._backlog)
+
     def _break(self) -> None:
         self._is_broken = True
-        self._backlog.clear()
+        self._backlog = Backlog()
         self._runner.unpark_all()
         self._room.unpark_all()

@@ -1,7 +1,7 @@
 """The edges of the native host: the browser's pipes on one side, socket clients on the other.
 
-One nursery holds everything; it ends when the browser closes its end (or its pipe breaks). Every stream has
-one reader and one writer. What is said to whom is the switchboard's business.
+One nursery holds everything; it ends when the browser closes its end (or its pipe breaks). Every descriptor
+has one reader and one writer. What is said to whom is the switchboard's business.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import math
 import os
 import signal
 import time
-from collections import deque
+from contextlib import suppress
 
 import trio
 
 from native_host import __version__, endpoint, envelope, wire
 from native_host.endpoint import Endpoint
-from native_host.framing import FrameDecoder, FrameError, frame
+from native_host.framing import FrameError, header
+from native_host.inlet import Inlet
+from native_host.outlet import Outlet
 from native_host.switchboard import Delivery, Switchboard
 from native_host.wire import Code
 
 logger = logging.getLogger(__name__)
 
-_READ_BYTES = 1024 * 1024
+_GIVEN_BYTES = 64 * 1024
+"""So much is handed to the browser's writer at once: fewer system calls, and little that is beyond recall."""
 _LOOK_SECONDS = 3.0
 """Between looks at our own files. Without them no bridge finds us, and a new host is better than this one."""
 _FAREWELL_SECONDS = 0.5
@@ -31,53 +34,46 @@ _FAREWELL_SECONDS = 0.5
 
 
 async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
-    """Serve one browser until it closes its end. Takes over the two descriptors.
+    """Serve one browser until it closes its end.
 
     Raises:
         EndpointError: there is no private directory for the socket.
     """
     place = endpoint.open_first(endpoint.candidates())
     try:
-        async with (
-            trio.lowlevel.FdStream(browser_in) as from_browser,
-            trio.lowlevel.FdStream(browser_out) as to_browser,
-        ):
-            await Relay(place, extension_origin).serve(from_browser, to_browser)
+        await Relay(place, extension_origin, browser_in, browser_out).serve()
     finally:
         place.close()
 
 
 class _Client:
-    """One accepted connection: its stream, and what waits to be written to it."""
+    """One accepted connection."""
 
     def __init__(self, connection: str, stream: trio.SocketStream) -> None:
         self.connection = connection
-        self.stream = stream
-        self.backlog: deque[bytes] = deque()
-        self.backlog_bytes = 0
+        self.inlet = Inlet(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
+        self.outlet = Outlet(stream.socket.fileno())
         self.is_closing = False
         self.introduced = trio.Event()
-        self.wake_writer = trio.Event()
-        self.wake_reader = trio.Event()
         self.scope = trio.CancelScope()
 
-    def put(self, body: bytes) -> None:
-        """Queue a message."""
-        self.backlog.append(body)
-        self.backlog_bytes += len(body)
-        self.wake_writer.set()
+    def put(self, parts: tuple[bytes, ...]) -> None:
+        """Queue a message for the next flush."""
+        self.outlet.put(header(sum(map(len, parts)), "little"), *parts)
 
-    def dismiss(self, body: bytes) -> None:
-        """Say `body` and close: when it is written, or after _FAREWELL_SECONDS."""
-        self.put(body)
+    def dismiss(self, *parts: bytes) -> None:
+        """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
+        self.put(parts)
+        self.outlet.flush()
+        self.outlet.finish()
         self.is_closing = True
         self.scope.deadline = trio.current_time() + _FAREWELL_SECONDS
 
 
 class Relay:
-    """One browser and its clients, as streams."""
+    """One browser and its clients, as descriptors."""
 
-    def __init__(self, place: Endpoint, extension_origin: str) -> None:
+    def __init__(self, place: Endpoint, extension_origin: str, browser_in: int, browser_out: int) -> None:
         self._place = place
         self._record = endpoint.Record(
             instance=place.instance,
@@ -89,34 +85,37 @@ class Relay:
         )
         self._switchboard = Switchboard(_hello(self._record))
         self._clients: dict[str, _Client] = {}
-        self._waiting_readers: set[_Client] = set()
-        """Clients that are not read, because too much of theirs waits for the browser."""
+        self._unflushed: set[_Client] = set()
+        """Clients to whom something was said since the last flush."""
         self._accepted = 0
-        self._wake_browser_writer = trio.Event()
-        self._browser_has_heard_all = trio.Event()
+        self._from_browser = Inlet(browser_in, wire.FROM_BROWSER_BYTES, "native")
+        self._to_browser = Outlet(browser_out, refill=self._refill_browser)
+        self._being_written: list[tuple[str, int]] = []
+        """Keys and lengths of what the outlet to the browser was given last."""
+        self._room_in_browser = trio.lowlevel.ParkingLot()
+        """Clients that are not read, because too much of theirs waits for the browser."""
         self._transferring = trio.Event()
 
-    async def serve(self, from_browser: trio.abc.ReceiveStream, to_browser: trio.abc.SendStream) -> None:
+    async def serve(self) -> None:
         """Relay until the browser closes or breaks its pipe, SIGTERM comes, or our files are gone."""
         self._place.publish(self._record)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write_to_browser, to_browser, nursery.cancel_scope)
+            nursery.start_soon(self._write_to_browser, nursery.cancel_scope)
             nursery.start_soon(self._expire_transfers)
             nursery.start_soon(_end_on_sigterm, nursery.cancel_scope)
             nursery.start_soon(self._end_when_out_of_place, nursery.cancel_scope)
             nursery.start_soon(self._accept)
-            await self._read_from_browser(from_browser)
+            await self._read_from_browser()
             nursery.cancel_scope.cancel()
 
     # ── The browser ─────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _read_from_browser(self, stream: trio.abc.ReceiveStream) -> None:
-        decoder = FrameDecoder(wire.FROM_BROWSER_BYTES, "native")
+    async def _read_from_browser(self) -> None:
         try:
-            while data := await stream.receive_some(_READ_BYTES):
-                decoder.feed(data)
-                while (body := decoder.next_frame()) is not None:
+            while bodies := await self._from_browser.receive():
+                for body in bodies:
                     self._hear_browser(body)
+                self._flush()
         except FrameError as error:
             await self._complain_to_browser(str(error))
         except trio.BrokenResourceError:
@@ -141,31 +140,30 @@ class Relay:
     async def _complain_to_browser(self, text: str) -> None:
         logger.warning("the browser broke its frames: %s", text)
         self._switchboard.outbox.put("", _error(Code.TOO_LARGE, text))
-        self._browser_has_heard_all = trio.Event()
-        self._wake_browser_writer.set()
-        with trio.move_on_after(_FAREWELL_SECONDS):
-            await self._browser_has_heard_all.wait()
+        self._flush()
+        with trio.move_on_after(_FAREWELL_SECONDS), suppress(trio.BrokenResourceError):
+            await self._to_browser.wait_room()
 
-    async def _write_to_browser(self, stream: trio.abc.SendStream, host: trio.CancelScope) -> None:
-        outbox = self._switchboard.outbox
-        try:
-            while True:
-                while outbox:
-                    body, key, done = outbox.take(trio.current_time())
-                    if outbox.next_deadline_s() < math.inf:
-                        self._transferring.set()
-                    await stream.send_all(frame(body, "native"))
-                    self._switchboard.written(key, done)
-                    self._wake_readers()
-                self._browser_has_heard_all.set()
-                self._wake_browser_writer = trio.Event()
-                await self._wake_browser_writer.wait()
-        except trio.BrokenResourceError:  # EPIPE says the same as an end of input
-            host.cancel()
+    async def _write_to_browser(self, host: trio.CancelScope) -> None:
+        self._to_browser.flush()
+        with suppress(trio.BrokenResourceError):  # EPIPE says the same as an end of input
+            await self._to_browser.run()
+        host.cancel()
 
-    def _wake_readers(self) -> None:
-        for client in self._waiting_readers:
-            client.wake_reader.set()
+    def _refill_browser(self) -> None:
+        """What was given before is written. What stays in the outbox can still be taken back."""
+        for key, size in self._being_written:
+            self._switchboard.written(key, size)
+        self._being_written.clear()
+        outbox, given, now_s = self._switchboard.outbox, 0, trio.current_time()
+        while outbox and given < _GIVEN_BYTES:
+            body, key, done = outbox.take(now_s)
+            self._to_browser.put(header(len(body), "native"), body)
+            self._being_written.append((key, done))
+            given += len(body)
+        if outbox.is_transferring:
+            self._transferring.set()
+        self._room_in_browser.unpark_all()
 
     async def _expire_transfers(self) -> None:
         while True:
@@ -176,6 +174,7 @@ class Relay:
                 continue
             await trio.sleep_until(deadline_s)
             self._deliver(self._switchboard.expire(trio.current_time()))
+            self._flush()
 
     async def _end_when_out_of_place(self, host: trio.CancelScope) -> None:
         while self._place.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
@@ -202,13 +201,14 @@ class Relay:
         client = _Client(f"{self._place.instance}-{self._accepted}", stream)
         self._clients[client.connection] = client
         self._deliver(self._switchboard.connected(client.connection))
+        self._flush()
         try:
             with client.scope:
                 await self._talk(client)
         finally:
             del self._clients[client.connection]
-            self._waiting_readers.discard(client)
             self._deliver(self._switchboard.disconnected(client.connection))
+            self._flush()
 
     async def _talk(self, client: _Client) -> None:
         async with trio.open_nursery() as nursery:
@@ -226,64 +226,67 @@ class Relay:
             return
         await trio.sleep(wire.REPLAY_WAIT_SECONDS)
         self._deliver(self._switchboard.replay(client.connection))
+        self._flush()
 
     async def _read_from_client(self, client: _Client) -> None:
-        decoder = FrameDecoder(wire.SOCKET_BYTES, "little")
         try:
-            while data := await client.stream.receive_some(_READ_BYTES):
-                decoder.feed(data)
-                while not client.is_closing and (body := decoder.next_frame()) is not None:
-                    await self._hear_client(client, body)
+            while bodies := await client.inlet.receive():
+                for body in bodies:
+                    self._hear_client(client, body)
+                self._flush()
+                await self._wait_until_read(client)
         except FrameError as error:
             client.dismiss(_error(Code.TOO_LARGE, str(error)))
             await trio.sleep_forever()  # the writer closes when that is said
         except trio.BrokenResourceError:
             logger.info("client %s broke off", client.connection)
 
-    async def _hear_client(self, client: _Client, body: bytes) -> None:
+    def _hear_client(self, client: _Client, body: bytes) -> None:
+        if client.is_closing:
+            return
         self._deliver(self._switchboard.from_client(client.connection, body))
-        if self._switchboard.has_said_hello(client.connection):
+        if not client.introduced.is_set() and self._switchboard.has_said_hello(client.connection):
             client.introduced.set()
-        self._waiting_readers.add(client)
+
+    async def _wait_until_read(self, client: _Client) -> None:
         while self._switchboard.waiting_bytes(client.connection) > wire.CLIENT_WAITING_BYTES:
-            client.wake_reader = trio.Event()
-            await client.wake_reader.wait()
-        self._waiting_readers.discard(client)
+            await self._room_in_browser.park()
 
     async def _write_to_client(self, client: _Client) -> None:
         try:
-            while True:
-                while client.backlog:
-                    body = client.backlog.popleft()
-                    await client.stream.send_all(frame(body, "little"))
-                    client.backlog_bytes -= len(body)
-                if client.is_closing:
-                    break
-                client.wake_writer = trio.Event()
-                await client.wake_writer.wait()
+            await client.outlet.run()
         except trio.BrokenResourceError:
             logger.info("client %s does not listen any more", client.connection)
         client.scope.cancel()
 
+    # ── Both ────────────────────────────────────────────────────────────────────────────────────────────────
+
     def _deliver(self, deliveries: list[Delivery]) -> None:
+        """Queue what is said to clients; `_flush` when all that has arrived is heard."""
         for delivery in deliveries:
             client = self._clients.get(delivery.connection)
             if client is None or client.is_closing:
                 continue
             if delivery.is_last:
-                client.dismiss(delivery.body)
-            else:
-                client.put(delivery.body)
-            if client.backlog_bytes > wire.CLIENT_BACKLOG_BYTES and not client.is_closing:
+                client.dismiss(*delivery.parts)
+                continue
+            client.put(delivery.parts)
+            self._unflushed.add(client)
+
+    def _flush(self) -> None:
+        """Write what was queued, to everybody, as far as they take it."""
+        for client in self._unflushed:
+            client.outlet.flush()
+            if client.outlet.waiting_bytes > wire.CLIENT_BACKLOG_BYTES and not client.is_closing:
                 self._drop_laggard(client)
-        self._wake_readers()
-        if self._switchboard.outbox:
-            self._browser_has_heard_all = trio.Event()
-            self._wake_browser_writer.set()
+        self._unflushed.clear()
+        self._to_browser.flush()
+        if self._room_in_browser:
+            self._room_in_browser.unpark_all()
 
     def _drop_laggard(self, client: _Client) -> None:
         logger.warning("client %s is dropped: it does not read what it asked for", client.connection)
-        client.backlog.clear()
+        client.outlet.withdraw_all()
         text = f"more than {wire.CLIENT_BACKLOG_BYTES} bytes waited to be read by this client"
         client.dismiss(_error(Code.TOO_LARGE, text))
 

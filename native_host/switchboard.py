@@ -31,10 +31,10 @@ _bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
 
 
 class Delivery(NamedTuple):
-    """A message for one client; after the last one its connection is closed."""
+    """A message for one client, in parts; after the last one its connection is closed."""
 
     connection: str
-    body: bytes
+    parts: tuple[bytes, ...]
     is_last: bool = False
 
 
@@ -77,7 +77,7 @@ class Switchboard:
     def connected(self, connection: str) -> list[Delivery]:
         """A client is here; it has yet to say `bridge/hello`."""
         self._clients[connection] = _Client(connection)
-        return [Delivery(connection, self._hello)]
+        return [Delivery(connection, (self._hello,))]
 
     def has_said_hello(self, connection: str) -> bool:
         """Whether the client has introduced itself."""
@@ -104,7 +104,7 @@ class Switchboard:
         if client is None or client.hears:
             return []
         client.hears = True
-        return [Delivery(connection, body) for body in self._replay.messages()]
+        return [Delivery(connection, (body,)) for body in self._replay.messages()]
 
     # ── From a client ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +114,7 @@ class Switchboard:
         try:
             message = envelope.decode(body)
         except UndecodableError as error:
-            return [Delivery(connection, envelope.failure(envelope.NULL_ID, error.code, str(error)))]
+            return [Delivery(connection, (envelope.failure(envelope.NULL_ID, error.code, str(error)),))]
         if client.hello is None:
             return self._introduce(client, message)
         if message.is_request:
@@ -134,14 +134,14 @@ class Switchboard:
             return [_refuse_wire(client, hello)]
         client.hello = hello
         if self._refusal is not None:
-            return [Delivery(client.connection, envelope.notification("host/error", self._refusal), True)]
+            return [_say_last(client, self._refusal)]
         replay = self.replay(client.connection) if self._replay.has_tabs else []
         return replay + self._tell_clients()
 
     def _request(self, client: _Client, message: Envelope) -> list[Delivery]:
         raw_id = bytes(message.id)
         refused = self._forward(client, raw_id, message)
-        return [Delivery(client.connection, refused)] if refused else []
+        return [Delivery(client.connection, (refused,))] if refused else []
 
     def _forward(self, client: _Client, raw_id: bytes, message: Envelope) -> bytes | None:
         """Pass a request on to the extension, or return the refusal."""
@@ -168,7 +168,7 @@ class Switchboard:
     def _answer_question(self, client: _Client, message: Envelope) -> list[Delivery]:
         raw_id = bytes(message.id)
         if self._questions.answer(raw_id, client.connection):
-            self.outbox.put("", envelope.answer(raw_id, message))
+            self.outbox.put("", b"".join(envelope.answer(raw_id, message)))
         else:
             self.dropped["answer to no question"] += 1
         return []
@@ -207,7 +207,7 @@ class Switchboard:
             message = envelope.decode(body)
             if message.is_response:
                 return self._answer(message)
-            if bytes(message.for_):
+            if message.for_:
                 return self._to_asker(message)
             if message.is_request:
                 text = f"{message.method} needs `for`: which call it belongs to"
@@ -238,7 +238,7 @@ class Switchboard:
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, _shared(message.for_))
-        return [Delivery(asker.connection, envelope.addressed(message, asker.raw_id))]
+        return [Delivery(asker.connection, (envelope.addressed(message, asker.raw_id),))]
 
     def _announcement(self, message: Envelope) -> list[Delivery]:
         method, params = message.method, bytes(message.params)
@@ -261,16 +261,15 @@ class Switchboard:
         return [delivery for connection in waiting for delivery in self.replay(connection)]
 
     def _broadcast(self, body: bytes) -> list[Delivery]:
-        return [Delivery(client.connection, body) for client in self._clients.values() if client.hears]
+        return [Delivery(client.connection, (body,)) for client in self._clients.values() if client.hears]
 
     def _refuse_extension(self, hello: wire.BrowserHello) -> list[Delivery]:
         theirs, ours = hello.wire, wire.WIRE_VERSION
         command = "mcpb extension" if theirs < ours else "mcpb install-native-host"
         text = f"the extension speaks wire version {theirs}, the installed mcpb speaks {ours}"
         self._refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
-        body = envelope.notification("host/error", self._refusal)
-        self.outbox.put("", body)
-        return [Delivery(client.connection, body, True) for client in self._clients.values() if client.hello]
+        self.outbox.put("", envelope.notification("host/error", self._refusal))
+        return [_say_last(client, self._refusal) for client in self._clients.values() if client.hello]
 
     # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
 
@@ -298,7 +297,7 @@ class Switchboard:
         """A body in pieces never becomes a call: nothing of it can have reached a page."""
         self.written(key, self.outbox.abort(key, text) or 0)
         asker = self._correlation.complete(key)
-        return [Delivery(asker.connection, envelope.failure(asker.raw_id, code, text))] if asker else []
+        return [Delivery(asker.connection, (envelope.failure(asker.raw_id, code, text),))] if asker else []
 
     def _tell_clients(self) -> list[Delivery]:
         known = [client for client in self._clients.values() if client.hello]
@@ -314,7 +313,7 @@ class Switchboard:
         ]
         body = envelope.notification("host/clients", wire.HostClients(clients=clients))
         self.outbox.put_newest("host/clients", body)
-        return [Delivery(client.connection, body) for client in known]
+        return [Delivery(client.connection, (body,)) for client in known]
 
 
 def _shared(raw: msgspec.Raw) -> str:
@@ -322,8 +321,11 @@ def _shared(raw: msgspec.Raw) -> str:
 
 
 def _refuse(client: _Client, code: Code, text: str, command: str = "") -> Delivery:
-    error = wire.HostError(code=code, message=text, command=command)
-    return Delivery(client.connection, envelope.notification("host/error", error), True)
+    return _say_last(client, wire.HostError(code=code, message=text, command=command))
+
+
+def _say_last(client: _Client, error: wire.HostError) -> Delivery:
+    return Delivery(client.connection, (envelope.notification("host/error", error),), is_last=True)
 
 
 def _refuse_wire(client: _Client, hello: wire.BridgeHello) -> Delivery:

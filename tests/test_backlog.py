@@ -77,9 +77,10 @@ def test_a_system_call_gets_several_messages_but_not_all_of_very_many() -> None:
     assert 8 <= len(backlog.next_parts()) < 1000
 
 
-def test_a_cleared_backlog_is_empty() -> None:
+def test_all_but_what_has_begun_is_taken_back_at_once() -> None:
     backlog = Backlog()
     queued(backlog, b"ab")
+    queued(backlog, b"cd")
     taken(backlog, 1)
-    backlog.clear()
-    assert (bool(backlog), backlog.size, backlog.next_parts()) == (False, 0, [])
+    backlog.withdraw_all()
+    assert (taken(backlog, 9), backlog.size) == (b"b", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,23 @@ from peers import ORIGIN, SocketClient
 
 
 class InProcess:
-    """A relay between memory streams (the browser) and a real socket."""
+    """A relay between two pipes (the browser) and a real socket."""
 
     def __init__(self, place: endpoint.Endpoint) -> None:
         self.place = place
-        self.to_host, self._from_browser = trio.testing.memory_stream_one_way_pair()
-        # A browser that takes a message only when the test reads it.
-        self._to_browser, self.from_host = trio.testing.lockstep_stream_one_way_pair()
+        self._browser_in, to_host = os.pipe()
+        from_host, self._browser_out = os.pipe()
+        self.to_host = trio.lowlevel.FdStream(to_host)
+        self.from_host = trio.lowlevel.FdStream(from_host)
 
     async def serve(self) -> None:
-        await Relay(self.place, ORIGIN).serve(self._from_browser, self._to_browser)
+        await Relay(self.place, ORIGIN, self._browser_in, self._browser_out).serve()
+
+    async def close(self) -> None:
+        await self.to_host.aclose()
+        await self.from_host.aclose()
+        for fd in (self._browser_in, self._browser_out):
+            os.close(fd)
 
     def connected(self, **options: bool) -> Any:
         return SocketClient.connected(self.place.directory, self.place.instance, **options)
@@ -38,12 +46,14 @@ class InProcess:
 
 
 @pytest.fixture
-async def relay(mcpb_home: Path, nursery: trio.Nursery) -> AsyncIterator[InProcess]:
+async def relay(mcpb_home: Path) -> AsyncIterator[InProcess]:
     place = endpoint.open_endpoint(mcpb_home / "run")
     relay = InProcess(place)
-    nursery.start_soon(relay.serve)
-    yield relay
-    await relay.to_host.aclose()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.serve)
+        yield relay
+        nursery.cancel_scope.cancel()
+    await relay.close()
     place.close()
 
 

@@ -75,7 +75,7 @@ class Conversation:
     def _deliver(self, deliveries: list[Any]) -> None:
         for delivery in deliveries:
             assert delivery.connection not in self.dismissed
-            self.heard.setdefault(delivery.connection, []).append(json.loads(delivery.body))
+            self.heard.setdefault(delivery.connection, []).append(json.loads(b"".join(delivery.parts)))
             if delivery.is_last:
                 self.dismissed.add(delivery.connection)
 
