@@ -5,7 +5,7 @@
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
-	@echo "make bench   what it costs: the hub alone, and the whole chain in real Chromium"
+	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
 	@echo "make format  put the code into its form"

@@ -31,6 +31,14 @@ _PATH: Limits = {
     (SMALL, Role.PEER): limits.PATH_TO_BEST_PEER,
     (RESULT_1MB, Role.PYTHON_COPIER): limits.PATH_1MB_TO_PYTHON_COPIER,
 }
+_BESIDE = {
+    Role.OURS: (Role.FLOOR, Role.PYTHON_COPIER, Role.PEER),
+    Role.FLOOR: (),
+    Role.PYTHON_COPIER: (Role.FLOOR,),
+    Role.PEER: (Role.FLOOR,),
+    Role.BESIDE: (Role.FLOOR,),
+}
+"""Whose medians stand beside whose."""
 
 
 def missing(bench: Bench) -> list[str]:
@@ -78,12 +86,17 @@ def _one_at_a_time(
     rows: list[Row] = []
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]
-        found = _measured(bench, able, partial(_one_after_the_other, bench, load))
+        found = _measured(bench, able, partial(one_after_the_other, bench, load))
         rows += [_row(subject, load, found, limits_of, p99_limit) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
 
-def _one_after_the_other(bench: Bench, load: Load, caller: Caller) -> list[float]:
+def one_after_the_other(bench: Bench, load: Load, caller: Caller) -> list[float]:
+    """What each call of a round took, in ms.
+
+    Raises:
+        EndError: one of them did not come back whole.
+    """
     calls = caller.call(load, bench.count(CALLS[load]))
     if len(load.result) > KB and calls.answer_bytes < len(load.result):
         raise EndError(f"{load.name}: of {len(load.result)} bytes came {calls.answer_bytes}")
@@ -158,9 +171,9 @@ def _row(subject: Subject, load: Load, found: Found, limits_of: Limits, p99_limi
     if samples is None:
         return Row(subject.name, load.name, note=found.failures[subject.name])
     compared = []
-    for role in (Role.FLOOR, Role.PYTHON_COPIER, Role.PEER):
+    for role in _BESIDE[subject.role]:
         best = found.best(role)
-        if best is None or subject.role is role:
+        if best is None:
             continue
         limit = limits_of.get((load, role), limits.NONE) if subject.role is Role.OURS else limits.NONE
         compared.append(Compared(samples.ratio_to(best), f"times {role.value}", limit))

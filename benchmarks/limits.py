@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 
 @dataclass(frozen=True)
 class Limit:
     """A range, its ends included."""
 
-    most: float = inf
-    least: float = -inf
+    most: float | None = None
+    least: float | None = None
 
     def is_met(self, value: float) -> bool:
         """Whether the value is within."""
-        return self.least <= value <= self.most
+        return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
 
     def __str__(self) -> str:
-        if self.most != inf:
-            return f"≤ {self.most:g}"
-        return f"≥ {self.least:g}" if self.least != -inf else ""
+        if self.most is not None:
+            return f"≤ {in_words(self.most)}"
+        return f"≥ {in_words(self.least)}" if self.least is not None else ""
+
+
+def in_words(value: float) -> str:
+    """Three digits that count, or all of a larger number's."""
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
 
 
 NONE = Limit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.limits import NONE, Limit
+from benchmarks.limits import NONE, Limit, in_words
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Compared:
         return self.limit.is_met(self.value)
 
     def __str__(self) -> str:
-        text = f"{number(self.value)} {self.unit}"
+        text = f"{in_words(self.value)} {self.unit}"
         if self.limit == NONE:
             return text
         return f"{text} ({self.limit}: {'met' if self.is_met else 'NOT MET'})"
@@ -45,7 +45,7 @@ class Row:
     def cells(self) -> list[str]:
         """As text, one for each of COLUMNS."""
         beside = "; ".join([*map(str, self.compared), *([self.note] if self.note else [])])
-        return [self.what, self.load, number(self.p50), number(self.p99), self.unit, beside]
+        return [self.what, self.load, _cell(self.p50), _cell(self.p99), self.unit, beside]
 
 
 COLUMNS = ("subject", "load", "p50", "p99", "unit", "beside")
@@ -81,14 +81,9 @@ class Table:
         return "\n\n".join(part for part in parts if part)
 
 
-def number(value: float | None) -> str:
-    """Three digits that count, or all of a larger number's; nothing for None."""
-    if value is None:
-        return ""
-    if abs(value) >= 100:
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value:.3g}"
-
-
 def _aligned(cell: str, width: int, column: str) -> str:
     return cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else in_words(value)
