@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import browser, calls, hub, machine, programs
+from benchmarks import browser, calls, hub, machine, memory, programs, starts
 from benchmarks.report import Report
 from benchmarks.subject import Bench
 from benchmarks.table import Table
@@ -20,6 +20,8 @@ SECTIONS: dict[str, Section] = {
     "host": calls.through_host,
     "bridge": calls.through_bridge,
     "hub": hub.tables,
+    "starts": starts.tables,
+    "memory": memory.tables,
     "chromium": browser.tables,
 }
 """In the order in which they run. Here is where calls over HTTP will be, once mcpb speaks it."""

@@ -46,8 +46,8 @@ def _arguments(item: str) -> bytes:
     return msgspec.json.encode({"item": item, "quantity": 2})
 
 
-def _result(size: int) -> bytes:
-    """A result of `size` bytes as JSON, to within one line."""
+def result_of(size: int) -> bytes:
+    """A CallToolResult of `size` bytes as JSON, to within one line."""
     lines = max(1, (size - len(_of_lines(0))) // (len(_of_lines(1)) - len(_of_lines(0))))
     return _of_lines(lines)
 
@@ -56,9 +56,9 @@ def _of_lines(count: int) -> bytes:
     return msgspec.json.encode({"content": [{"type": "text", "text": _LINE * count}]})
 
 
-SMALL = Load("small call", "addToCart", _arguments("apple"), _result(0))
-RESULT_10KB = Load("10 kB result", "list10kB", _arguments("apple"), _result(10 * KB))
-RESULT_1MB = Load("1 MB result", "list1MB", _arguments("apple"), _result(MB))
-RESULT_5MB = Load("5 MB result", "list5MB", _arguments("apple"), _result(5 * MB))
-ARGUMENTS_1MB = Load("1 MB arguments", "store1MB", _arguments(_LINE * (MB // len(_LINE))), _result(0))
+SMALL = Load("small call", "addToCart", _arguments("apple"), result_of(0))
+RESULT_10KB = Load("10 kB result", "list10kB", _arguments("apple"), result_of(10 * KB))
+RESULT_1MB = Load("1 MB result", "list1MB", _arguments("apple"), result_of(MB))
+RESULT_5MB = Load("5 MB result", "list5MB", _arguments("apple"), result_of(5 * MB))
+ARGUMENTS_1MB = Load("1 MB arguments", "store1MB", _arguments(_LINE * (MB // len(_LINE))), result_of(0))
 ALL = (SMALL, RESULT_10KB, RESULT_1MB, RESULT_5MB, ARGUMENTS_1MB)

@@ -15,15 +15,16 @@ _ID = b"\0"
 """Stands for the id of the request that is answered."""
 
 
-def announcements(tabs: int = 1, other_tools: int = 0) -> list[bytes]:
+def announcements(tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = ALL) -> list[bytes]:
     """Hello, tabs and tools, as bodies.
 
     Args:
         tabs: how many; the first has the loads' tools.
         other_tools: how many there are besides, evenly in all tabs.
+        loads: those whose tools there are.
     """
     known = [_tab(number) for number in range(1, tabs + 1)]
-    lists = [_tools(tab, ALL if tab.tab_id == 1 else (), other_tools // tabs) for tab in known]
+    lists = [_tools(tab, loads if tab.tab_id == 1 else (), other_tools // tabs) for tab in known]
     return [
         envelope.notification("browser/hello", _HELLO),
         envelope.notification("browser/tabs", wire.Tabs(tabs=known)),
@@ -45,9 +46,11 @@ def request(load: Load) -> bytes:
     return envelope.request(_ID, "browser/executeTool", msgspec.json.encode(params))
 
 
-def answers() -> list[tuple[bytes, bytes]]:
+def answers(loads: Sequence[Load] = ALL) -> list[tuple[bytes, bytes]]:
     """What stands in a request, and its answer: for the extension's end of the wire."""
-    return [(b'"toolName":"%b"' % load.tool.encode(), envelope.result(_ID, _executed(load))) for load in ALL]
+    return [
+        (b'"toolName":"%b"' % load.tool.encode(), envelope.result(_ID, _executed(load))) for load in loads
+    ]
 
 
 def mcp_answers() -> list[tuple[bytes, bytes]]:

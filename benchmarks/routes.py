@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from benchmarks import page
 from benchmarks.conversation import PATIENCE_S, Conversation, EndError, Framing
 from benchmarks.driver import Request, driven
-from benchmarks.loads import ALL, SMALL
+from benchmarks.loads import ALL, SMALL, Load
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
 from benchmarks.subject import Bench, Caller, Role, Subject
@@ -71,23 +71,32 @@ def path_subjects(bench: Bench) -> list[Subject]:
 
 
 @contextmanager
-def running_host(bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: int = 0) -> Iterator[None]:
-    """A native host with an extension that has announced its tabs (see `page.announcements`)."""
+def running_host(
+    bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = ALL
+) -> Iterator[int]:
+    """A native host by its process id, with an extension that has announced its tabs (see `page`)."""
     ours, theirs = duplex("pipes")
-    said = page.announcements(tabs, other_tools)
+    said = page.announcements(tabs, other_tools, loads)
     with (
-        started(corner, HOST, theirs.from_fd, theirs.to_fd),
-        answering(bench, corner, "frames", ours, said, page.answers()),
+        started(corner, HOST, theirs.from_fd, theirs.to_fd) as process,
+        answering(bench, corner, "frames", ours, said, page.answers(loads)),
     ):
-        yield
+        yield process.pid
+
+
+@contextmanager
+def running_server(corner: Corner, command: Sequence[str]) -> Iterator[tuple[int, Conversation]]:
+    """A program that speaks MCP on its stdio: its process id, and a conversation that has not begun yet."""
+    ours, theirs = duplex("pipes")
+    with started(corner, command, theirs.from_fd, theirs.to_fd) as process:
+        yield process.pid, Conversation("lines", *ours)
 
 
 @contextmanager
 def running_bridge(corner: Corner) -> Iterator[Conversation]:
     """`mcpb bridge`, to which nothing has been said yet."""
-    ours, theirs = duplex("pipes")
-    with started(corner, BRIDGE, theirs.from_fd, theirs.to_fd):
-        yield Conversation("lines", *ours)
+    with running_server(corner, BRIDGE) as (_, conversation):
+        yield conversation
 
 
 def connect(corner: Corner) -> Conversation:

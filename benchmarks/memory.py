@@ -1,0 +1,102 @@
+"""Resident memory: of processes that have nothing to do, after large answers, and with many tools."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from benchmarks import limits
+from benchmarks.conversation import Conversation
+from benchmarks.driver import driven
+from benchmarks.limits import Limit
+from benchmarks.loads import ALL, MB, RESULT_5MB, SMALL, Load, result_of
+from benchmarks.mcp_client import McpClient
+from benchmarks.processes import Corner
+from benchmarks.routes import BRIDGE, running_host, running_server
+from benchmarks.subject import Bench
+from benchmarks.table import Compared, Row, Table
+
+MANY_TOOLS = 10_000
+_SMALL_CALLS = 100
+_OF_PACKAGE = "prompts/list"
+"""What our own lane does not answer."""
+
+
+def tables(bench: Bench) -> Iterator[Table]:
+    """Everything that stays resident for as long as a browser or a client is open."""
+    rows = chain(_beside(bench), _one_page(bench), _many_tools(bench))
+    yield Table("Resident memory", list(rows), "once each; after a load means after the next small calls")
+
+
+def resident_mb(pid: int) -> float:
+    """Of a process, with what it shares with others."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except FileNotFoundError:  # not Linux
+        ps = subprocess.run(["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
+        return int(ps.stdout) / 1024
+    return pages * os.sysconf("SC_PAGE_SIZE") / MB
+
+
+def _row(what: str, load: str, pid: int, limit: Limit = limits.NONE) -> Row:
+    found = resident_mb(pid)
+    compared = [Compared(found, "MB", limit)] if limit is not limits.NONE else []
+    return Row(what, load, found, unit="MB", compared=compared)
+
+
+def _beside(bench: Bench) -> Iterator[Row]:
+    for what, imports in (("Python", ""), ("Python with trio", "import trio")):
+        program = [sys.executable, "-I", "-c", f"{imports}\nprint('here', flush=True); input()"]
+        with running_server(Corner.below(bench.directory), program) as (pid, conversation):
+            conversation.next_body()
+            yield _row(what, "idle", pid)
+    server = [sys.executable, "-I", "-m", "benchmarks.sdk_server"]
+    with running_server(Corner.below(bench.directory), server) as (pid, conversation):
+        McpClient(conversation).shake_hands()
+        yield _row("mcp package's server", "idle, with the results that it gives", pid)
+
+
+def _one_page(bench: Bench) -> Iterator[Row]:
+    corner = Corner.below(bench.directory)
+    loads = (SMALL, RESULT_5MB, Load("60 MB result", "list60MB", SMALL.arguments, result_of(60 * MB)))
+    with (
+        running_host(bench, corner, loads=loads) as host,
+        running_server(corner, BRIDGE) as (bridge, conversation),
+    ):
+        client = McpClient(conversation)
+        client.shake_hands()
+        prefix = client.listed(SMALL).removesuffix(SMALL.tool)
+        yield _row("mcpb's native host", "idle", host, limits.HOST_IDLE_MB)
+        yield _row("mcpb bridge", "idle", bridge, limits.BRIDGE_IDLE_MB)
+        request = client.request_by(lambda load: prefix + load.tool)
+        with driven(bench, corner, conversation, request) as caller:
+            for load in loads[1:]:
+                caller.call(load, bench.count(10))
+                caller.call(SMALL, _SMALL_CALLS)
+                yield _row("mcpb's native host", f"after {load.name}", host)
+                yield _row("mcpb bridge", f"after {load.name}", bridge)
+
+
+def _many_tools(bench: Bench) -> Iterator[Row]:
+    corner = Corner.below(bench.directory)
+    load = f"{MANY_TOOLS:,} tools".replace(",", " ")
+    with (
+        running_host(bench, corner, other_tools=MANY_TOOLS - len(ALL)) as host,
+        running_server(corner, BRIDGE) as (bridge, conversation),
+    ):
+        client = McpClient(conversation)
+        client.shake_hands()
+        client.tool_names()
+        yield _row("mcpb's native host", load, host)
+        yield _row("mcpb bridge", load, bridge)
+        _ask_for_the_package(conversation)
+        yield _row("mcpb bridge", f"{load}, and the mcp package", bridge, limits.BRIDGE_WITH_PACKAGE_MB)
+
+
+def _ask_for_the_package(conversation: Conversation) -> None:
+    conversation.say({"jsonrpc": "2.0", "id": _OF_PACKAGE, "method": _OF_PACKAGE})
+    conversation.hear(lambda message: message.get("id") == _OF_PACKAGE)
