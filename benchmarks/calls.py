@@ -50,20 +50,20 @@ def missing(bench: Bench) -> list[str]:
 def through_host(bench: Bench) -> Iterator[Table]:
     """The host alone."""
     route = "socket → native host → extension's end → back"
-    yield _one_at_a_time(bench, "The host alone", route, _through_host(bench), _HOST)
+    yield one_at_a_time(bench, "The host alone", route, _through_host(bench), _HOST)
 
 
 def through_bridge(bench: Bench) -> Iterator[Table]:
     """The bridge alone."""
     route = "client's stdio → bridge → host's end of the socket → back"
-    yield _one_at_a_time(bench, "The bridge alone", route, routes.bridge_subjects(bench), {})
+    yield one_at_a_time(bench, "The bridge alone", route, routes.bridge_subjects(bench), {})
 
 
 def through_both(bench: Bench) -> Iterator[Table]:
     """The full path."""
     route = "client's stdio → bridge → native host → extension's end → back"
     subjects = _through_both(bench)
-    yield _one_at_a_time(bench, "The full path", route, subjects, _PATH, limits.PATH_P99_MS)
+    yield one_at_a_time(bench, "The full path", route, subjects, _PATH, limits.PATH_P99_MS)
     yield _pipelined(bench, f"The full path, {DEPTH} calls on the way at once", route, subjects)
 
 
@@ -75,7 +75,7 @@ def _through_both(bench: Bench) -> list[Subject]:
     return [*routes.path_subjects(bench), *peers.path_subjects(bench)]
 
 
-def _one_at_a_time(
+def one_at_a_time(
     bench: Bench,
     title: str,
     route: str,
@@ -83,6 +83,7 @@ def _one_at_a_time(
     limits_of: Limits,
     p99_limit: Limit = limits.NONE,
 ) -> Table:
+    """Each load that somebody is able to, by all who are."""
     rows: list[Row] = []
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]

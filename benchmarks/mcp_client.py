@@ -90,16 +90,17 @@ class McpClient:
 
         return request
 
-    def listed(self, load: Load) -> str:
-        """The public name of a load's tool, as soon as it is listed.
+    def listed(self, load: Load, tab: int | None = None) -> str:
+        """The public name of a load's tool (in that tab of its site), as soon as it is listed.
 
         Raises:
             EndError: it is not, within PATIENCE_S.
         """
+        ending = load.tool if tab is None else f"_tab{tab}_{load.tool}"
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             for name in self.tool_names():
-                if name.endswith(load.tool):
+                if name.endswith(ending):
                     return name
             time.sleep(_PAUSE_S)
-        raise EndError(f"{load.tool} was not listed within {PATIENCE_S:g} s")
+        raise EndError(f"{ending} was not listed within {PATIENCE_S:g} s")

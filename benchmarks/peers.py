@@ -29,7 +29,7 @@ from benchmarks.driver import driven
 from benchmarks.loads import ALL, ARGUMENTS_1MB, RESULT_1MB, RESULT_10KB, SMALL, Load
 from benchmarks.mcp_client import McpClient
 from benchmarks.processes import Corner, started
-from benchmarks.routes import End, answering, duplex, running_host
+from benchmarks.routes import End, answering, duplex, running_host, running_server
 from benchmarks.subject import Bench, Caller, Role, Subject
 from demo.chromium import ChromiumError, find_chromium
 
@@ -59,7 +59,7 @@ def host_subjects() -> list[Subject]:
 def path_subjects(bench: Bench) -> list[Subject]:
     """From the client's stdio to a page and back, or to where the product takes the nearest call."""
     no_page = "" if bench.programs.are_in_c else "no C compiler: sudo apt-get install gcc libc6-dev"
-    no_browser = _missing_chromium()
+    no_browser = missing_chromium()
     return [
         Subject("mcp package as the bridge", _through_package_and_host, Role.BESIDE, ALL),
         Subject("mcp package, no browser", _through_package, Role.BESIDE, ALL),
@@ -200,7 +200,10 @@ def _opened_page(port: int) -> int:
     key = base64.b64encode(secrets.token_bytes(16)).decode()
     upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
     head = ["GET / HTTP/1.1", f"Host: 127.0.0.1:{port}", *upgrade, f"Sec-WebSocket-Key: {key}"]
-    opened = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    try:
+        opened = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    except OSError as error:
+        raise EndError(f"{_RELAY} listens nowhere: {error.strerror}") from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.sendall("\r\n".join([*head, "", ""]).encode())
     answer = b""
@@ -264,7 +267,8 @@ def _chromium() -> str:
     return str(find_chromium())
 
 
-def _missing_chromium() -> str:
+def missing_chromium() -> str:
+    """What to run where there is no Chromium; empty where there is one."""
     try:
         return "" if find_chromium() else "no Chromium: sudo apt-get install chromium, or set MCPB_CHROMIUM"
     except ChromiumError as error:
@@ -277,9 +281,8 @@ def _missing_chromium() -> str:
 @contextmanager
 def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient]:
     """A server on stdio that has shaken hands."""
-    ours, theirs = duplex("pipes")
-    with started(corner, command, *theirs):
-        client = McpClient(Conversation("lines", *ours), capabilities={})  # so that it asks us nothing
+    with running_server(corner, command) as (_, conversation):
+        client = McpClient(conversation, capabilities={})  # so that it asks us nothing
         client.shake_hands()
         yield client
 

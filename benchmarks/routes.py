@@ -118,11 +118,13 @@ def connect(corner: Corner) -> Conversation:
 
 
 @contextmanager
-def speaking(bench: Bench, corner: Corner, conversation: Conversation, era: Era) -> Iterator[Caller]:
-    """A client at a bridge, as soon as the loads' tools are listed."""
+def speaking(
+    bench: Bench, corner: Corner, conversation: Conversation, era: Era, tab: int | None = None
+) -> Iterator[Caller]:
+    """A client at a bridge, as soon as the loads' tools are listed (those of that tab of their site)."""
     client = McpClient(conversation, era)
     client.shake_hands()
-    prefix = client.listed(SMALL).removesuffix(SMALL.tool)
+    prefix = client.listed(SMALL, tab).removesuffix(SMALL.tool)
     with driven(bench, corner, conversation, client.request_by(lambda load: prefix + load.tool)) as caller:
         yield caller
 
