@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from benchmarks import browser, calls, hub, machine, memory, programs, starts
+from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
 from benchmarks.table import Table
@@ -60,8 +61,12 @@ def _missing(bench: Bench) -> dict[str, str]:
 
 def _measured(bench: Bench, only: tuple[str, ...]) -> Iterator[Table]:
     for name, section in SECTIONS.items():
-        if not only or name in only:
+        if only and name not in only:
+            continue
+        try:
             yield from section(bench)
+        except EndError as error:
+            yield Table(f"The section {name}", failure=str(error))
 
 
 if __name__ == "__main__":

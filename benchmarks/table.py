@@ -60,14 +60,18 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     note: str = ""
     """What these figures are, and between which ends they were taken."""
+    failure: str = ""
+    """Why there are none, where what should be measured did not do its work."""
 
     @property
     def is_good(self) -> bool:
-        """Whether all stays within its limits."""
-        return all(compared.is_met for row in self.rows for compared in row.compared)
+        """Whether it was measured, and all stays within its limits."""
+        return not self.failure and all(one.is_met for row in self.rows for one in row.compared)
 
     def text(self) -> str:
         """For a terminal."""
+        if self.failure:
+            return f"{self.title}\nFAILED: {self.failure}"
         cells = [list(COLUMNS), *(row.cells() for row in self.rows)]
         widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
         lines = ["  ".join(map(_aligned, line, widths, COLUMNS)).rstrip() for line in cells]
@@ -75,6 +79,8 @@ class Table:
 
     def markdown(self) -> str:
         """For README.md."""
+        if self.failure:
+            return f"### {self.title}\n\nFAILED: {self.failure}"
         rule = ["--:" if column in _RIGHT else "---" for column in COLUMNS]
         lines = [COLUMNS, rule, *(row.cells() for row in self.rows)]
         parts = [f"### {self.title}", self.note, "\n".join(f"| {' | '.join(line)} |" for line in lines)]

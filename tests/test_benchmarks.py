@@ -216,6 +216,21 @@ def test_the_command_prints_and_keeps_the_tables_and_fails_when_a_limit_is_not_m
     assert report.circumstances["machine"]
 
 
+def test_what_does_not_do_its_work_is_said_and_the_next_section_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Bench) -> Iterator[Table]:
+        yield Table("Half of it")
+        raise EndError("no native host within 60 s")
+
+    sections = {"path": broken, "host": lambda _: iter([Table("The host alone")])}
+    monkeypatch.setattr(bench_command, "SECTIONS", sections)
+    run = CliRunner().invoke(bench_command.main, ["--quick", "--json", str(tmp_path / "last.json")])
+    assert run.exit_code == 1
+    assert "The section path\nFAILED: no native host within 60 s" in run.output
+    assert run.output.index("FAILED") < run.output.index("The host alone")
+
+
 def test_only_a_whole_run_gets_into_the_page() -> None:
     run = CliRunner().invoke(bench_command.main, ["--quick", "--write-readme"])
     assert run.exit_code == 2
