@@ -30,15 +30,14 @@ class Transfer:
         """The next `host/chunk` message, and whether it was the last."""
         start = self._seq * wire.CHUNK_BYTES
         end = start + wire.CHUNK_BYTES
-        piece = wire.Chunk(
-            transfer=self.number,
-            seq=self._seq,
-            last=end >= len(self.body),
-            bytes=len(self.body) if self._seq == 0 else None,
-            data=base64.b64encode(self.body[start:end]).decode(),
-        )
+        is_last = end >= len(self.body)
+        size = b',"bytes":%d' % len(self.body) if self._seq == 0 else b""
+        data = base64.b64encode(memoryview(self.body)[start:end])
+        piece = b'{"transfer":%d,"seq":%d,"last":%b%b,"data":"%b"}' % (
+            self.number, self._seq, b"true" if is_last else b"false", size, data,
+        )  # fmt: skip
         self._seq += 1
-        return envelope.notification("host/chunk", piece), piece.last
+        return envelope.notification("host/chunk", piece), is_last
 
 
 class Outbox:

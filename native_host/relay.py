@@ -17,7 +17,7 @@ import trio
 
 from native_host import __version__, endpoint, envelope, wire
 from native_host.endpoint import Endpoint
-from native_host.framing import FrameError, header
+from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
 from native_host.outlet import Outlet
 from native_host.switchboard import Delivery, Switchboard
@@ -59,7 +59,7 @@ class _Client:
 
     def put(self, parts: tuple[bytes, ...]) -> None:
         """Queue a message for the next flush."""
-        self.outlet.put(header(sum(map(len, parts)), "little"), *parts)
+        self.outlet.put(*framed(parts, "little"))
 
     def dismiss(self, *parts: bytes) -> None:
         """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
@@ -158,7 +158,7 @@ class Relay:
         outbox, given, now_s = self._switchboard.outbox, 0, trio.current_time()
         while outbox and given < _GIVEN_BYTES:
             body, key, done = outbox.take(now_s)
-            self._to_browser.put(header(len(body), "native"), body)
+            self._to_browser.put(*framed((body,), "native"))
             self._being_written.append((key, done))
             given += len(body)
         if outbox.is_transferring:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.framing import FrameDecoder, FrameError, frame
+from native_host.framing import FrameDecoder, FrameError, frame, framed
 
 CAP = 1000
 
@@ -21,6 +21,14 @@ def frames_of(decoder: FrameDecoder) -> list[bytes]:
 
 def test_a_frame_is_a_length_and_a_body() -> None:
     assert frame(b"{}", "little") == b"\x02\x00\x00\x00{}"
+
+
+def test_a_frame_in_parts_is_the_same_frame_short_in_one_long_uncopied() -> None:
+    assert framed((b"{", b"}"), "little") == (frame(b"{}", "little"),)
+    long = b"x" * 100_000
+    head, body, tail = framed((long, b"}"), "little")
+    assert head + body + tail == frame(long + b"}", "little")
+    assert body is long
 
 
 @given(bodies=st.lists(st.binary(min_size=1, max_size=CAP)), cuts=st.lists(st.integers(0, 50)))
