@@ -49,6 +49,7 @@ static inline void write_all(int fd, const char *data, size_t length) {
 
 /* Makes room for `room` more bytes behind the end; what was handed out before is void. */
 static inline void make_room(struct reader *in, size_t room) {
+    if (in->start == in->end) in->start = in->end = 0; /* memory that was used last is the quickest */
     if (in->end + room <= in->capacity) return;
     size_t held = in->end - in->start;
     if (held > 0) memmove(in->data, in->data + in->start, held);
