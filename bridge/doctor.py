@@ -188,7 +188,7 @@ def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
                 origin=cleaned(tab.origin, MAX_ORIGIN),
                 title=cleaned(tab.title, MAX_TITLE),
                 tools=callable_in.count(tab.tab_id),
-                is_silent=_is_open_to_extensions(tab) and (tab.tab_id, 0) not in browser.frames,
+                is_silent=_is_open_to_extensions(tab) and browser.frame(tab.tab_id, 0) is None,
             )
 
 

@@ -16,12 +16,14 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
+from bridge.hub.listing import Listing
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record
 from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
+from bridge.hub.tool_shape import Era
 from bridge.hub.transport import (
     NOBODY,
     Announced,
@@ -92,7 +94,7 @@ class Memory(NothingKept):
         before = dict(self.kept)
         for each in tools:
             key = Kept(profile, origin, each.name)
-            if (each.definition.get("annotations") or {}).get("cache"):
+            if each.is_cacheable:
                 self.kept[key] = CachedTool(profile, origin, url, each)
             else:
                 self.kept.pop(key, None)
@@ -719,7 +721,8 @@ class Player:
                 for host in self.model.hosts
                 if (host.name, host.lost_at is None) == (link.host, link.lost_at is None)
             ]
-            assert link.frames.keys() == known.documents.keys()
+            announced = [frame.announced for frame in link.all_frames()]
+            assert {(at.tab_id, at.frame_id) for at in announced} == known.documents.keys()
             assert link.tabs == known.tabs
 
     def _check_against_a_newcomer(self) -> None:
@@ -844,11 +847,11 @@ def _inside(catalog: Catalog) -> object:
         {identity: entry.name for identity, entry in catalog._by_identity.items()},
         {
             form: {identity: entry.name for identity, entry in sharing.items()}
-            for form, sharing in catalog._by_domain.items()
+            for form, sharing in catalog._by_form.items()
         },
         catalog._where,
-        {at: shelf.listed for at, shelf in catalog._shelves.items()},
-        catalog._listed_kept,
+        [Listing(catalog).written(era) for era in Era],
+        Listing(catalog).told(),
         {name: entry.meaning for name, entry in catalog._kept.items()},
         catalog._namer._names,
         catalog._namer._holders,

@@ -257,7 +257,7 @@ async def test_tools_of_two_pages_of_a_site_are_opened_in_a_tab_each(
     browser = Browser(transport, nursery, tools_of_a_tab=("getCart", "getOrders"))
     session = Session("ours")
     for name in (ANY, ANY.replace("Cart", "Orders")):
-        session.shown.clear()
+        session = Session("ours", opened=session.opened)  # a name that it was shown means that one tool
         transport.announce("h1", *(wire.TabRemoved(tab_id=tab_id) for tab_id in (11, 12)))
         assert json.loads(await router.call(session, name, Arguments.of({}))) == CART
     assert [getattr(opened, "url", "") for opened in browser.opened] == [URL, "https://shop.example/orders"]

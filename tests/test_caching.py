@@ -22,7 +22,6 @@ from bridge.hub.caching import (
     Shelf,
     TabKey,
     address_of,
-    is_cacheable,
 )
 from bridge.hub.page_tool import PageTool, read_tools
 from native_host import wire
@@ -80,7 +79,7 @@ def test_a_tool_is_kept_only_when_its_page_says_so(cache: Any, is_kept: bool) ->
 def test_annotations_that_are_none_allow_nothing() -> None:
     odd = msgspec.Raw(b'{"name": "a", "annotations": ["cache"]}')
     frame = wire.FrameTools(tab_id=1, frame_id=0, document_id="d1", origin=SHOP, tools=[odd])
-    assert not is_cacheable(read_tools(frame)[0])
+    assert not read_tools(frame)[0].is_cacheable
 
 
 def test_a_tool_that_is_not_offered_just_now_stays() -> None:
@@ -366,7 +365,7 @@ def test_whatever_pages_offer_just_what_they_last_allowed_is_kept_and_every_brid
         assert not again
         for each in page if origin != "null" else ():
             model.pop((profile, origin, each.name), None)
-            if is_cacheable(each):
+            if each.is_cacheable:
                 model[profile, origin, each.name] = each.raw
     kept = {(cached.profile, cached.origin, cached.tool.name): cached.tool.raw for cached in shelf.tools()}
     assert kept == model

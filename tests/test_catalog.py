@@ -8,6 +8,7 @@ import pytest
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import Entry, LiveEntry
+from bridge.hub.listing import Listing
 from bridge.hub.naming import domain_name
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
@@ -29,6 +30,10 @@ def catalog(registry: Registry) -> Catalog:
     return Catalog(registry)
 
 
+def shown(entry: Entry) -> Any:
+    return msgspec.json.decode(entry.definition())
+
+
 def at(entry: Entry) -> tuple[str, int, int, str]:
     assert isinstance(entry, LiveEntry)
     frame = entry.offer.frame
@@ -38,7 +43,7 @@ def at(entry: Entry) -> tuple[str, int, int, str]:
 def test_a_description_begins_with_where_the_tool_lives(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart", title="Shop\n\u202e", active=True, focused=True))
     (entry,) = catalog.entries()
-    assert entry.definition()["description"] == (
+    assert shown(entry)["description"] == (
         '[https://shop.example · tab 1 "Shop" • Active] The page does not describe it.'
     )
 
@@ -59,20 +64,21 @@ def test_titles_say_whose_they_are_and_icons_that_would_be_fetched_are_left_out(
     announced.tools.append(msgspec.Raw(msgspec.json.encode(definition)))
     connect(registry, "h1", wire.Tabs(tabs=[tab(1)]), announced)
     (entry,) = catalog.entries()
-    shown = entry.definition()
-    assert shown["title"].startswith("[https://shop.example] List [31m page tools!!!")
-    assert len(shown["title"]) < 100
-    assert shown["annotations"] == {"title": "[https://shop.example] Our own", "readOnlyHint": True}
-    assert shown["icons"] == [picture]
-    assert shown["_meta"] == {"x": 1}
+    definition = shown(entry)
+    assert definition["title"].startswith("[https://shop.example] List [31m page tools!!!")
+    assert len(definition["title"]) < 100
+    assert definition["annotations"] == {"title": "[https://shop.example] Our own", "readOnlyHint": True}
+    assert definition["icons"] == [picture]
+    assert definition["_meta"] == {"x": 1}
 
 
 def test_a_change_of_the_active_tab_is_not_a_change_of_the_list(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart"))
-    before = catalog.listed()
+    listing = Listing(catalog)
+    before = listing.told()
     announce(registry, "h1", wire.TabChanged(tab=tab(1, active=True, focused=True, title="New")))
-    assert catalog.listed() == before
-    assert "• Active" in catalog.entries()[0].definition()["description"]
+    assert listing.told() == before
+    assert "• Active" in shown(catalog.entries()[0])["description"]
 
 
 def test_a_name_that_nobody_offers_and_nobody_was_shown_is_unknown(catalog: Catalog) -> None:
@@ -83,7 +89,7 @@ def test_a_name_that_nobody_offers_and_nobody_was_shown_is_unknown(catalog: Cata
 def test_a_name_that_was_shown_and_is_gone_says_so(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    catalog.show(session)
+    session.show(catalog.meanings())
     announce(registry, "h1", tools(1))
     with pytest.raises(CallError) as caught:
         catalog.find(session, GET_CART)
@@ -94,7 +100,7 @@ def test_a_name_that_was_shown_and_is_gone_says_so(registry: Registry, catalog: 
 def test_a_name_is_found_in_the_document_that_is_there_now(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    catalog.show(session)
+    session.show(catalog.meanings())
     announce(registry, "h1", tools(1, "getCart", document_id="d2"))
     assert at(catalog.find(session, GET_CART)) == ("h1", 1, 0, "d2")
 
@@ -104,7 +110,7 @@ def test_a_shown_name_keeps_its_meaning_when_another_tool_comes_to_share_it(
 ) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    catalog.show(session)
+    session.show(catalog.meanings())
     announce(registry, "h1", tools(1, "getCart", frame_id=5))
     assert GET_CART not in [entry.name for entry in catalog.entries()]
     assert at(catalog.find(session, GET_CART)) == ("h1", 1, 0, "d1")
@@ -115,7 +121,7 @@ def test_a_shown_name_does_not_pass_to_another_tab(registry: Registry, catalog: 
     tabs = wire.Tabs(tabs=[tab(1), tab(2, origin="https://other.example")])
     connect(registry, "h1", tabs, tools(1, "play", origin=widget, frame_id=3))
     session = Session("ours")
-    catalog.show(session)
+    session.show(catalog.meanings())
     announce(registry, "h1", wire.TabRemoved(tab_id=1), tools(2, "play", origin=widget, frame_id=4))
     with pytest.raises(CallError):
         catalog.find(session, "website_tool_widget_example_tab1_play")
@@ -127,7 +133,7 @@ def test_a_shown_name_passes_to_the_same_tab_of_a_restarted_browser(
 ) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    catalog.show(session)
+    session.show(catalog.meanings())
     registry.hear(HostLost("h1"), 0)
     connect(registry, "h2", *one_page("getCart", tab_id=77), browser_pid=200, started_at=2.0)
     assert at(catalog.find(session, GET_CART)) == ("h2", 77, 0, "d1")
@@ -141,11 +147,15 @@ def test_of_the_names_it_was_shown_a_session_forgets_the_oldest_when_there_are_t
     connect(registry, "h1", *one_page("stays"))
     for name in ("a", "b", "c"):
         announce(registry, "h1", tools(1, "stays", name))
-        catalog.show(session)
-    assert [name.rpartition("_")[2] for name in session.shown] == ["a", "b", "stays", "c"]
+        session.show(catalog.meanings())
+    assert remembered(session, "stays", "a", "b", "c") == ["stays", "a", "b", "c"]
     announce(registry, "h1", tools(1, "d"))
-    catalog.show(session)
-    assert [name.rpartition("_")[2] for name in session.shown] == ["stays", "c", "d"]
+    session.show(catalog.meanings())
+    assert remembered(session, "stays", "a", "b", "c", "d") == ["stays", "c", "d"]
+
+
+def remembered(session: Session, *own_names: str) -> list[str]:
+    return [own for own in own_names if session.meaning(GET_CART.replace("getCart", own))]
 
 
 def two_tabs(**fields_of_second: Any) -> list[wire.Wire]:

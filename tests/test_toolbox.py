@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridge.errors import CallError
@@ -22,7 +23,7 @@ class Tool:
     page_words: str = ""
     is_active: bool = False
     ordinal: int = 1
-    input_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
+    input_schema: bytes = b'{"type":"object"}'
 
     @property
     def name(self) -> str:
@@ -104,24 +105,23 @@ def test_the_text_is_bounded_whatever_pages_write() -> None:
 
 
 def test_a_schema_that_would_be_too_much_is_left_out_and_says_how_to_get_it() -> None:
-    huge = {"type": "object", "description": "x" * 70_000}
+    huge = msgspec.json.encode({"type": "object", "description": "x" * 70_000})
     tools = [Tool("a", input_schema=huge), Tool("b")]
     text, structured = answer(tools, schemas=True)
-    size = len(json.dumps(huge, separators=(",", ":")))
     name = "website_tool_shop_example_tab1_a"
     assert text.splitlines()[1] == (
-        f"  The schema of {name} is {size} bytes long; "
+        f"  The schema of {name} is {len(huge)} bytes long; "
         "ask for that tool alone: its name in `query`, `limit` 1"
     )
     assert text.splitlines()[3] == '  arguments: {"type":"object"}'
     assert ["inputSchema" in tool for tool in structured["tools"]] == [False, True]
     text, structured = answer(tools, schemas=True, query=name, limit=1)
-    assert structured["tools"][0]["inputSchema"] == huge
+    assert structured["tools"][0]["inputSchema"] == json.loads(huge)
     assert "x" * 70_000 in text
 
 
 def test_schemas_take_only_the_room_that_lines_leave() -> None:
-    schema = {"type": "object", "description": "x" * 1000}
+    schema = msgspec.json.encode({"type": "object", "description": "x" * 1000})
     text, structured = answer(many(200, input_schema=schema), schemas=True, limit=200)
     assert structured["shown"] == 200
     assert 0 < text.count("arguments: ") < 100

@@ -136,7 +136,7 @@ class _Compiled:
     def __init__(self, tool: PageTool) -> None:
         if len(tool.raw) > MAX_SCHEMA:
             raise TooCostlyError(f"its definition is longer than {MAX_SCHEMA} bytes")
-        schema = tool.definition["inputSchema"]
+        schema = msgspec.json.decode(tool.input_schema)
         self._name = tool.name
         self._cost = SchemaCost(schema)
         self._validator = _validator(schema)

@@ -41,12 +41,6 @@ class CachedTool:
     tool: PageTool
 
 
-def is_cacheable(tool: PageTool) -> bool:
-    """Whether its page allows keeping it."""
-    annotations = tool.definition.get("annotations")
-    return isinstance(annotations, dict) and annotations.get("cache") is True
-
-
 class ToolStore(Protocol):
     """Where cached tools are kept; all bridges of a user share one."""
 
@@ -184,7 +178,7 @@ class Shelf:
         allowed = [
             KeptTool(ToolKey(key.profile, origin, tool.name), without_query, now, tool)
             for tool in tools
-            if is_cacheable(tool)
+            if tool.is_cacheable
         ]
         offered = {tool.name for tool in tools}
         earlier = [kept for name, kept in site.items() if name not in offered]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bridge.hub.caching import is_cacheable
 from bridge.hub.registry import Frame
 from native_host import wire
 
@@ -21,7 +20,7 @@ def browser_capabilities(frames: Iterable[Frame]) -> dict[str, bool]:
         for declared in _declared(frame.announced):
             caches = caches or declared.get("cacheSupported") is True
             asks = asks or declared.get("elicitation") is True
-        caches = caches or any(is_cacheable(tool) for tool in frame.tools)
+        caches = caches or any(tool.is_cacheable for tool in frame.tools)
     return {"multiTabSupport": True, "cacheSupported": caches, "elicitation": asks}
 
 

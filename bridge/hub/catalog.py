@@ -5,15 +5,16 @@ Brought up to date when the registry has changed; what that costs depends on the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.caching import CachedTool, NothingKept, ToolStore
+from bridge.hub.document_tools import DocumentTools
 from bridge.hub.entry import NO_TAB, CachedEntry, Entry, LiveEntry
 from bridge.hub.naming import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name
+from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Browser, Frame, FrameAt, Offer, Registry
 from bridge.hub.sessions import Identity, Meaning, Session
@@ -24,34 +25,17 @@ _MAX_CHOICE = 4
 """Names to choose from in an error."""
 
 
-_Shown = tuple[tuple[str, str, bytes], ...]
-"""Name, origin and definition of tools."""
-Listed = dict[tuple[str, int, int, int] | None, _Shown]
-"""By frame, whichever host serves it, and None for what is kept."""
+_Where = tuple[Browser, wire.Tab, Frame]
 
 
-@dataclass(frozen=True, eq=False)
-class _Shelf:
-    """The tools of one document."""
+@dataclass
+class _Edition:
+    """What is put together of all entries when it is asked for, as long as they are the same."""
 
-    browser: Browser
-    frame: Frame
-    ordinal: int
-    tab_origin: str
-    places: list[Place]
-    entries: list[LiveEntry]
-    listed: _Shown
-
-    @cached_property
-    def frame_of_browser(self) -> tuple[str, int, int, int]:
-        """Which frame this is, also behind another host of the same browser."""
-        announced = self.frame.announced
-        return self.browser.profile, self.browser.pid, announced.tab_id, announced.frame_id
-
-    def holds(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
-        """Whether nothing in it would be different."""
-        is_same_tab = (self.ordinal, self.tab_origin) == (tab.ordinal, tab.origin)
-        return self.browser is browser and self.frame is frame and is_same_tab
+    number: int
+    documents: Sequence[DocumentTools] | None = None
+    kept: Sequence[CachedEntry] | None = None
+    meanings: Mapping[str, Meaning] | None = None
 
 
 class Catalog:
@@ -70,55 +54,67 @@ class Catalog:
         self._namer = ToolNamer(max_name)
         self._version = self._store_version = -1
         self._changes_of_store = 0
-        self._shelves: dict[FrameAt, _Shelf] = {}
+        self._documents: dict[FrameAt, DocumentTools] = {}
         self._where: dict[Place, FrameAt] = {}
         self._by_name: dict[str, LiveEntry] = {}
         self._by_identity: dict[Identity, LiveEntry] = {}
-        self._by_domain: dict[str, dict[Identity, LiveEntry]] = {}
-        """By the name without a tab."""
+        self._by_form: dict[str, dict[Identity, LiveEntry]] = {}
+        self._stored: dict[str, list[CachedTool]] = {}
+        """By form, in the store's order."""
         self._kept: dict[str, CachedEntry] = {}
-        self._kept_by_domain: dict[str, list[CachedEntry]] = {}
-        self._listed_kept: _Shown = ()
-        self._touched_forms: set[str] = set()
-        """The names without a tab whose meaning may have changed."""
+        self._kept_by_form: dict[str, list[CachedEntry]] = {}
+        self._touched: set[str] = set()
+        """The names and forms whose meaning may have changed."""
+        self._edition = _Edition(0)
 
     # ── What there is ───────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def version(self) -> int:
-        """Changes whenever the entries may have."""
+        """Changes whenever the entries may have; nothing is looked at for it."""
         return self._registry.version + self._changes_of_store
+
+    @property
+    def edition(self) -> tuple[int, int]:
+        """Changes only when the entries have, or what they say of their tabs."""
+        self._refresh()
+        return self._edition.number, self._registry.version_of_tabs
 
     def store_changed(self) -> None:
         """The store's tools are others now."""
         self._changes_of_store += 1
 
-    def entries(self) -> list[Entry]:
-        """All tools that may be called: one for each tab that offers it, and those that have no tab."""
+    def documents(self) -> Sequence[DocumentTools]:
+        """The tools that pages offer now, forbidden ones included, by browser, tab and frame."""
         self._refresh()
-        return [entry for entry in chain(self.live(), self._kept_without_tab()) if not entry.refusal]
+        if self._edition.documents is None:
+            rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
+            order = sorted(self._documents, key=lambda at: (rank[at.host], at))
+            self._edition.documents = [self._documents[at] for at in order]
+        return self._edition.documents
+
+    def kept(self) -> Sequence[CachedEntry]:
+        """The tools without a tab that may be called."""
+        self._refresh()
+        if self._edition.kept is None:
+            self._edition.kept = [kept for kept in self._kept_without_tab() if not kept.refusal]
+        return self._edition.kept
 
     def live(self) -> Iterator[LiveEntry]:
         """All tools that pages offer now, forbidden ones included, by browser, tab and frame."""
-        self._refresh()
-        rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
-        for at in sorted(self._shelves, key=lambda at: (rank[at.host], at)):
-            yield from self._shelves[at].entries
+        return chain.from_iterable(document.entries.values() for document in self.documents())
 
-    def listed(self) -> Listed:
-        """What a client is told has changed when it has: not, for instance, which tab is active."""
-        self._refresh()
-        listed: Listed = {
-            shelf.frame_of_browser: shelf.listed for shelf in self._shelves.values() if shelf.listed
-        }
-        listed[None] = self._listed_kept
-        return listed
+    def entries(self) -> list[Entry]:
+        """All tools that may be called: one for each tab that offers it, and those that have no tab."""
+        live = chain.from_iterable(document.allowed for document in self.documents())
+        return [*live, *self.kept()]
 
-    def show(self, session: Session, entries: Sequence[Entry] | None = None) -> Sequence[Entry]:
-        """These entries, by default all; from now on their names mean them for this session."""
-        shown = self.entries() if entries is None else entries
-        session.show({entry.name: entry.meaning for entry in shown})
-        return shown
+    def meanings(self) -> Mapping[str, Meaning]:
+        """What the names of all entries mean; the same object as long as they are the same."""
+        self._refresh()
+        if self._edition.meanings is None:
+            self._edition.meanings = {entry.name: entry.meaning for entry in self.entries()}
+        return self._edition.meanings
 
     # ── What a name means ───────────────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +131,7 @@ class Catalog:
             UnknownToolError: it never was, and nobody offers it.
         """
         self._refresh()
-        shown = session.shown.get(name)
+        shown = session.meaning(name)
         if shown is None:
             return self._by_name.get(name) or self._best_of_domain(session, name, passing_by, profile)
         if shown.identity.tab_id == NO_TAB:
@@ -144,7 +140,7 @@ class Catalog:
 
     def names_a_tab(self, session: Session, name: str) -> bool:
         """Whether `name` means the tool of one tab, and of no other."""
-        shown = session.shown.get(name)
+        shown = session.meaning(name)
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
@@ -174,10 +170,10 @@ class Catalog:
     ) -> Entry:
         live = [
             entry
-            for key, entry in self._by_domain.get(name, {}).items()
+            for key, entry in self._by_form.get(name, {}).items()
             if profile is None or key.profile == profile
         ]
-        kept = [entry for entry in self._kept_by_domain.get(name, ()) if profile in (None, entry.profile)]
+        kept = [entry for entry in self._kept_by_form.get(name, ()) if profile in (None, entry.profile)]
         kept.sort(key=lambda entry: self._registry.live_browser(entry.profile) is not None)
         missed = [entry for entry in live if entry.meaning.identity in passing_by]
         ranked = chain(
@@ -200,7 +196,7 @@ class Catalog:
         """The tool of a tab that the asker may not use, in one still to be opened at its own site."""
         url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
         cached = CachedTool(entry.offer.browser.profile, entry.origin, url, entry.tool)
-        return CachedEntry.of(entry.name, cached, refusal, entry.own_words)
+        return CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
 
     def _best_of_kept(
         self, session: Session, name: str, shown: Identity, passing_by: Collection[Identity]
@@ -209,8 +205,8 @@ class Catalog:
         there = (live for live in alike if live.meaning.identity not in passing_by)
         if (best := self._best(session, there)) is not None:
             return best
-        form = domain_name(shown.origin, shown.own_name, self._namer.max_name)
-        for kept in self._kept_by_domain.get(form, ()):
+        form = self._form(shown.origin, shown.own_name)
+        for kept in self._kept_by_form.get(form, ()):
             if kept.meaning.identity == shown:
                 return kept
         raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
@@ -225,8 +221,8 @@ class Catalog:
         return next(reversed(self._of_session(session, entries)), None)
 
     def _alike(self, profile: str, origin: str, own_name: str) -> Iterator[LiveEntry]:
-        form = domain_name(origin, own_name, self._namer.max_name)
-        for key, live in self._by_domain.get(form, {}).items():
+        form = self._form(origin, own_name)
+        for key, live in self._by_form.get(form, {}).items():
             if (key.profile, key.origin, key.own_name) == (profile, origin, own_name):
                 yield live
 
@@ -235,94 +231,142 @@ class Catalog:
     def _refresh(self) -> None:
         if self._version == self._registry.version and self._store_version == self._changes_of_store:
             return
+        is_other = False
         if self._version != self._registry.version:
-            self._refresh_live()
-        has_store_changed = self._store_version != self._changes_of_store
-        if has_store_changed or not self._touched_forms.isdisjoint(self._kept_by_domain):
-            self._refresh_kept()
-        self._touched_forms.clear()
+            is_other = self._refresh_live()
+        touched = self._touched & self._stored.keys()
+        if self._store_version != self._changes_of_store:
+            touched |= self._sort_store()
+        for form in touched:
+            self._name_alike(form)
+        self._touched.clear()
         self._version, self._store_version = self._registry.version, self._changes_of_store
+        if is_other or touched:
+            self._edition = _Edition(self._edition.number + 1)
 
-    def _refresh_live(self) -> None:
+    def _refresh_live(self) -> bool:
+        """Bring the documents up to date that may have changed; whether any had to be."""
         touched = self._registry.take_touched()
         if touched is None:
-            touched = self._shelves.keys() | {_at(*frame) for frame in self._registry.frames()}
-        there = {at: frame for at, frame in self._registry.frames_among(touched) if frame[2].tools}
-        known = touched & self._shelves.keys()
-        gone = [at for at in known if at not in there or not self._shelves[at].holds(*there[at])]
-        places_gone = [place for at in gone for place in self._take_down(at)]
-        come = {at: _places(*there[at]) for at in sorted(there) if at not in self._shelves}
-        renamed = self._namer.change(places_gone, chain.from_iterable(come.values()))
-        again = {self._where[place] for place in renamed if place in self._where}
+            touched = self._documents.keys() | {_at(*frame) for frame in self._registry.frames()}
+        there = {at: where for at, where in self._registry.frames_among(touched) if where[2].tools}
+        others = {at for at in touched if not self._is_up_to_date(at, there.get(at))}
+        come = {at: _placed(*there[at]) for at in sorted(others & there.keys())}
+        renamed = self._name(others, come)
+        again = {self._where[place] for place in renamed if place in self._where} - others
         there.update(self._registry.frames_among(again))
-        come.update({at: self._take_down(at) for at in again})
-        for at, places in come.items():
-            self._where.update(dict.fromkeys(places, at))
-            self._shelves[at] = self._put_up(places, *there[at])
+        come.update({at: _placed(*there[at]) for at in again})
+        for at in others | again:
+            self._replace(at, come.get(at, {}), there.get(at))
+        return bool(others)
 
-    def _take_down(self, key: FrameAt) -> list[Place]:
-        shelf = self._shelves.pop(key)
-        for place in shelf.places:
+    def _is_up_to_date(self, at: FrameAt, where: _Where | None) -> bool:
+        known = self._documents.get(at)
+        return known is None if where is None else known is not None and known.is_up_to_date(*where)
+
+    def _name(self, others: set[FrameAt], come: dict[FrameAt, dict[Place, PageTool]]) -> set[Place]:
+        """Let names go and give names, where documents have other tools; the places with another name."""
+        before = {place for at in others if at in self._documents for place in self._documents[at].entries}
+        now = {place: at for at, placed in come.items() for place in placed}
+        for place in before - now.keys():
             del self._where[place]
-        for entry in shelf.entries:
-            identity = entry.meaning.identity
-            if self._by_name.get(entry.name) is entry:
-                del self._by_name[entry.name]
-            if self._by_identity.get(identity) is entry:
-                del self._by_identity[identity]
-            self._forget_domain(
-                domain_name(entry.origin, entry.own_name, self._namer.max_name), identity, entry
-            )
-        return shelf.places
+        self._where.update(now)
+        return self._namer.change(before - now.keys(), [place for place in now if place not in before])
 
-    def _forget_domain(self, form: str, identity: Identity, entry: LiveEntry) -> None:
-        self._touched_forms.add(form)
-        sharing = self._by_domain.get(form, {})
+    def _replace(self, at: FrameAt, placed: dict[Place, PageTool], where: _Where | None) -> None:
+        """Put another document's tools in a frame; entries that stay as they are stay the same object."""
+        before = self._documents.pop(at, None)
+        after = self._document(before, placed, *where) if where else None
+        were, are = before.entries if before else {}, after.entries if after else {}
+        for place, entry in were.items():
+            if are.get(place) is not entry:
+                self._forget(entry)
+        for place, entry in are.items():
+            if were.get(place) is not entry:
+                self._learn(entry)
+        if after:
+            self._documents[at] = after
+
+    def _document(
+        self,
+        before: DocumentTools | None,
+        placed: dict[Place, PageTool],
+        browser: Browser,
+        tab: wire.Tab,
+        frame: Frame,
+    ) -> DocumentTools:
+        is_same_page = before is not None and before.is_of(browser, tab, frame)
+        known = before.entries if before and is_same_page else {}
+        host_refusal = self._policy.origin_refusal(tab.origin) if tab.origin else ""
+        entries: dict[Place, LiveEntry] = {}
+        for place, tool in placed.items():
+            entry, name = known.get(place), self._namer.name(place)
+            if entry is None or entry.tool is not tool or entry.name != name:
+                entry = self._live_entry(name, Offer(browser, tab.tab_id, frame, tool), host_refusal)
+            entries[place] = entry
+        return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, entries)
+
+    def _forget(self, entry: LiveEntry) -> None:
+        identity = entry.meaning.identity
+        self._touched |= {entry.name, entry.form}
+        if self._by_name.get(entry.name) is entry:
+            del self._by_name[entry.name]
+        if self._by_identity.get(identity) is entry:
+            del self._by_identity[identity]
+        sharing = self._by_form.get(entry.form, {})
         if sharing.get(identity) is entry:
             del sharing[identity]
         if not sharing:
-            self._by_domain.pop(form, None)
+            self._by_form.pop(entry.form, None)
 
-    def _put_up(self, places: list[Place], browser: Browser, tab: wire.Tab, frame: Frame) -> _Shelf:
-        offers = (Offer(browser, tab.tab_id, frame, tool) for tool in frame.tools)
-        pairs = zip(places, offers, strict=True)
-        host_refusal = self._policy.origin_refusal(tab.origin) if tab.origin else ""
-        entries = [self._live_entry(self._namer.name(place), offer, host_refusal) for place, offer in pairs]
-        for entry in entries:
-            identity = entry.meaning.identity
-            self._by_name[entry.name] = entry
-            self._by_identity[identity] = entry
-            form = domain_name(entry.origin, entry.own_name, self._namer.max_name)
-            self._touched_forms.add(form)
-            self._by_domain.setdefault(form, {})[identity] = entry
-        return _Shelf(browser, frame, tab.ordinal, tab.origin, places, entries, _listed(entries))
+    def _learn(self, entry: LiveEntry) -> None:
+        identity = entry.meaning.identity
+        self._touched |= {entry.name, entry.form}
+        self._by_name[entry.name] = entry
+        self._by_identity[identity] = entry
+        self._by_form.setdefault(entry.form, {})[identity] = entry
 
     def _live_entry(self, name: str, offer: Offer, host_refusal: str) -> LiveEntry:
         """A frame needs leave for its own site and for the page that it is in, which may look over it."""
         origin = offer.frame.origin
         refusal = host_refusal or self._policy.refusal(origin, offer.tool)
         own_words = self._policy.description(origin, offer.tool.name)
-        return LiveEntry(name, offer.tool, origin, refusal, own_words, offer)
+        form = self._form(origin, offer.tool.name)
+        return LiveEntry(name, offer.tool, origin, refusal, own_words, form, offer)
 
-    def _refresh_kept(self) -> None:
-        sharing: dict[str, list[CachedTool]] = {}
+    def _sort_store(self) -> set[str]:
+        """What is kept, by form; the forms whose tools are others."""
+        before = self._stored
+        forms = {(one.origin, one.tool.name): form for form, alike in before.items() for one in alike}
+        self._stored = {}
         for cached in self._store.tools():
-            form = domain_name(cached.origin, cached.tool.name, self._namer.max_name)
-            sharing.setdefault(form, []).append(cached)
-        self._kept, self._kept_by_domain = {}, {}
-        for form, alike in sharing.items():
-            for cached in alike:
-                name = self._name_kept(form, cached, alike)
-                refusal = self._policy.refusal(cached.origin, cached.tool)
-                own_words = self._policy.description(cached.origin, cached.tool.name)
-                self._kept[name] = CachedEntry.of(name, cached, refusal, own_words)
-                self._kept_by_domain.setdefault(form, []).append(self._kept[name])
-        self._listed_kept = _listed(self._kept_without_tab())
+            named = cached.origin, cached.tool.name
+            self._stored.setdefault(forms.get(named) or self._form(*named), []).append(cached)
+        in_order = chain(self._stored, before)
+        self._kept_by_form = {form: self._kept_by_form.get(form, []) for form in in_order}
+        return {form for form in self._kept_by_form if before.get(form) != self._stored.get(form)}
+
+    def _name_alike(self, form: str) -> None:
+        """Name the kept tools of a form anew."""
+        for entry in self._kept_by_form[form]:
+            if self._kept.get(entry.name) is entry:
+                del self._kept[entry.name]
+        if form not in self._stored:
+            del self._kept_by_form[form]
+            return
+        named: list[CachedEntry] = []
+        for cached in self._stored[form]:
+            name = self._name_kept(form, cached, self._stored[form])
+            refusal = self._policy.refusal(cached.origin, cached.tool)
+            own_words = self._policy.description(cached.origin, cached.tool.name)
+            self._kept[name] = CachedEntry.of(name, cached, refusal, own_words, form)
+            named.append(self._kept[name])
+        self._kept_by_form[form] = named
 
     def _name_kept(self, form: str, cached: CachedTool, alike: Sequence[CachedTool]) -> str:
         """The form without a tab where that can only mean this tool, else one with a hash."""
         wanted = cached.origin, cached.tool.name
-        others = ((live.origin, live.own_name) for live in self._by_domain.get(form, {}).values())
+        others = ((live.origin, live.own_name) for live in self._by_form.get(form, {}).values())
         if len(alike) == 1 and form not in self._by_name and all(other == wanted for other in others):
             return form
         names = [kept_name(cached.profile, *wanted, self._namer.max_name, chars) for chars in DIGEST_CHARS]
@@ -331,9 +375,12 @@ class Catalog:
         )
 
     def _kept_without_tab(self) -> Iterator[CachedEntry]:
-        for kept in self._kept.values():
-            if not any(self._alike(kept.profile, kept.origin, kept.own_name)):
-                yield kept
+        for form, alike in self._kept_by_form.items():
+            live = {(key.profile, key.origin, key.own_name) for key in self._by_form.get(form, ())}
+            yield from (kept for kept in alike if (kept.profile, kept.origin, kept.own_name) not in live)
+
+    def _form(self, origin: str, own_name: str) -> str:
+        return domain_name(origin, own_name, self._namer.max_name)
 
 
 def _nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int, int]:
@@ -356,15 +403,11 @@ def _choice(name: str, entries: Sequence[Entry]) -> str:
     return f"{name} may mean several tools; call one of them by its whole name: {', '.join(reversed(names))}"
 
 
-def _listed(entries: Iterable[Entry]) -> _Shown:
-    return tuple((entry.name, entry.origin, entry.tool.raw) for entry in entries if not entry.refusal)
-
-
 def _at(browser: Browser, tab: wire.Tab, frame: Frame) -> FrameAt:
     return FrameAt(browser.host, tab.tab_id, frame.announced.frame_id)
 
 
-def _places(browser: Browser, tab: wire.Tab, frame: Frame) -> list[Place]:
+def _placed(browser: Browser, tab: wire.Tab, frame: Frame) -> dict[Place, PageTool]:
     announced = frame.announced
     at = browser.profile, browser.pid, tab.tab_id, announced.frame_id, tab.ordinal, announced.origin
-    return [Place(*at, tool.name) for tool in frame.tools]
+    return {Place(*at, tool.name): tool for tool in frame.tools}

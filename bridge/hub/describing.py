@@ -5,9 +5,7 @@ Pages write descriptions, and models read them: what a page says is data, so it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from native_host.wire import Tab
 
@@ -15,8 +13,6 @@ MAX_PAGE_WORDS = 2000
 MAX_TITLE = 60
 MAX_ORIGIN = 200
 MAX_NOTICE = 300
-MAX_ICON = 64 * 1024
-"""Characters of a `data:` URL."""
 
 
 def in_tab(origin: str, tab: Tab) -> str:
@@ -55,34 +51,6 @@ def _in_tab(origin: str, host: str, ordinal: int, title: str, is_active: bool) -
     inside = f" · inside {cleaned(host, MAX_ORIGIN)}" if host else ""
     active = " • Active" if is_active else ""
     return f"[{cleaned(origin, MAX_ORIGIN)}{inside} · tab {ordinal}{shown}{active}]"
-
-
-def displayed(origin: str, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's definition with what clients show of it made safe: titles say whose they are and are cut.
-
-    Only icons that carry their picture stay: a client would fetch the others from wherever the page says,
-    and tell it so that somebody looks.
-    """
-    shown = dict(definition)
-    _mark_title(shown, origin)
-    if isinstance(annotations := shown.get("annotations"), dict):
-        shown["annotations"] = dict(annotations)
-        _mark_title(shown["annotations"], origin)
-    if "icons" in shown:
-        icons = shown.pop("icons")
-        if kept := [icon for icon in icons if _is_picture(icon)] if isinstance(icons, list) else []:
-            shown["icons"] = kept
-    return shown
-
-
-def _mark_title(where: dict[str, Any], origin: str) -> None:
-    if isinstance(title := where.get("title"), str):
-        where["title"] = f"[{cleaned(origin, MAX_ORIGIN)}] {cleaned(title, MAX_TITLE)}"
-
-
-def _is_picture(icon: Any) -> bool:
-    source = icon.get("src") if isinstance(icon, dict) else None
-    return isinstance(source, str) and source.startswith("data:image/") and len(source) <= MAX_ICON
 
 
 def cleaned(text: str, max_chars: int) -> str:

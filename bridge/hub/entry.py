@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from bridge.hub.caching import CachedTool
-from bridge.hub.describing import describe, displayed, in_tab, without_tab
+from bridge.hub.definition import around_place, in_text
+from bridge.hub.describing import describe, in_tab, without_tab
 from bridge.hub.page_tool import PageTool
 from bridge.hub.records import Site
 from bridge.hub.registry import Browser, Offer
@@ -28,6 +28,8 @@ class Entry(ABC):
     """Which rule of the person's policy forbids it; empty when none does."""
     own_words: str | None
     """The person's own description in place of the page's."""
+    form: str
+    """The name without a tab, which the best tab's tool answers to."""
 
     @property
     def own_name(self) -> str:
@@ -37,8 +39,7 @@ class Entry(ABC):
     @property
     def title(self) -> str:
         """The page's title for it, or empty."""
-        title = self.tool.definition.get("title")
-        return title if isinstance(title, str) else ""
+        return self.tool.title
 
     @property
     def page_words(self) -> str:
@@ -46,10 +47,9 @@ class Entry(ABC):
         return self.tool.description if self.own_words is None else self.own_words
 
     @property
-    def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
-        schema: dict[str, Any] = self.tool.definition["inputSchema"]
-        return schema
+    def input_schema(self) -> bytes:
+        """The JSON Schema of its arguments, as JSON."""
+        return self.tool.input_schema
 
     @property
     def tab_title(self) -> str:
@@ -81,19 +81,20 @@ class Entry(ABC):
     def site(self) -> Site:
         """Where it lives, for records."""
 
-    def definition(self) -> dict[str, Any]:
-        """The MCP Tool that clients see: the page's, under the public name, described by where it lives."""
-        return {**self._shown, "name": self.name, "description": self.description()}
+    def definition(self) -> bytes:
+        """The MCP Tool that clients see, as JSON: the page's, under the public name, its place before all."""
+        before, behind = self.around_place
+        return b"%b%b%b" % (before, in_text(self.place), behind)
 
     def description(self) -> str:
         """Where it lives now, and the page's own words (or the person's)."""
-        return f"{self.place} {self._words}"
+        return f"{self.place} {self._words()}"
 
     @cached_property
-    def _shown(self) -> dict[str, Any]:
-        return displayed(self.origin, self.tool.definition)
+    def around_place(self) -> tuple[bytes, bytes]:
+        """The definition as far as it stays the same while the tool does."""
+        return around_place(self.name, self.tool.raw, self.origin, self._words())
 
-    @cached_property
     def _words(self) -> str:
         return describe(self.tool.description, self.own_words)
 
@@ -147,9 +148,9 @@ class CachedEntry(Entry):
     """Where that tab is opened."""
 
     @classmethod
-    def of(cls, name: str, cached: CachedTool, refusal: str, own_words: str | None) -> CachedEntry:
+    def of(cls, name: str, cached: CachedTool, refusal: str, own_words: str | None, form: str) -> CachedEntry:
         """A kept tool under a name."""
-        return cls(name, cached.tool, cached.origin, refusal, own_words, cached.profile, cached.url)
+        return cls(name, cached.tool, cached.origin, refusal, own_words, form, cached.profile, cached.url)
 
     @property
     def place(self) -> str:

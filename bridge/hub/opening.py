@@ -117,7 +117,7 @@ class TabOpener:
         """What did not load is loaded again; a page that is there is left alone: a person may sign in."""
         browser = await self._running_browser(entry)
         tab = self._tab(session, entry)
-        if tab is None or tab.status != "complete" or (tab.tab_id, 0) in browser.frames:
+        if tab is None or tab.status != "complete" or browser.frame(tab.tab_id, 0):
             return
         again = wire.Navigate(session=session.id, tab_id=tab.tab_id, url=entry.url, wait_until="commit")
         await self._ask(TabAddress(browser.host, tab.tab_id), "browser_navigate", again, entry.origin)

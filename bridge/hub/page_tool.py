@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from bridge.hub import tool_shape
+from bridge.hub.definition import input_schema
 from bridge.hub.describing import cleaned
+from bridge.hub.schema_cost import measured
+from bridge.hub.tool_shape import Era
 from native_host import wire
 
 MAX_TOOLS = 1024
@@ -22,53 +27,72 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PageTool:
-    """A tool as its page defines it, unknown members included."""
+    """A tool as its page defines it, and what of that is asked for often."""
 
     name: str
-    definition: dict[str, Any]
+    title: str
+    """The page's own, or empty."""
+    description: str
+    """The page's own words, or empty."""
+    is_read_only: bool
+    """Whether its page says that it changes nothing."""
+    is_repeatable: bool
+    """Whether its page says that running it twice does no harm."""
+    is_cacheable: bool
+    """Whether its page allows keeping it."""
+    is_for_handshakes: bool
+    """Whether it is an MCP Tool in the older era, too."""
     raw: bytes
-    """The definition byte for byte: two that are equal here are the same tool."""
+    """The definition byte for byte, in one line: two that are equal here are the same tool."""
     digest: bytes
     """Of `raw`, for who has to remember many."""
 
     @classmethod
     def of(cls, name: str, definition: dict[str, Any], raw: bytes) -> PageTool:
-        """A tool whose definition has been checked."""
-        return cls(name, definition, raw, hashlib.blake2b(raw, digest_size=16).digest())
+        """A tool whose definition has been checked: `raw`, and what that says."""
+        title, annotations = definition.get("title"), definition.get("annotations")
+        hints = annotations if isinstance(annotations, dict) else {}
+        is_read_only = hints.get("readOnlyHint") is True
+        return cls(
+            name,
+            title=title if isinstance(title, str) else "",
+            description=str(definition.get("description") or ""),
+            is_read_only=is_read_only,
+            is_repeatable=is_read_only or hints.get("idempotentHint") is True,
+            is_cacheable=hints.get("cache") is True,
+            is_for_handshakes=tool_shape.is_for(Era.HANDSHAKE, definition),
+            raw=raw,
+            digest=hashlib.blake2b(raw, digest_size=16).digest(),
+        )
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether its page says that running it twice does no harm."""
-        return self.is_read_only or self._says("idempotentHint")
+    def input_schema(self) -> bytes:
+        """The JSON Schema of its arguments, as JSON."""
+        return input_schema(self.raw)
 
-    @property
-    def is_read_only(self) -> bool:
-        """Whether its page says that it changes nothing."""
-        return self._says("readOnlyHint")
-
-    def _says(self, hint: str) -> bool:
-        annotations = self.definition.get("annotations")
-        return isinstance(annotations, dict) and annotations.get(hint) is True
-
-    @property
-    def description(self) -> str:
-        """The page's own words, or empty."""
-        return str(self.definition.get("description") or "")
+    def is_for(self, era: Era) -> bool:
+        """Whether it is an MCP Tool in this era."""
+        return self.is_for_handshakes or era is Era.STATELESS
 
 
 class _NotAToolError(ValueError):
     pass
 
 
-def read_tools(announced: wire.FrameTools) -> list[PageTool]:
-    """The tools of a frame, in its order; of two with one name the first."""
+def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> list[PageTool]:
+    """The tools of a frame, in its order; of two with one name the first.
+
+    `known` are those of an earlier list: what is the same is not read again, and stays the same object.
+    """
+    known_by_definition = {tool.raw: tool for tool in known}
     tools: dict[str, PageTool] = {}
     complaints: list[str] = []
-    for raw in announced.tools[:MAX_TOOLS]:
+    for given in announced.tools[:MAX_TOOLS]:
+        raw = bytes(given)
         try:
-            tool = _read(bytes(raw))
-        except (msgspec.DecodeError, RecursionError, _NotAToolError) as error:
-            complaints.append(str(error))
+            tool = known_by_definition.get(raw) or _read(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _NotAToolError) as error:
+            complaints.append(cleaned(str(error), 2 * _MAX_SAID))
             continue
         if tool.name in tools:
             complaints.append(f"{cleaned(tool.name, _MAX_SAID)!r} is there twice, the first one counts")
@@ -89,17 +113,31 @@ def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> N
 
 
 def _read(raw: bytes) -> PageTool:
-    definition = msgspec.json.decode(raw, type=dict[str, Any])
-    name = definition.get("name")
+    found = msgspec.json.decode(raw, type=dict[str, Any])
+    name = found.get("name")
     if not isinstance(name, str) or not name:
         raise _NotAToolError("it has no name")
-    if not isinstance(definition.get("description"), str | None):
-        raise _NotAToolError(f"the description of {cleaned(name, _MAX_SAID)!r} is no text")
-    schema = definition.get("inputSchema")
+    said = cleaned(name, _MAX_SAID)
+    if not isinstance(found.get("description"), str | None):
+        raise _NotAToolError(f"the description of {said!r} is no text")
+    schema = found.get("inputSchema")
     if schema is None:
         schema = {}
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise _NotAToolError(f"the inputSchema of {cleaned(name, _MAX_SAID)!r} does not describe an object")
-    # MCP asks for the type; many pages leave it out, and arguments are an object anyway.
-    definition["inputSchema"] = {"type": "object", **schema}
-    return PageTool.of(name, definition, raw)
+        raise _NotAToolError(f"the inputSchema of {said!r} does not describe an object")
+    found["inputSchema"] = {"type": "object", **schema}
+    if fault := tool_shape.fault(found):
+        raise _NotAToolError(f"{said!r}: {fault}")
+    if _is_deep(raw, found):
+        raise _NotAToolError(f"{said!r} is nested more than {wire.MAX_DEPTH} deep")
+    return PageTool.of(name, found, _in_one_line(raw))
+
+
+def _is_deep(raw: bytes, found: dict[str, Any]) -> bool:
+    may_be = raw.count(b"[") + raw.count(b"{") > wire.MAX_DEPTH
+    return may_be and measured(found, wire.MAX_DEPTH).depth > wire.MAX_DEPTH
+
+
+def _in_one_line(raw: bytes) -> bytes:
+    """A message to a client may be a line."""
+    return msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw

@@ -40,11 +40,11 @@ class Registrations:
         is_whole_page = announced.frame_id == 0  # a frame need not work when it is opened by itself
         if not is_whole_page or not browser.profile or self._policy.origin_refusal(announced.origin):
             return False
-        tools = browser.frames[announced.tab_id, announced.frame_id].tools
+        frame = browser.frame(announced.tab_id, announced.frame_id)
         at = browser.profile, announced.tab_id, announced.origin, announced.url
-        return self._store.offered(*at, tools)
+        return self._store.offered(*at, frame.tools if frame else [])
 
 
 def _names(browser: Browser, announced: wire.FrameTools) -> tuple[str, ...]:
-    frame = browser.frames.get((announced.tab_id, announced.frame_id))
+    frame = browser.frame(announced.tab_id, announced.frame_id)
     return tuple(tool.name for tool in frame.tools) if frame else ()

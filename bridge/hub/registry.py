@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
+
+import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
@@ -37,7 +39,9 @@ class Frame:
     """The document in a frame, and what it offers."""
 
     announced: wire.FrameTools
+    """Without the tools."""
     tools: list[PageTool]
+    """Another list when any of them is another."""
     lost_at: float | None = None
     """When the link ended over which this was announced; its page has not come back over another since."""
 
@@ -45,6 +49,16 @@ class Frame:
     def address(self) -> str:
         """Of its document, without the fragment."""
         return self.announced.url.partition("#")[0]
+
+    def is_of(self, announced: wire.FrameTools) -> bool:
+        """Whether this document announces itself once more, from the same address."""
+        ours = self.announced
+        is_same = (ours.document_id, ours.origin, ours.url) == (
+            announced.document_id,
+            announced.origin,
+            announced.url,
+        )
+        return is_same and self.lost_at is None
 
 
 @dataclass
@@ -57,8 +71,10 @@ class Browser:
     host_hello: wire.HostHello | None = None
     hello: wire.BrowserHello | None = None
     tabs: dict[int, wire.Tab] = field(default_factory=dict)
-    frames: dict[tuple[int, int], Frame] = field(default_factory=dict)
-    """By tab and frame id."""
+    frames: dict[int, dict[int, Frame]] = field(default_factory=dict)
+    """By tab and frame id. A tab without one is not in it."""
+    frames_lost_at: float = math.inf
+    """Since when the first of them may be lost; infinity when none is."""
     paused: wire.Paused = field(default_factory=wire.Paused)
     clients: list[wire.Client] = field(default_factory=list)
     is_replayed: bool = False
@@ -85,21 +101,35 @@ class Browser:
         """The browser's process id: tells two browsers with a copied profile apart."""
         return self.host_hello.browser_pid if self.host_hello else 0
 
+    def frame(self, tab_id: int, frame_id: int) -> Frame | None:
+        """A frame that has said what it offers."""
+        return self.frames.get(tab_id, {}).get(frame_id)
+
     def frames_of(self, tab_id: int) -> list[FrameAt]:
         """The frames of a tab that have said what they offer."""
-        return [FrameAt(self.host, *at) for at in self.frames if at[0] == tab_id]
+        return [FrameAt(self.host, tab_id, frame_id) for frame_id in self.frames.get(tab_id, ())]
+
+    def put(self, frame: Frame) -> None:
+        """A frame has said what it offers."""
+        at = frame.announced
+        self.frames.setdefault(at.tab_id, {})[at.frame_id] = frame
+
+    def drop(self, tab_id: int, frame_id: int) -> None:
+        """A frame offers nothing any more."""
+        del self.frames[tab_id][frame_id]
+        if not self.frames[tab_id]:
+            del self.frames[tab_id]
 
     def drop_tab(self, tab_id: int) -> list[FrameAt]:
         """A tab is gone, and what its frames offered; returns those."""
-        self.tabs.pop(tab_id, None)
         gone = self.frames_of(tab_id)
-        for frame in gone:
-            del self.frames[frame.tab_id, frame.frame_id]
+        self.tabs.pop(tab_id, None)
+        self.frames.pop(tab_id, None)
         return gone
 
-    def keep_frames_of(self, tab_ids: set[int]) -> None:
+    def keep_frames_of(self, tabs: Container[int]) -> None:
         """Drop what the frames of other tabs offer."""
-        self.frames = {at: frame for at, frame in self.frames.items() if at[0] in tab_ids}
+        self.frames = {tab_id: frames for tab_id, frames in self.frames.items() if tab_id in tabs}
 
     def inherit(self, predecessor: Browser, now: float) -> None:
         """Keep what the same browser's earlier host knew, until each page has found its way to this one.
@@ -108,18 +138,29 @@ class Browser:
         """
         self.tabs = self.tabs or dict(predecessor.tabs)  # until this host's whole list of them comes
         lost_at = now if predecessor.lost_at is None else predecessor.lost_at
-        for at, frame in predecessor.frames.items():
-            if at[0] in self.tabs and at not in self.frames:
+        for frame in predecessor.all_frames():
+            at = frame.announced
+            if at.tab_id in self.tabs and self.frame(at.tab_id, at.frame_id) is None:
                 since = lost_at if frame.lost_at is None else frame.lost_at
-                self.frames[at] = Frame(frame.announced, frame.tools, since)
+                self.put(Frame(at, frame.tools, since))
+                self.frames_lost_at = min(self.frames_lost_at, since)
 
     def forget_lost_frames(self, now: float) -> None:
         """Drop the frames whose pages have not come back within GRACE_S."""
-        self.frames = {
-            at: frame
-            for at, frame in self.frames.items()
-            if frame.lost_at is None or now < frame.lost_at + GRACE_S
-        }
+        if now < self.frames_lost_at + GRACE_S:
+            return
+        self.frames_lost_at = math.inf
+        for frame in list(self.all_frames()):
+            if frame.lost_at is None:
+                continue
+            if now < frame.lost_at + GRACE_S:
+                self.frames_lost_at = min(self.frames_lost_at, frame.lost_at)
+            else:
+                self.drop(frame.announced.tab_id, frame.announced.frame_id)
+
+    def all_frames(self) -> Iterator[Frame]:
+        """Those that have said what they offer."""
+        return chain.from_iterable(frames.values() for frames in self.frames.values())
 
     def replaces(self, other: Browser) -> bool:
         """The same browser on a newer host or link, or a restarted one with the same profile."""
@@ -169,6 +210,8 @@ class Registry:
         self._touched: set[FrameAt] | None = None
         self.version = 0
         """Changes whenever the offers do, other than in what is told of their tabs."""
+        self.version_of_tabs = 0
+        """Changes whenever what is told of any tab does."""
 
     # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,10 +242,10 @@ class Registry:
     def frames(self) -> Iterator[tuple[Browser, wire.Tab, Frame]]:
         """All frames that clients may know of: what is in an incognito tab is nobody's business."""
         for browser in self.browsers():
-            for (tab_id, _), frame in sorted(browser.frames.items(), key=itemgetter(0)):
+            for tab_id, frames in sorted(browser.frames.items(), key=itemgetter(0)):
                 tab = browser.tabs.get(tab_id)
                 if tab is not None and not tab.incognito:
-                    yield browser, tab, frame
+                    yield from ((browser, tab, frames[frame_id]) for frame_id in sorted(frames))
 
     def live_browser(self, profile: str) -> Browser | None:
         """The browser with this profile, when requests can reach it."""
@@ -216,7 +259,7 @@ class Registry:
         browsers = {browser.host: browser for browser in self.browsers()}
         for at in wanted:
             browser = browsers.get(at.host)
-            frame = browser.frames.get((at.tab_id, at.frame_id)) if browser else None
+            frame = browser.frame(at.tab_id, at.frame_id) if browser else None
             tab = browser.tabs.get(at.tab_id) if browser else None
             if browser and frame and tab and not tab.incognito:
                 yield at, (browser, tab, frame)
@@ -232,9 +275,9 @@ class Registry:
 
     def next_expiry(self) -> float:
         """When `expire` will have something to do; infinity when nothing is lost."""
-        browsers = (browser.lost_at for browser in self._lost)
-        frames = (frame.lost_at for browser in self.links() for frame in browser.frames.values())
-        return min((at for at in chain(browsers, frames) if at is not None), default=math.inf) + GRACE_S
+        browsers = (browser.lost_at for browser in self._lost if browser.lost_at is not None)
+        frames = (browser.frames_lost_at for browser in self.links())
+        return min(chain(browsers, frames), default=math.inf) + GRACE_S
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,7 +335,8 @@ class Registry:
                 return
             case wire.Tabs():
                 browser.tabs = {tab.tab_id: tab for tab in message.tabs}
-                browser.keep_frames_of(set(browser.tabs))
+                browser.keep_frames_of(browser.tabs)
+                self.version_of_tabs += 1
             case wire.TabRemoved():
                 touched = browser.drop_tab(message.tab_id)
             case wire.FrameTools():
@@ -314,6 +358,7 @@ class Registry:
 
     def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
         before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab
+        self.version_of_tabs += 1
         if before is None or _place(before) != _place(tab):
             self._changed(browser.frames_of(tab.tab_id))
 
@@ -329,16 +374,24 @@ class Registry:
     @staticmethod
     def _register(browser: Browser, announced: wire.FrameTools) -> None:
         tab = browser.tabs.get(announced.tab_id)
+        before = browser.frame(announced.tab_id, announced.frame_id)
+        known = before.tools if before else []
         # What is never offered is not looked into either: complaints would name the site in the log.
-        tools = [] if tab and tab.incognito else read_tools(announced)
-        browser.frames[announced.tab_id, announced.frame_id] = Frame(announced, tools)
+        tools = [] if tab and tab.incognito else read_tools(announced, known)
+        # The bytes of all tools together, which each of them would hold on to, are needed no longer.
+        announced = msgspec.structs.replace(announced, tools=[])
+        if before and before.is_of(announced):
+            before.announced = announced
+            before.tools = known if tools == known else tools
+        else:
+            browser.put(Frame(announced, tools))
 
     @staticmethod
     def _unregister(browser: Browser, gone: wire.FrameAddress) -> None:
-        at = gone.tab_id, gone.frame_id
+        frame = browser.frame(gone.tab_id, gone.frame_id)
         # By then another document may be there, which stays.
-        if at in browser.frames and browser.frames[at].announced.document_id == gone.document_id:
-            del browser.frames[at]
+        if frame and frame.announced.document_id == gone.document_id:
+            browser.drop(gone.tab_id, gone.frame_id)
 
 
 def _place(tab: wire.Tab) -> tuple[int, str, bool]:

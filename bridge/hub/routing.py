@@ -19,6 +19,7 @@ from bridge.hub.caching import NothingKept, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import cleaned
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
+from bridge.hub.listing import Listing
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
@@ -130,6 +131,7 @@ class Router:
         self._store = store or NothingKept()
         self.registry = Registry()
         self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
+        self._listing = Listing(self.catalog, self._terms.max_listed)
         self._admission = Admission(self._terms.pace)
         self._transport = transport
         self._whats_missing = whats_missing
@@ -142,10 +144,11 @@ class Router:
 
     def whats_missing(self) -> str:
         """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
-        refusals = [entry.refusal for entry in self.catalog.live()]
-        if not all(refusals):
+        documents = self.catalog.documents()
+        if any(document.allowed for document in documents):
             return ""
-        if refusal := next(iter(refusals), ""):
+        if documents:
+            refusal = next(self.catalog.live()).refusal
             return f"Pages offer tools, but config.toml does not allow them: {refusal}."
         return self._whats_missing(self.registry)
 
@@ -173,11 +176,11 @@ class Router:
 
     async def tell_changes(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Call `tell` whenever the list of tools has changed. Runs until cancelled."""
-        told, version = self._listed(), self.catalog.version
+        told, version = self._listing.told(), self.catalog.version
         while True:
             while self.catalog.version == version:
                 await self.news.wait()
-            listed, version = self._listed(), self.catalog.version
+            listed, version = self._listing.told(), self.catalog.version
             if listed != told:
                 told = listed
                 await tell()
@@ -192,10 +195,9 @@ class Router:
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def tools(self, session: Session) -> list[dict[str, Any]]:
-        """The MCP Tools that this session may call: our own, then the pages' unless they are too many."""
-        await self.settle()
-        entries = self._that_fit(self.catalog.entries())
-        return [*toolbox.TOOLS, *(entry.definition() for entry in self.catalog.show(session, entries))]
+        """See `listing`."""
+        tools: list[dict[str, Any]] = msgspec.json.decode(await self.listing(session, Era.STATELESS))
+        return tools
 
     async def listing(self, session: Session, era: Era) -> bytes:
         """The MCP Tools that this session may call, as a JSON array in one line.
@@ -203,33 +205,19 @@ class Router:
         Our own, then the pages' unless they are too many; those that are no tools in `era` are left out. From
         now on the names mean these tools to the session.
         """
-        del era
-        tools = await self.tools(session)
-        return msgspec.json.encode(tools)
-
-    def _that_fit(self, entries: list[Entry]) -> list[Entry]:
-        """All, or of those that pages offer now none where they are too many; what is kept fills the rest."""
-        room = self._room()
-        live = sum(isinstance(entry, LiveEntry) for entry in entries)  # they come first
-        return entries if room is None else entries[:room] if live <= room else []
-
-    def _room(self) -> int | None:
-        """For tools beside our own; None: for any number."""
-        return max(0, self._terms.max_listed - len(toolbox.TOOLS)) if self._terms.max_listed else None
-
-    def _listed(self) -> object:
-        """What is to be told when it is another."""
-        listed, room = self.catalog.listed(), self._room()
-        live = sum(len(shown) for frame, shown in listed.items() if frame is not None)
-        return listed if room is None or live <= room else None
+        await self.settle()
+        session.show(self._listing.meanings())
+        return self._listing.written(era)
 
     async def _list_page_tools(self, session: Session, arguments: Arguments) -> bytes:
         asked = toolbox.read_arguments(toolbox.ListPageTools, arguments.value)
         await self.settle()
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
-        if self.catalog.entries():
+        entries = self.catalog.entries()
+        if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
-        return toolbox.page_tools(self.catalog.show(session), asked, notices, self.whats_missing)
+        session.show(self.catalog.meanings())
+        return toolbox.page_tools(entries, asked, notices, self.whats_missing)
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 

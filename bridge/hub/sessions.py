@@ -61,19 +61,30 @@ class Session:
     id: str
     title: str = ""
     client: wire.ClientInfo = field(default_factory=lambda: wire.ClientInfo(name=""))
-    shown: dict[str, Meaning] = field(default_factory=dict)
-    """By public name: what it meant when it was last listed to this session."""
     opened: dict[tuple[str, str], int] = field(default_factory=dict)
     """By profile and address: the tab that was opened to reach a tool there."""
+    _shown: Mapping[str, Meaning] = field(default_factory=dict)
+    """By public name, as they were shown last; other sessions may have been shown the same."""
+    _shown_before: dict[str, Meaning] = field(default_factory=dict)
+    """Those of earlier lists that were not on the last one, the oldest first."""
+
+    def meaning(self, name: str) -> Meaning | None:
+        """What a public name meant when it was last shown to this session; None: it never was."""
+        return self._shown.get(name) or self._shown_before.get(name)
 
     def show(self, meanings: Mapping[str, Meaning]) -> None:
-        """Remember what names mean now; when there are too many, those shown longest ago are forgotten."""
-        for name in meanings:
-            self.shown.pop(name, None)
-        self.shown.update(meanings)
-        too_many = len(self.shown) - len(meanings) - MAX_SHOWN
-        for name in list(islice(self.shown, max(0, too_many))):
-            del self.shown[name]
+        """Remember what names mean now; when there are too many, those shown longest ago are forgotten.
+
+        The mapping must stay as it is. Showing the same one again costs nothing.
+        """
+        if meanings is self._shown:
+            return
+        for name in self._shown_before.keys() & meanings.keys():
+            del self._shown_before[name]
+        self._shown_before |= {name: self._shown[name] for name in self._shown.keys() - meanings.keys()}
+        self._shown = meanings
+        for name in list(islice(self._shown_before, max(0, len(self._shown_before) - MAX_SHOWN))):
+            del self._shown_before[name]
 
     def on_wire(self) -> wire.Session:
         """What the hosts are told."""

@@ -1,11 +1,15 @@
-"""The shape of an MCP Tool, as the revisions of the protocol ask for it. Pure.
+"""What makes a definition an MCP Tool, in each era of the protocol. Pure.
 
-The rules are those of the `mcp` package's own models, which a test compares; the package is not needed.
+The rules are those of the `mcp` package's models, which a test compares. One is not: that package mends what
+it sends (`"yes"` becomes true), while what a page wrote is sent as it is: so it has to be right as it is.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Any, Literal
+
+import msgspec
 
 
 class Era(Enum):
@@ -15,3 +19,55 @@ class Era(Enum):
     """2024-11-05 to 2025-11-25."""
     STATELESS = auto()
     """Since 2026-07-28."""
+
+
+class _Schema(msgspec.Struct, rename={"dialect": "$schema"}):
+    """Any JSON Schema that is an object."""
+
+    dialect: str | None = None
+
+
+class _SchemaOfObject(_Schema, kw_only=True):
+    type: Literal["object"]
+
+
+class _SimpleSchema(_SchemaOfObject, kw_only=True):
+    """All that the first era knew."""
+
+    properties: dict[str, dict[str, Any] | bool] | None = None
+    required: list[str] | None = None
+
+
+_NAMES = {"input_schema": "inputSchema", "output_schema": "outputSchema", "meta": "_meta"}
+
+
+class _StatelessTool(msgspec.Struct, rename=_NAMES):
+    input_schema: _SchemaOfObject
+    output_schema: _Schema | None = None
+    meta: dict[str, Any] | None = None
+
+
+class _HandshakeTool(msgspec.Struct, rename=_NAMES):
+    input_schema: _SimpleSchema
+    output_schema: _SimpleSchema | None = None
+
+
+def fault(definition: dict[str, Any]) -> str:
+    """Why a definition with a name and a description is no MCP Tool in any era; empty when it is one.
+
+    It quotes the page.
+    """
+    return _fault(definition, _StatelessTool)
+
+
+def is_for(era: Era, definition: dict[str, Any]) -> bool:
+    """Whether a definition without a `fault` is an MCP Tool in this era."""
+    return era is Era.STATELESS or not _fault(definition, _HandshakeTool)
+
+
+def _fault(definition: dict[str, Any], shape: type[msgspec.Struct]) -> str:
+    try:
+        msgspec.convert(definition, shape)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""

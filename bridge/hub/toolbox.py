@@ -38,8 +38,8 @@ class Listed(Searchable, Protocol):
         ...
 
     @property
-    def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
+    def input_schema(self) -> bytes:
+        """The JSON Schema of its arguments, as JSON."""
         ...
 
     def description(self) -> str:
@@ -191,7 +191,7 @@ def _shown(entries: Sequence[Listed], with_schemas: bool) -> list[_Shown]:
 
 def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) -> None:
     for entry, tool in zip(entries, shown, strict=True):
-        schema = msgspec.json.encode(entry.input_schema)
+        schema = entry.input_schema
         if len(schema) > room + _MAX_CUT and len(shown) > 1:
             tool.text += (
                 f"\n  The schema of {entry.name} is {len(schema)} bytes long; ask for that tool alone: "
@@ -200,7 +200,7 @@ def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) 
             continue
         room -= max(0, len(schema) - _MAX_CUT)
         tool.text += f"\n  arguments: {schema.decode()}"
-        tool.content["inputSchema"] = entry.input_schema
+        tool.content["inputSchema"] = msgspec.Raw(schema)
 
 
 _MAX_CUT = 192
