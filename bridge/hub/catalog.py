@@ -55,6 +55,8 @@ class Catalog:
         self._version = self._store_version = -1
         self._changes_of_store = 0
         self._documents: dict[FrameAt, DocumentTools] = {}
+        self._order: list[FrameAt] | None = None
+        """None when frames have come or gone."""
         self._where: dict[Place, FrameAt] = {}
         self._by_name: dict[str, LiveEntry] = {}
         self._by_identity: dict[Identity, LiveEntry] = {}
@@ -87,10 +89,11 @@ class Catalog:
     def documents(self) -> Sequence[DocumentTools]:
         """The tools that pages offer now, forbidden ones included, by browser, tab and frame."""
         self._refresh()
-        if self._edition.documents is None:
+        if self._order is None:
             rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
-            order = sorted(self._documents, key=lambda at: (rank[at.host], at))
-            self._edition.documents = [self._documents[at] for at in order]
+            self._order = sorted(self._documents, key=lambda at: (rank[at.host], at))
+        if self._edition.documents is None:
+            self._edition.documents = [self._documents[at] for at in self._order]
         return self._edition.documents
 
     def kept(self) -> Sequence[CachedEntry]:
@@ -237,7 +240,7 @@ class Catalog:
         touched = self._touched & self._stored.keys()
         if self._store_version != self._changes_of_store:
             touched |= self._sort_store()
-        for form in touched:
+        for form in sorted(touched):
             self._name_alike(form)
         self._touched.clear()
         self._version, self._store_version = self._registry.version, self._changes_of_store
@@ -256,7 +259,7 @@ class Catalog:
         again = {self._where[place] for place in renamed if place in self._where} - others
         there.update(self._registry.frames_among(again))
         come.update({at: _placed(*there[at]) for at in again})
-        for at in others | again:
+        for at in sorted(others | again):
             self._replace(at, come.get(at, {}), there.get(at))
         return bool(others)
 
@@ -286,6 +289,8 @@ class Catalog:
                 self._learn(entry)
         if after:
             self._documents[at] = after
+        if before is None or after is None:
+            self._order = None
 
     def _document(
         self,

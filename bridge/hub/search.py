@@ -124,13 +124,20 @@ def nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[s
 
 def _rank(entry: Searchable, words: Sequence[str], whole: str) -> int:
     """How well it fits; 0: not every word is found."""
+    own_name, name = entry.own_name[:_MAX_LABEL], entry.name[:_MAX_LABEL]
+    origin, page_words = entry.origin[:_MAX_LABEL], entry.page_words[:MAX_READ]
+    title, tab_title = entry.title[:_MAX_LABEL], entry.tab_title[:_MAX_LABEL]
+    # Most tools do not have all words: they are passed over before anything is taken apart.
+    everything = _folded(f"{own_name} {origin} {title} {tab_title} {name} {page_words}")
+    if not all(word in everything for word in words):
+        return 0
     texts = (
-        _Text(50, entry.own_name[:_MAX_LABEL], is_name=True),
-        _Text(40, entry.origin[:_MAX_LABEL]),
-        _Text(30, entry.title[:_MAX_LABEL]),
-        _Text(30, entry.tab_title[:_MAX_LABEL]),
-        _Text(20, entry.name[:_MAX_LABEL], is_name=True),
-        _Text(10, entry.page_words[:MAX_READ]),
+        _Text(50, own_name, is_name=True),
+        _Text(40, origin),
+        _Text(30, title),
+        _Text(30, tab_title),
+        _Text(20, name, is_name=True),
+        _Text(10, page_words),
     )
     total = 0
     for word in words:
