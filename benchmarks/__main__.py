@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import browser, calls, hub, machine, memory, programs, starts
+from benchmarks import browser, calls, crowd, hub, machine, memory, programs, scale, starts
 from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
@@ -20,6 +20,8 @@ SECTIONS: dict[str, Section] = {
     "path": calls.through_both,
     "host": calls.through_host,
     "bridge": calls.through_bridge,
+    "crowd": crowd.tables,
+    "scale": scale.tables,
     "hub": hub.tables,
     "starts": starts.tables,
     "memory": memory.tables,

@@ -10,7 +10,7 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, Literal
 
@@ -85,11 +85,24 @@ class Conversation:
             readable, _, _ = select.select([self.from_fd], [], [], wait_s)
             if not readable:
                 raise EndError(f"no answer within {PATIENCE_S:g} s")
-            data = os.read(self.from_fd, _READ_BYTES)
-            if not data:
-                raise EndError("the other side closed the conversation")
-            self._buffer += data
+            self._read()
         return body
+
+    def arrived(self) -> Iterator[bytes]:
+        """The messages that are whole after one read, for who knows that there is something to read.
+
+        Raises:
+            EndError: the other side closed.
+        """
+        self._read()
+        while (body := self._take_body()) is not None:
+            yield body
+
+    def _read(self) -> None:
+        data = os.read(self.from_fd, _READ_BYTES)
+        if not data:
+            raise EndError("the other side closed the conversation")
+        self._buffer += data
 
     def _take_body(self) -> bytes | None:
         if self.framing == "lines":

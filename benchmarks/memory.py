@@ -10,17 +10,18 @@ from itertools import chain
 from pathlib import Path
 
 from benchmarks import limits
-from benchmarks.conversation import Conversation
 from benchmarks.driver import driven
 from benchmarks.limits import Limit
-from benchmarks.loads import ALL, MB, RESULT_5MB, SMALL, Load, result_of
+from benchmarks.loads import ALL, MB, SMALL, Load, result_of
 from benchmarks.mcp_client import McpClient
 from benchmarks.processes import Corner
 from benchmarks.routes import BRIDGE, running_host, running_server
 from benchmarks.subject import Bench
 from benchmarks.table import Compared, Row, Table
 
-MANY_TOOLS = 10_000
+LARGE_MB = (5, 60)
+"""A browser may say 64 at once."""
+MANY_TOOLS, MANY_TABS = 10_000, 100
 _SMALL_CALLS = 100
 _OF_PACKAGE = "prompts/list"
 """What our own lane does not answer."""
@@ -62,9 +63,9 @@ def _beside(bench: Bench) -> Iterator[Row]:
 
 def _one_page(bench: Bench) -> Iterator[Row]:
     corner = Corner.below(bench.directory)
-    loads = (SMALL, RESULT_5MB, Load("60 MB result", "list60MB", SMALL.arguments, result_of(60 * MB)))
+    large = [_of_mb(size) for size in LARGE_MB]
     with (
-        running_host(bench, corner, loads=loads) as host,
+        running_host(bench, corner, loads=[SMALL, *large]) as host,
         running_server(corner, BRIDGE) as (bridge, conversation),
     ):
         client = McpClient(conversation)
@@ -72,20 +73,25 @@ def _one_page(bench: Bench) -> Iterator[Row]:
         prefix = client.listed(SMALL).removesuffix(SMALL.tool)
         yield _row("mcpb's native host", "idle", host, limits.HOST_IDLE_MB)
         yield _row("mcpb bridge", "idle", bridge, limits.BRIDGE_IDLE_MB)
+        yield _with_package(corner)
         request = client.request_by(lambda load: prefix + load.tool)
         with driven(bench, corner, conversation, request) as caller:
-            for load in loads[1:]:
+            for load in large:
                 caller.call(load, bench.count(10))
                 caller.call(SMALL, _SMALL_CALLS)
                 yield _row("mcpb's native host", f"after {load.name}", host)
                 yield _row("mcpb bridge", f"after {load.name}", bridge)
 
 
+def _of_mb(size: int) -> Load:
+    return Load(f"{size} MB result", f"list{size}MB", SMALL.arguments, result_of(size * MB))
+
+
 def _many_tools(bench: Bench) -> Iterator[Row]:
     corner = Corner.below(bench.directory)
     load = f"{MANY_TOOLS:,} tools".replace(",", " ")
     with (
-        running_host(bench, corner, other_tools=MANY_TOOLS - len(ALL)) as host,
+        running_host(bench, corner, tabs=MANY_TABS, other_tools=MANY_TOOLS - len(ALL)) as host,
         running_server(corner, BRIDGE) as (bridge, conversation),
     ):
         client = McpClient(conversation)
@@ -93,10 +99,11 @@ def _many_tools(bench: Bench) -> Iterator[Row]:
         client.tool_names()
         yield _row("mcpb's native host", load, host)
         yield _row("mcpb bridge", load, bridge)
-        _ask_for_the_package(conversation)
-        yield _row("mcpb bridge", f"{load}, and the mcp package", bridge, limits.BRIDGE_WITH_PACKAGE_MB)
 
 
-def _ask_for_the_package(conversation: Conversation) -> None:
-    conversation.say({"jsonrpc": "2.0", "id": _OF_PACKAGE, "method": _OF_PACKAGE})
-    conversation.hear(lambda message: message.get("id") == _OF_PACKAGE)
+def _with_package(corner: Corner) -> Row:
+    with running_server(corner, BRIDGE) as (bridge, conversation):
+        McpClient(conversation).shake_hands()
+        conversation.say({"jsonrpc": "2.0", "id": _OF_PACKAGE, "method": _OF_PACKAGE})
+        conversation.hear(lambda message: message.get("id") == _OF_PACKAGE)
+        return _row("mcpb bridge", "idle, the mcp package was needed", bridge, limits.BRIDGE_WITH_PACKAGE_MB)

@@ -24,7 +24,10 @@ def announcements(tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = A
         loads: those whose tools there are.
     """
     known = [_tab(number) for number in range(1, tabs + 1)]
-    lists = [_tools(tab, loads if tab.tab_id == 1 else (), other_tools // tabs) for tab in known]
+    lists = [
+        _tools(tab, loads if tab.tab_id == 1 else (), (other_tools + tabs - tab.tab_id) // tabs)
+        for tab in known
+    ]
     return [
         envelope.notification("browser/hello", _HELLO),
         envelope.notification("browser/tabs", wire.Tabs(tabs=known)),
