@@ -32,6 +32,8 @@ from bridge.hub.transport import (
     HostLost,
     HostSeen,
     LookedAround,
+    OnDone,
+    Pending,
     TabAddress,
 )
 from hub_model import (
@@ -108,11 +110,17 @@ class WatchedTransport(PlayedTransport):
         super().__init__()
         self.player: Player
 
-    async def request(
-        self, tab: TabAddress, method: str, params: wire.Wire, timeout_s: float, caller: Caller = NOBODY
-    ) -> bytes:
+    def send(
+        self,
+        tab: TabAddress,
+        method: str,
+        params: wire.Wire,
+        timeout_s: float,
+        on_done: OnDone,
+        caller: Caller = NOBODY,
+    ) -> Pending:
         self.player.judge(Asked(tab, method, params, timeout_s, caller))
-        return await super().request(tab, method, params, timeout_s, caller)
+        return super().send(tab, method, params, timeout_s, on_done, caller)
 
 
 @dataclass

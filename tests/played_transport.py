@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
-import trio
 
+from bridge.errors import CallError
 from bridge.hub.transport import (
+    ENDED,
     NOBODY,
     Announced,
     Caller,
@@ -16,7 +17,10 @@ from bridge.hub.transport import (
     HostLinked,
     HostSeen,
     Listener,
+    OnDone,
+    Pending,
     TabAddress,
+    TabTransport,
 )
 from native_host import wire
 from native_host.wire import Wire
@@ -36,7 +40,7 @@ class Asked(NamedTuple):
     caller: Caller
 
 
-class PlayedTransport:
+class PlayedTransport(TabTransport):
     """The test says what happens, and finds what was asked."""
 
     def __init__(self) -> None:
@@ -52,21 +56,22 @@ class PlayedTransport:
     def listen(self, listener: Listener) -> None:
         self._listener = listener
 
-    async def request(
+    def send(
         self,
         tab: TabAddress,
         method: str,
         params: Wire,
         timeout_s: float,
+        on_done: OnDone,
         caller: Caller = NOBODY,
-    ) -> bytes:
-        await trio.lowlevel.checkpoint()
+    ) -> Pending:
         asked = Asked(tab, method, params, timeout_s, caller)
         self.asked.append(asked)
         answer = self.on_request(asked)
-        if isinstance(answer, Exception):
+        if isinstance(answer, Exception) and not isinstance(answer, CallError):
             raise answer
-        return msgspec.json.encode(answer)
+        on_done(answer if isinstance(answer, CallError) else msgspec.json.encode(answer))
+        return ENDED
 
     def executed(self) -> list[tuple[int, str]]:
         """The calls that reached pages: tab and document of each."""

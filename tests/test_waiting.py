@@ -8,7 +8,8 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, Caller
+from bridge.hub.transport import NOBODY, QUESTION_S, Caller
+from bridge.links.deadlines import Deadlines
 from bridge.links.waiting import Waiter
 from native_host import wire
 from native_host.wire import Code
@@ -26,48 +27,110 @@ async def forget(_asked: wire.ElicitConfirmation) -> NoReturn:
     await trio.sleep_forever()
 
 
+class Asked(Waiter):
+    """A request that never gets an answer by itself."""
+
+    def __init__(self, deadlines: Deadlines, caller: Caller = NOBODY, timeout_s: float = TIMEOUT_S) -> None:
+        super().__init__(timeout_s, self._done, caller, deadlines)
+        self.answers: list[bytes | CallError] = []
+        self.over = trio.Event()
+        self.times_given_up = 0
+
+    def _done(self, answer: bytes | CallError) -> None:
+        self.answers.append(answer)
+        self.over.set()
+
+    def give_up(self) -> bool:
+        self.times_given_up += 1
+        return True
+
+    async def wait_over(self) -> None:
+        with trio.fail_after(1000):
+            await self.over.wait()
+
+
+@pytest.fixture
+async def deadlines(nursery: trio.Nursery) -> Deadlines:
+    deadlines = Deadlines()
+    nursery.start_soon(deadlines.run)
+    return deadlines
+
+
 async def put(waiter: Waiter) -> None:
     await waiter.put(waiter.open_question(), BUY)
 
 
-async def test_while_a_question_is_open_the_time_stands_still_and_then_goes_on(
-    autojump_clock: trio.testing.MockClock,
+async def test_what_is_not_answered_in_time_is_given_up_and_may_have_run(
+    deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    with trio.move_on_after(TIMEOUT_S) as scope:
-        waiter = Waiter(scope, TIMEOUT_S, Caller(on_question=think))
-        await trio.sleep(4)
-        await put(waiter)
-        await trio.sleep(3)
-        await put(waiter)
-        await waiter.done.wait()
+    asked = Asked(deadlines)
+    await asked.wait_over()
+    assert trio.current_time() - began == pytest.approx(TIMEOUT_S)
+    (error,) = asked.answers
+    assert isinstance(error, CallError)
+    assert (error.code, error.detail, error.handed) == (Code.TIMED_OUT, "10 s have passed", True)
+    assert asked.times_given_up == 1
+
+
+async def test_each_ends_in_its_own_time_whichever_was_asked_first(
+    deadlines: Deadlines, autojump_clock: trio.testing.MockClock
+) -> None:
+    began = trio.current_time()
+    slow, quick = Asked(deadlines, timeout_s=9), Asked(deadlines, timeout_s=2)
+    await trio.sleep(1)
+    quickest = Asked(deadlines, timeout_s=0.5)
+    for asked, after_s in ((quickest, 1.5), (quick, 2), (slow, 9)):
+        await asked.wait_over()
+        assert trio.current_time() - began == pytest.approx(after_s)
+
+
+async def test_it_ends_once(deadlines: Deadlines, autojump_clock: trio.testing.MockClock) -> None:
+    answered, cancelled = Asked(deadlines), Asked(deadlines)
+    answered.settle(b"1")
+    answered.cancel()
+    cancelled.cancel()
+    cancelled.cancel()
+    await trio.sleep(2 * TIMEOUT_S)
+    assert (answered.answers, answered.times_given_up) == ([b"1"], 0)
+    assert (cancelled.answers, cancelled.times_given_up) == ([], 1)
+
+
+async def test_while_a_question_is_open_the_time_stands_still_and_then_goes_on(
+    deadlines: Deadlines, autojump_clock: trio.testing.MockClock
+) -> None:
+    began = trio.current_time()
+    asked = Asked(deadlines, Caller(on_question=think))
+    await trio.sleep(4)
+    await put(asked)
+    await trio.sleep(3)
+    await put(asked)
+    await asked.wait_over()
     assert trio.current_time() - began == pytest.approx(TIMEOUT_S + 2 * 100)
 
 
 async def test_progress_during_a_question_gives_the_whole_time_afterwards(
-    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+    deadlines: Deadlines, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    with trio.move_on_after(TIMEOUT_S) as scope:
-        waiter = Waiter(scope, TIMEOUT_S, Caller(on_question=think))
-        await trio.sleep(9)
-        nursery.start_soon(put, waiter)
-        await trio.sleep(1)
-        waiter.progress(wire.Progress(progress=1))
-        assert scope.deadline == math.inf
-        await waiter.done.wait()
+    asked = Asked(deadlines, Caller(on_question=think))
+    await trio.sleep(9)
+    nursery.start_soon(put, asked)
+    await trio.sleep(1)
+    asked.progress(wire.Progress(progress=1))
+    assert asked.deadline == math.inf
+    await asked.wait_over()
     assert trio.current_time() - began == pytest.approx(9 + 100 + TIMEOUT_S)
 
 
 async def test_a_question_that_nobody_answers_ends_in_time_and_its_call_goes_on(
-    autojump_clock: trio.testing.MockClock,
+    deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with trio.move_on_after(TIMEOUT_S) as scope:
-        waiter = Waiter(scope, TIMEOUT_S, Caller(on_question=forget))
-        began = trio.current_time()
-        with pytest.raises(CallError) as caught:
-            await put(waiter)
-        assert trio.current_time() - began == pytest.approx(QUESTION_S)
-        assert scope.deadline == pytest.approx(trio.current_time() + TIMEOUT_S)
+    asked = Asked(deadlines, Caller(on_question=forget))
+    began = trio.current_time()
+    with pytest.raises(CallError) as caught:
+        await put(asked)
+    assert trio.current_time() - began == pytest.approx(QUESTION_S)
+    assert asked.deadline == pytest.approx(trio.current_time() + TIMEOUT_S)
     assert (caught.value.code, caught.value.handed) == (Code.TIMED_OUT, True)
     assert caught.value.detail == "nobody answered within 120 s"

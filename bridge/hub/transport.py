@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
+from bridge.hub.awaiting import outcome_of
 from native_host.wire import ElicitConfirmation, HostHello, Progress, Wire
 
 
@@ -95,6 +96,16 @@ class Pending(Protocol):
         ...
 
 
+class Ended:
+    """A `Pending` whose end was told before it was begun."""
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+
+
+ENDED = Ended()
+
+
 class TabTransport(Protocol):
     """Requests to tabs, and news from them."""
 
@@ -106,6 +117,23 @@ class TabTransport(Protocol):
         """Look for hosts now, not at the next turn: what is found is told before this returns."""
         ...
 
+    def send(
+        self,
+        tab: TabAddress,
+        method: str,
+        params: Wire,
+        timeout_s: float,
+        on_done: OnDone,
+        caller: Caller = NOBODY,
+    ) -> Pending:
+        """Ask, without waiting for the result.
+
+        Each progress report starts `timeout_s` anew; while a question to the caller is open, it stands still.
+        One question of a call can be open at a time.
+        Cancelling withdraws what was not sent yet, else tells the page.
+        """
+        ...
+
     async def request(
         self,
         tab: TabAddress,
@@ -114,16 +142,19 @@ class TabTransport(Protocol):
         timeout_s: float,
         caller: Caller = NOBODY,
     ) -> bytes:
-        """Ask and wait for the result (JSON).
-
-        Each progress report starts `timeout_s` anew; while a question to the caller is open, it stands still.
-        One question of a call can be open at a time.
-        Cancelling the request tells the page.
+        """Ask and wait for the result (JSON): `send` for those who have a task to wait in.
 
         Raises:
             CallError: there is no result; it says why, and whether the page may have got the request.
         """
-        ...
+
+        def begin(on_done: OnDone) -> Pending:
+            return self.send(tab, method, params, timeout_s, on_done, caller)
+
+        answer = await outcome_of(begin)
+        if isinstance(answer, CallError):
+            raise answer
+        return answer
 
     def disconnect(self, tab: TabAddress) -> None:
         """Forget a tab here. Other bridges may be using it: nothing is said to the browser."""

@@ -1,4 +1,8 @@
-"""A connection to one native host: one reader, one writer, and the requests that wait for an answer."""
+"""A connection to one native host: one reader, one writer, and the requests that wait for an answer.
+
+A request is state and no task: it is written by whoever asks, answered by the reader, and one task sees to it
+that none waits for too long.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,19 @@ import trio
 
 from bridge import __version__
 from bridge.errors import CallError
-from bridge.hub.transport import NOBODY, Caller
-from bridge.links.outbox import Outbox
+from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending
+from bridge.links.deadlines import Deadlines
 from bridge.links.waiting import Question, Waiter
 from native_host import endpoint, envelope, wire
+from native_host.backlog import Outgoing
 from native_host.envelope import Envelope
-from native_host.framing import FrameDecoder, FrameError, frame
+from native_host.framing import FrameError, framed
+from native_host.inlet import Inlet
+from native_host.outlet import Outlet
 from native_host.wire import Code, Wire
 
-_READ_BYTES = 1024 * 1024
+MAX_WAITING = 4096
+"""Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
 _UPDATE = (
     "Update the older side from a clone that is up to date: install/install.sh "
     "(or: pipx install --force DIR, then mcpb install-native-host && mcpb extension)"
@@ -39,18 +47,43 @@ class LinkError(Exception):
         self.is_final = is_final
 
 
+class _Request(Waiter):
+    """What was asked, and how far it has got."""
+
+    def __init__(self, link: Link, raw_id: bytes, timeout_s: float, on_done: OnDone, caller: Caller) -> None:
+        super().__init__(timeout_s, on_done, caller, link.deadlines)
+        self.raw_id = raw_id
+        self.outgoing: Outgoing | None = None
+        """None: it waits for room."""
+        self._link = link
+
+    @property
+    def may_have_been_handed(self) -> bool:
+        """Whether the page may have got it."""
+        return self.outgoing is not None and self.outgoing.has_begun
+
+    def give_up(self) -> bool:
+        """See `Waiter`."""
+        return self._link.give_up(self)
+
+
 class Link:
     """Made with a connected stream; works while `run` does."""
 
     def __init__(self, stream: trio.SocketStream, hear: Callable[[str, Wire], None]) -> None:
+        self.deadlines = Deadlines()
         self._stream = stream
         self._hear = hear
-        self._outbox = Outbox()
-        self._decoder = FrameDecoder(wire.SOCKET_BYTES, "little")
+        self._inlet = Inlet(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
+        self._outlet = Outlet(stream.socket.fileno())
+        self._holds_back = False
+        """What is written now goes out together."""
         self._numbers = itertools.count(1)
-        self._waiting: dict[bytes, Waiter] = {}
-        self._slots = trio.Semaphore(wire.CLIENT_IN_FLIGHT)
-        self._is_open = True
+        self._in_flight: dict[bytes, _Request] = {}
+        """By id."""
+        self._waiting: dict[_Request, tuple[bytes, ...]] = {}
+        """What is to be written once there is room in flight, the oldest first."""
+        self._is_wire_logged = _wire_log.isEnabledFor(logging.DEBUG)
         self._nursery: trio.Nursery  # while it runs
 
     async def run(self, sessions: list[wire.Session]) -> None:
@@ -70,106 +103,132 @@ class Link:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._write)
+                nursery.start_soon(self._write_on)
+                nursery.start_soon(self.deadlines.run)
                 try:
                     await self._read()
                 except (LinkError, FrameError, trio.BrokenResourceError) as error:
                     broken = error  # raised outside: a nursery would wrap it
                 nursery.cancel_scope.cancel()
         finally:
-            self._is_open = False
-            self._outbox.close()
-            for waiter in self._waiting.values():
-                waiter.settle(None)
             await trio.aclose_forcefully(self._stream)
         if broken:
             raise broken
 
+    def close(self) -> None:
+        """It does not run any more: whoever waits learns that there will be no answer."""
+        requests = [*self._in_flight.values(), *self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        for request in requests:
+            if not request.is_over:
+                request.settle(CallError(Code.GONE, handed=request.may_have_been_handed))
+
     def tell(self, method: str, params: Wire) -> None:
         """Send a notification, without waiting."""
-        _wire_log.debug("→ %s", method)
-        self._push(envelope.notification(method, params))
+        self._log("→", method)
+        self._write(envelope.notification(method, params))
 
-    async def request(self, method: str, params: Wire, timeout_s: float, caller: Caller = NOBODY) -> bytes:
-        """Ask and wait for the result. See `TabTransport.request`."""
+    def send(
+        self, method: str, params: Wire, timeout_s: float, on_done: OnDone, caller: Caller = NOBODY
+    ) -> Pending:
+        """Ask, without waiting for the result. See `TabTransport.send`."""
+        self._log("→", method)
         raw_id = b"%d" % next(self._numbers)
-        _wire_log.debug("→ %s", method)
-        body = envelope.request(raw_id, method, msgspec.json.encode(params))
-        _check_size("the call", body, handed=False)
-        with trio.move_on_after(timeout_s) as scope:
-            waiter = Waiter(scope, timeout_s, caller)
-            async with self._slots:
-                await self._ask(raw_id, body, waiter)
-        if not waiter.done.is_set():
-            detail = f"{timeout_s:g} s have passed"
-            raise CallError(Code.TIMED_OUT, detail, handed=waiter.may_have_been_handed)
-        return _result(waiter)
-
-    async def _ask(self, raw_id: bytes, body: bytes, waiter: Waiter) -> None:
-        if not self._is_open:
-            waiter.settle(None)
-            return
-        self._waiting[raw_id] = waiter
+        parts = envelope.request_parts(raw_id, method, msgspec.json.encode(params))
         try:
-            waiter.outgoing = await self._outbox.put(frame(body, "little"))
-            await waiter.done.wait()
-        finally:
-            del self._waiting[raw_id]
-            waiter.end()
-            if not waiter.done.is_set():
-                self._give_up(raw_id, waiter)
-
-    def _give_up(self, raw_id: bytes, waiter: Waiter) -> None:
-        if waiter.outgoing is None:
-            return
-        if waiter.outgoing.is_sent:
-            self.tell("browser/cancel", wire.Cancel(id=int(raw_id)))
+            _check_size("the call", sum(map(len, parts)), handed=False)
+            self._check_room()
+        except CallError as error:
+            on_done(error)
+            return ENDED
+        request = _Request(self, raw_id, timeout_s, on_done, caller)
+        if self._has_room and not self._waiting:
+            self._launch(request, parts)
         else:
-            waiter.outgoing.withdraw()
+            self._waiting[request] = parts
+        return request
 
-    def _push(self, body: bytes) -> None:
-        self._outbox.push(frame(body, "little"))
+    def give_up(self, request: _Request) -> bool:
+        """Nobody waits for this answer any more; whether the page may have got what was asked."""
+        if self._waiting.pop(request, None) is not None:
+            return False
+        del self._in_flight[request.raw_id]
+        if request.outgoing is not None and not request.outgoing.has_begun:
+            self._outlet.withdraw(request.outgoing)
+        else:
+            self.tell("browser/cancel", wire.Cancel(id=int(request.raw_id)))
+        self._launch_waiting()
+        return request.may_have_been_handed
 
-    async def _write(self) -> None:
+    @property
+    def _has_room(self) -> bool:
+        return len(self._in_flight) < wire.CLIENT_IN_FLIGHT
+
+    def _check_room(self) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            detail = f"{MAX_WAITING} calls wait for this browser already"
+            raise CallError(Code.RATE_LIMITED, detail, handed=False)
+
+    def _launch(self, request: _Request, parts: tuple[bytes, ...]) -> None:
+        self._in_flight[request.raw_id] = request
+        request.outgoing = self._write(*parts)
+
+    def _launch_waiting(self) -> None:
+        while self._waiting and self._has_room:
+            request = next(iter(self._waiting))
+            self._launch(request, self._waiting.pop(request))
+
+    def _write(self, *parts: bytes) -> Outgoing:
+        outgoing = self._outlet.put(*framed(parts, "little"))
+        if not self._holds_back:
+            self._outlet.flush()
+        return outgoing
+
+    async def _write_on(self) -> None:
         with suppress(trio.BrokenResourceError):  # the reader sees the end as well, and says it
-            while True:
-                await self._stream.send_all(await self._outbox.take())
+            await self._outlet.run()
+
+    def _log(self, direction: str, what: str) -> None:
+        if self._is_wire_logged:
+            _wire_log.debug("%s %s", direction, what)
 
     async def _read(self) -> None:
         with trio.move_on_after(wire.HELLO_SECONDS) as scope:
-            first = await self._next_message()
+            bodies = await self._inlet.receive()
         if scope.cancelled_caught:
             raise LinkError(f"the host did not introduce itself within {wire.HELLO_SECONDS:g} s")
-        if first is None:
-            return
-        if first.method not in ("host/hello", "host/error"):
-            raise LinkError(f"the host's first message is {first.method or 'an answer'}, not host/hello")
-        self._take(first)
-        while (message := await self._next_message()) is not None:
-            self._take(message)
+        if bodies:
+            _check_first(_decoded(bodies[0]))
+        while bodies:
+            self._take_all(bodies)
+            bodies = await self._inlet.receive()
 
-    async def _next_message(self) -> Envelope | None:
-        """The host's next message; None when it has closed."""
-        while (body := self._decoder.next_frame()) is None:
-            data = await self._stream.receive_some(_READ_BYTES)
-            if not data:
-                self._decoder.end()
-                return None
-            self._decoder.feed(data)
-        try:
-            return envelope.decode(body)
-        except envelope.UndecodableError as error:
-            raise LinkError(f"the host sent what cannot be read ({error})") from None
+    def _take_all(self, bodies: list[bytes]) -> None:
+        """What they make us write goes out together."""
+        self._holds_back = True
+        for body in bodies:
+            if (result := envelope.read_result(body)) is None:
+                self._take(_decoded(body))
+            else:
+                self._log("←", "answer")
+                self._settle(*result)
+        self._holds_back = False
+        self._outlet.flush()
 
     def _take(self, message: Envelope) -> None:
-        _wire_log.debug("← %s", message.method or "answer")
+        self._log("←", message.method or "answer")
         if message.is_response:
-            if waiter := self._waiting.get(bytes(message.id)):
-                waiter.settle(message)
+            self._settle(bytes(message.id), _answer_in(message))
         elif message.is_request:
             self._asked(message)
         else:
             self._notified(message)
+
+    def _settle(self, raw_id: bytes, answer: bytes | CallError) -> None:
+        if request := self._in_flight.pop(raw_id, None):
+            request.settle(answer)
+            self._launch_waiting()
 
     def _asked(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
@@ -183,7 +242,7 @@ class Link:
         self._nursery.start_soon(self._put_question, raw_id, waiter, question, asked)
 
     def _waiter_for(self, message: Envelope) -> Waiter:
-        waiter = self._waiting.get(bytes(message.for_))
+        waiter = self._in_flight.get(bytes(message.for_))
         if waiter is None:
             raise CallError(Code.GONE, "nobody waits for the call that asks this", handed=False)
         return waiter
@@ -193,14 +252,14 @@ class Link:
     ) -> None:
         try:
             answer = await waiter.put(question, asked)
-            _check_size("the answer", answer, handed=True)
+            _check_size("the answer", len(answer), handed=True)
         except CallError as error:
             self._refuse(raw_id, error)
         else:
-            self._push(envelope.result(raw_id, answer))
+            self._write(envelope.result(raw_id, answer))
 
     def _refuse(self, raw_id: bytes, error: CallError) -> None:
-        self._push(envelope.failure(raw_id, error.code, error.detail, handed=error.handed))
+        self._write(envelope.failure(raw_id, error.code, error.detail, handed=error.handed))
 
     def _notified(self, message: Envelope) -> None:
         method = wire.METHODS.get(message.method)
@@ -214,7 +273,7 @@ class Link:
             return
         match params:
             case wire.Progress():
-                if waiter := self._waiting.get(bytes(message.for_)):
+                if waiter := self._in_flight.get(bytes(message.for_)):
                     waiter.progress(params)
             case wire.HostError():
                 raise LinkError(_with_remedy(params), is_final=params.code == Code.WIRE_VERSION)
@@ -223,9 +282,9 @@ class Link:
                 self._hear(message.method, params)
 
 
-def _check_size(what: str, body: bytes, *, handed: bool) -> None:
-    if len(body) > wire.CHUNKED_BYTES:
-        detail = f"{what} is {len(body)} bytes long, the limit is {wire.CHUNKED_BYTES}"
+def _check_size(what: str, size: int, *, handed: bool) -> None:
+    if size > wire.CHUNKED_BYTES:
+        detail = f"{what} is {size} bytes long, the limit is {wire.CHUNKED_BYTES}"
         raise CallError(Code.TOO_LARGE, detail, handed=handed)
 
 
@@ -240,17 +299,26 @@ def _question_in(message: Envelope) -> wire.ElicitConfirmation:
         raise CallError(Code.INVALID_PARAMS, text, handed=False) from None
 
 
-def _result(waiter: Waiter) -> bytes:
-    answer = waiter.answer
-    if answer is None:
-        raise CallError(Code.GONE, handed=waiter.may_have_been_handed)
-    if not bytes(answer.error):
-        return bytes(answer.result)
+def _decoded(body: bytes) -> Envelope:
     try:
-        error = msgspec.json.decode(answer.error, type=envelope.Error)
+        return envelope.decode(body)
+    except envelope.UndecodableError as error:
+        raise LinkError(f"the host sent what cannot be read ({error})") from None
+
+
+def _check_first(message: Envelope) -> None:
+    if message.method not in ("host/hello", "host/error"):
+        raise LinkError(f"the host's first message is {message.method or 'an answer'}, not host/hello")
+
+
+def _answer_in(message: Envelope) -> bytes | CallError:
+    if not message.error:
+        return bytes(message.result)
+    try:
+        error = msgspec.json.decode(message.error, type=envelope.Error)
     except msgspec.DecodeError:
-        raise CallError(Code.INTERNAL_ERROR, "the host's error cannot be read", handed=True) from None
-    raise CallError(error.code, error.message, handed=error.data.get("handed") is not False)
+        return CallError(Code.INTERNAL_ERROR, "the host's error cannot be read", handed=True)
+    return CallError(error.code, error.message, handed=error.data.get("handed") is not False)
 
 
 def _check_wire(params: Wire) -> None:

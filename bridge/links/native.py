@@ -12,6 +12,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.transport import (
+    ENDED,
     NOBODY,
     Announced,
     Caller,
@@ -21,7 +22,10 @@ from bridge.hub.transport import (
     HostSeen,
     Listener,
     LookedAround,
+    OnDone,
+    Pending,
     TabAddress,
+    TabTransport,
 )
 from bridge.links.link import Link, LinkError
 from native_host import endpoint, wire
@@ -50,7 +54,7 @@ class Problem:
         return math.isinf(self.retry_at)
 
 
-class NativeLinks:
+class NativeLinks(TabTransport):
     """A `TabTransport` over native messaging hosts, one link each."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -87,19 +91,21 @@ class NativeLinks:
         for link in self._links.values():
             link.tell("bridge/sessions", wire.BridgeSessions(sessions=sessions))
 
-    async def request(
+    def send(
         self,
         tab: TabAddress,
         method: str,
         params: Wire,
         timeout_s: float,
+        on_done: OnDone,
         caller: Caller = NOBODY,
-    ) -> bytes:
-        """See `TabTransport.request`."""
+    ) -> Pending:
+        """See `TabTransport.send`."""
         link = self._links.get(tab.host)
         if link is None:
-            raise CallError(Code.GONE, handed=False)
-        return await link.request(method, params, timeout_s, caller)
+            on_done(CallError(Code.GONE, handed=False))
+            return ENDED
+        return link.send(method, params, timeout_s, on_done, caller)
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""
@@ -145,9 +151,11 @@ class NativeLinks:
         except (FrameError, EndpointError, OSError, trio.BrokenResourceError) as error:
             text = str(error) or "the connection broke"
         finally:
-            self._links.pop(instance, None)
+            link = self._links.pop(instance, None)
             self._busy.discard(instance)
             self._emit(HostLost(instance))
+            if link:  # who asks again now finds it gone
+                link.close()
         retry_at = math.inf if is_final else trio.current_time() + RETRY_S
         self.problems[instance] = Problem(text, retry_at)
         _log.info("host %s: %s", instance, text)

@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import ABC, abstractmethod
 
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, Caller, OnQuestion
-from bridge.links.outbox import Outgoing
+from bridge.hub.transport import QUESTION_S, Caller, OnDone, OnQuestion
+from bridge.links.deadlines import Deadlines
 from native_host import wire
-from native_host.envelope import Envelope
 from native_host.wire import Code
 
 _log = logging.getLogger(__name__)
 
 
-class Waiter:
-    """Waits in a scope that ends after `timeout_s`, and moves that end."""
+class Waiter(ABC):
+    """A request without a task: a `Pending` that ends once, with an answer, in time or as nobody wants it."""
 
-    def __init__(self, scope: trio.CancelScope, timeout_s: float, caller: Caller) -> None:
-        self.outgoing: Outgoing | None = None
-        self.answer: Envelope | None = None
-        self.done = trio.Event()
-        self._scope = scope
+    def __init__(self, timeout_s: float, on_done: OnDone, caller: Caller, deadlines: Deadlines) -> None:
+        self.deadline = trio.current_time() + timeout_s
         self._timeout_s = timeout_s
         self._caller = caller
+        self._on_done = on_done
+        self._deadlines = deadlines
         self._question: Question | None = None
+        self.is_over = False
+        deadlines.add(self)
 
-    @property
-    def may_have_been_handed(self) -> bool:
-        """Whether the page may have got the request."""
-        return self.outgoing is not None and self.outgoing.is_sent
+    @abstractmethod
+    def give_up(self) -> bool:
+        """Withdraw it, or let the page know that nobody waits any more; whether the page may have got it."""
 
-    def settle(self, answer: Envelope | None) -> None:
-        """With the answer, or without one when the link has ended."""
-        self.answer = answer
-        self.done.set()
+    def settle(self, answer: bytes | CallError) -> None:
+        """It has its answer, or never will."""
+        self._end()
+        self._on_done(answer)
 
-    def end(self) -> None:
-        """Nobody waits any more: nor for the answer to a question."""
-        if self._question:
+    def expire(self) -> None:
+        """Its time is over."""
+        handed = self.give_up()
+        self.settle(CallError(Code.TIMED_OUT, f"{self._timeout_s:g} s have passed", handed=handed))
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        if not self.is_over:
+            self.give_up()
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._deadlines.discard(self)
+        if self._question:  # nobody waits for the answer to it either
             self._question.scope.cancel()
 
     def progress(self, progress: wire.Progress) -> None:
@@ -49,7 +61,7 @@ class Waiter:
         if self._question:
             self._question.left_s = self._timeout_s
         else:
-            self._scope.deadline = trio.current_time() + self._timeout_s
+            self.deadline = trio.current_time() + self._timeout_s
         if self._caller.on_progress:
             self._caller.on_progress(progress)
 
@@ -65,8 +77,8 @@ class Waiter:
         if self._question:
             text = "another question of this call is open: ask again when it is answered"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
-        self._question = Question(self._caller.on_question, self._scope.deadline - trio.current_time())
-        self._scope.deadline = math.inf
+        self._question = Question(self._caller.on_question, self.deadline - trio.current_time())
+        self.deadline = math.inf
         return self._question
 
     async def put(self, question: Question, asked: wire.ElicitConfirmation) -> bytes:
@@ -84,8 +96,9 @@ class Waiter:
             _log.exception("a question of a page could not be put")
             raise CallError(Code.INTERNAL_ERROR, "the question could not be put", handed=True) from None
         finally:
-            self._scope.deadline = trio.current_time() + question.left_s
             self._question = None
+            self.deadline = trio.current_time() + question.left_s
+            self._deadlines.brought_forward(self)
         if question.scope.cancelled_caught:
             raise CallError(Code.GONE, "the call that asked has ended", handed=True)
         raise CallError(Code.TIMED_OUT, f"nobody answered within {QUESTION_S:g} s", handed=True)
