@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks import limits, peers, routes
@@ -12,13 +12,15 @@ from benchmarks.conversation import EndError
 from benchmarks.limits import Limit
 from benchmarks.loads import ARGUMENTS_1MB, KB, RESULT_1MB, RESULT_5MB, RESULT_10KB, SMALL, Load
 from benchmarks.measuring import Measure, Samples, take_turns
-from benchmarks.subject import Bench, Caller, Role, Subject
+from benchmarks.subject import Bench, Caller, Calls, Role, Subject
 from benchmarks.table import Compared, Row, Table
 
 CALLS = {SMALL: 100, RESULT_10KB: 50, RESULT_1MB: 5, RESULT_5MB: 2, ARGUMENTS_1MB: 5}
 """Of each load in one round."""
 PIPELINED = 1_000
 DEPTH = 64
+SESSIONS = 5
+"""Of each subject, every one with processes of its own."""
 
 Limits = Mapping[tuple[Load, Role], Limit]
 """How many times somebody else's median ours may be."""
@@ -65,6 +67,7 @@ def through_both(bench: Bench) -> Iterator[Table]:
     subjects = _through_both(bench)
     yield one_at_a_time(bench, "The full path", route, subjects, _PATH, limits.PATH_P99_MS)
     yield _pipelined(bench, f"The full path, {DEPTH} calls on the way at once", route, subjects)
+    yield _first_calls(bench, route, subjects)
 
 
 def _through_host(bench: Bench) -> list[Subject]:
@@ -104,6 +107,33 @@ def one_after_the_other(bench: Bench, load: Load, caller: Caller) -> list[float]
     return [seconds * 1e3 for seconds in calls.seconds]
 
 
+def _first_calls(bench: Bench, route: str, subjects: Sequence[Subject]) -> Table:
+    """Small calls of processes that have just started: what compiles itself while it runs is slower then."""
+    sessions = bench.count(SESSIONS)
+    afresh = [replace(subject, open=partial(_afresh, subject)) for subject in subjects]
+    found = _measured(bench, afresh, partial(one_after_the_other, bench, SMALL), sessions)
+    rows = [_row(subject, SMALL, found, {}, limits.NONE) for subject in subjects]
+    title = f"The full path, the first {bench.count(CALLS[SMALL])} calls after the start"
+    return Table(title, rows, f"{route}; {bench.programs.name}; {sessions} sessions, one subject at a time")
+
+
+def _afresh(subject: Subject, bench: Bench) -> AbstractContextManager[Caller]:
+    return nullcontext(_Afresh(subject, bench))
+
+
+@dataclass(frozen=True)
+class _Afresh:
+    """Starts all of a subject for each run of calls, and ends it."""
+
+    subject: Subject
+    bench: Bench
+
+    def call(self, load: Load, count: int, depth: int = 1) -> Calls:
+        """See `Caller`."""
+        with self.subject.open(self.bench) as caller:
+            return caller.call(load, count, depth)
+
+
 def _pipelined(bench: Bench, title: str, route: str, subjects: Sequence[Subject]) -> Table:
     able = [subject for subject in subjects if subject.pipelines]
     found = _measured(bench, able, partial(_all_at_once, bench))
@@ -141,7 +171,12 @@ class Found:
         return min(known, key=lambda samples: samples.p50, default=None)
 
 
-def _measured(bench: Bench, subjects: Sequence[Subject], measure: Callable[[Caller], list[float]]) -> Found:
+def _measured(
+    bench: Bench,
+    subjects: Sequence[Subject],
+    measure: Callable[[Caller], list[float]],
+    rounds: int | None = None,
+) -> Found:
     """All of them in the same rounds.
 
     Raises:
@@ -163,7 +198,7 @@ def _measured(bench: Bench, subjects: Sequence[Subject], measure: Callable[[Call
                 failures[subject.name] = f"failed: {str(error).splitlines()[0]}"
                 continue
             measures[subject.name] = partial(measure, caller)
-        samples = take_turns(measures, bench.rounds)
+        samples = take_turns(measures, rounds or bench.rounds)
     return Found(samples, failures, {subject.name: subject.role for subject in subjects})
 
 
