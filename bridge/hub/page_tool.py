@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,7 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
     if len(announced.tools) > MAX_TOOLS:
         complaints.append(f"a frame may have {MAX_TOOLS} tools")
     _complain(announced, len(tools), complaints)
+    _name_unfit(announced.origin, [tool for tool in tools.values() if tool.raw not in known_by_definition])
     return list(tools.values())
 
 
@@ -110,6 +111,15 @@ def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> N
         why = "; ".join([*complaints[:_MAX_COMPLAINTS], *("…" for _ in complaints[_MAX_COMPLAINTS:][:1])])
         origin, given = cleaned(announced.origin, _MAX_SAID), len(announced.tools)
         _log.warning("%s: %d of %d tools left out: %s", origin, given - kept, given, why)
+
+
+def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
+    """Those that clients of the older era are not shown."""
+    if names := [repr(cleaned(tool.name, _MAX_SAID)) for tool in tools if not tool.is_for_handshakes]:
+        shown = ", ".join([*names[:_MAX_COMPLAINTS], *("…" for _ in names[_MAX_COMPLAINTS:][:1])])
+        _log.warning(
+            "%s: only clients of protocol 2026-07-28 are shown %s", cleaned(origin, _MAX_SAID), shown
+        )
 
 
 def _read(raw: bytes) -> PageTool:
