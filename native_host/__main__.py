@@ -23,6 +23,7 @@ from native_host import __version__, endpoint, envelope, relay, wire
 from native_host.framing import frame
 from native_host.wire import Code
 
+gc.freeze()  # what has been imported stays: no collection has to walk through it, neither now nor later
 gc.enable()
 
 _BY_HAND = f"""\
@@ -49,7 +50,6 @@ def main() -> None:
     _log_to_stderr()
     if caller not in _accepted_callers():
         sys.exit(_refuse(browser_out, caller))
-    gc.freeze()  # what was imported stays: no later collection has to walk through it
     sys.exit(_serve(browser_in, browser_out, caller))
 
 
