@@ -195,7 +195,7 @@ class Router:
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def tools(self, session: Session) -> list[dict[str, Any]]:
-        """See `listing`."""
+        """What `listing` has for the newest clients, as Python values: for who is no client."""
         tools: list[dict[str, Any]] = msgspec.json.decode(await self.listing(session, Era.STATELESS))
         return tools
 
