@@ -66,7 +66,7 @@ def _took_ms(start: Start, corner: Corner) -> list[float]:
     with started(corner, start.command, subprocess.PIPE, subprocess.PIPE) as process:
         try:
             start.wait(process)
-        except EndError as error:
+        except (EndError, BrokenPipeError) as error:
             raise EndError(f"{start.what}: {error}. {corner.last_words()}") from error
         return [(time.perf_counter() - began) * 1e3]
 
