@@ -6,6 +6,7 @@ shifts all sides alike. A ratio is taken within each round, and the median of th
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -47,11 +48,14 @@ Measure = Callable[[], list[float]]
 
 
 def take_turns(measures: Mapping[str, Measure], rounds: int) -> dict[str, Samples]:
-    """Each measure once in every round; another one begins each time. By the names that were given."""
+    """Each measure once in every round, by the names that were given.
+
+    The order is another one in each round, and the same in every run: what somebody leaves behind (a browser
+    that is still busy) does not always fall on the same neighbour.
+    """
     samples = {name: Samples() for name in measures}
-    names = list(measures)
     for number in range(rounds):
-        first = number % len(names) if names else 0
-        for name in (*names[first:], *names[:first]):
+        turns = random.Random(number)  # noqa: S311 - an order, not a secret
+        for name in turns.sample(list(measures), len(measures)):
             samples[name].rounds.append(measures[name]())
     return samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -134,16 +135,18 @@ def test_a_ratio_is_taken_within_each_round() -> None:
     assert ours.ratio_to(theirs) == 2
 
 
-def test_subjects_take_turns_and_another_one_begins_each_round() -> None:
+def test_subjects_take_turns_and_nobody_always_follows_the_same_one() -> None:
     order: list[str] = []
 
     def measure(name: str) -> list[float]:
         order.append(name)
         return [1.0]
 
-    samples = take_turns({"a": lambda: measure("a"), "b": lambda: measure("b")}, rounds=3)
-    assert "".join(order) == "abbaab"
-    assert samples["a"].rounds == [[1.0]] * 3
+    samples = take_turns({name: partial(measure, name) for name in "abc"}, rounds=12)
+    rounds = ["".join(order[at : at + 3]) for at in range(0, len(order), 3)]
+    assert {"".join(sorted(names)) for names in rounds} == {"abc"}
+    assert len(set(rounds)) > 3
+    assert samples["a"].rounds == [[1.0]] * 12
 
 
 def test_the_99th_percentile_of_a_few_samples_is_the_largest() -> None:
