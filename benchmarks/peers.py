@@ -59,11 +59,12 @@ def host_subjects() -> list[Subject]:
 def path_subjects(bench: Bench) -> list[Subject]:
     """From the client's stdio to a page and back, or to where the product takes the nearest call."""
     no_page = "" if bench.programs.are_in_c else "no C compiler: sudo apt-get install gcc libc6-dev"
-    no_browser = missing_chromium()
+    no_node = _missing_node()
+    no_browser = no_node or missing_chromium()
     return [
         Subject("mcp package as the bridge", _through_package_and_host, Role.BESIDE, ALL),
         Subject("mcp package, no browser", _through_package, Role.BESIDE, ALL),
-        _peer(_RELAY, "", _through_relay, _RELAY_LOADS, no_page),
+        _peer(_RELAY, "", _through_relay, _RELAY_LOADS, no_node or no_page),
         _peer(_PLAYWRIGHT, _LIST_TABS.tool, _through_playwright, [SMALL], no_browser, pipelines=False),
         _peer(_DEVTOOLS, _LIST_PAGES.tool, _through_devtools, [SMALL], no_browser, pipelines=False),
     ]
@@ -84,7 +85,7 @@ def _peer(
     except FileNotFoundError:
         return Subject(package, opener, Role.PEER, loads, "not installed: make bench-peers", pipelines)
     name = " ".join(filter(None, (package, version, what)))
-    return Subject(name, opener, Role.PEER, loads, missing or _missing_node(), pipelines)
+    return Subject(name, opener, Role.PEER, loads, missing, pipelines)
 
 
 # ── What the mcp package does ───────────────────────────────────────────────────────────────────────────────
@@ -132,7 +133,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
         try:
             with (
                 answering(bench, corner, "frames", ours, [], answers),
-                driven(bench, corner, _connected(_claude_socket(host.pid)), _claude_request) as caller,
+                driven(bench, corner, _connected(_claude_socket(host)), _claude_request) as caller,
             ):
                 yield caller
         finally:
@@ -155,14 +156,15 @@ def _claude_request(load: Load) -> bytes:
     return msgspec.json.encode({"method": "execute_tool", "params": params})
 
 
-def _claude_socket(pid: int) -> str:
+def _claude_socket(host: subprocess.Popen[bytes]) -> str:
     """Which user it takes itself to be run by differs between machines; the socket bears its pid."""
+    sockets = f"claude-mcp-browser-bridge-*/{host.pid}.sock"
     until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        for path in Path("/tmp").glob(f"claude-mcp-browser-bridge-*/{pid}.sock"):  # noqa: S108 - its own choice
+    while time.monotonic() < until and host.poll() is None:
+        for path in Path("/tmp").glob(sockets):  # noqa: S108 - its own choice
             return str(path)
         time.sleep(_PAUSE_S)
-    raise EndError(f"no socket of {_CLAUDE} within {PATIENCE_S:g} s")
+    raise EndError(f"{_CLAUDE} has no socket /tmp/{sockets}, and its exit code is {host.returncode}")
 
 
 def _connected(path: str) -> Conversation:
