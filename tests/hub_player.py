@@ -209,6 +209,7 @@ class Player:
         self.transport.on_request = self._answer
         self.records: list[Called] = []
         self.router = Router(self.transport, terms=Terms(policy=POLICY), store=self.store, keep=self._keep)
+        self.listing = Listing(self.router.catalog)
         self.sessions = {name: Session(name) for name in steps.SESSIONS}
         self._nursery = nursery
         self._hosts: dict[str, list[str]] = {browser: [] for browser in steps.BROWSERS}
@@ -755,6 +756,9 @@ class Player:
         anew = Catalog(newcomer, policy=POLICY, store=self.store)
         assert [entry.name for entry in self.router.catalog.entries()] == [e.name for e in anew.entries()]
         assert _inside(self.router.catalog) == _inside(anew)
+        assert self.listing.meanings() == Listing(anew).meanings()
+        for era in Era:
+            assert self.listing.written(era) == Listing(anew).written(era)
 
     # ── What is told ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -858,7 +862,6 @@ def _inside(catalog: Catalog) -> object:
             for form, sharing in catalog._by_form.items()
         },
         catalog._where,
-        [Listing(catalog).written(era) for era in Era],
         Listing(catalog).told(),
         {name: entry.meaning for name, entry in catalog._kept.items()},
         catalog._namer._names,
