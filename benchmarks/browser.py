@@ -34,7 +34,7 @@ _PLACE = "const offered = [];"
 """Where the page gets its tools."""
 _WEBMCP = "--enable-features=WebMCPTesting"
 _CALLS = "Calls in a real Chromium"
-_CHANGE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+_CHANGED = "notifications/tools/list_changed"
 
 
 def tables(bench: Bench) -> Iterator[Table]:
@@ -107,5 +107,5 @@ async def _register(client: McpClient, page: Page, number: int) -> float:
     await trio.sleep(_APART_S)
     offered_at = await page.evaluate(f"offerTen({number})")
     while not any(f"_late{number}_9" in name for name in client.tool_names()):
-        client.conversation.hear(lambda message: message == _CHANGE)
+        client.conversation.hear(lambda message: message.get("method") == _CHANGED)
     return time.time() * 1000 - float(offered_at)

@@ -198,26 +198,44 @@ def _through_relay(bench: Bench) -> Iterator[Caller]:
 
 def _opened_page(port: int) -> int:
     """A WebSocket on which a page has said who it is, and what it offers."""
-    page_url = "http://localhost:8123/"
-    key = base64.b64encode(secrets.token_bytes(16)).decode()
-    upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
-    head = ["GET / HTTP/1.1", f"Host: 127.0.0.1:{port}", *upgrade, f"Sec-WebSocket-Key: {key}"]
+    url = "http://localhost:8123/"
+    hello = {"type": "hello", "tabId": "tab1", "origin": url[:-1], "url": url, "title": "Shop"}
+    offer = {"type": "tools/list", "tools": [load.definition for load in ALL]}
     try:
         opened = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.sendall(_upgrade(port))
+        answer = _head(opened)
     except OSError as error:
-        raise EndError(f"{_RELAY} listens nowhere: {error.strerror}") from error
-    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    opened.sendall("\r\n".join([*head, "", ""]).encode())
-    answer = b""
-    while not answer.endswith(b"\r\n\r\n"):
-        answer += opened.recv(1)
+        raise EndError(f"{_RELAY} opens no WebSocket: {error}") from error
     if b" 101 " not in answer:
         raise EndError(f"{_RELAY} opens no WebSocket: {answer.decode(errors='replace')}")
-    hello = {"type": "hello", "tabId": "tab1", "origin": page_url[:-1], "url": page_url, "title": "Shop"}
-    for said in (hello, {"type": "tools/list", "tools": [load.definition for load in ALL]}):
+    for said in (hello, offer):
         opened.sendall(_text_frame(msgspec.json.encode(said)))
     opened.setblocking(True)
     return opened.detach()
+
+
+def _upgrade(port: int) -> bytes:
+    lines = [
+        "GET / HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {base64.b64encode(secrets.token_bytes(16)).decode()}",
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode()
+
+
+def _head(opened: socket.socket) -> bytes:
+    """Of an answer, and nothing behind it: messages follow."""
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n") and (byte := opened.recv(1)):
+        answer += byte
+    return answer
 
 
 def _text_frame(text: bytes) -> bytes:

@@ -25,6 +25,7 @@ from native_host import endpoint, envelope, wire
 from native_host.framing import FrameDecoder, frame
 
 READ_BYTES = 1024 * 1024
+PAUSE_S = 0.01
 
 Call = Callable[[str, dict[str, Any]], Awaitable[mcp_types.CallToolResult]]
 
@@ -122,7 +123,9 @@ async def answer_by_itself() -> None:
 
 async def relay(directory: Path) -> None:
     """Offer the tools of the browser whose native host serves in `directory`."""
-    (host,) = endpoint.live_hosts(directory)
+    while not (hosts := endpoint.live_hosts(directory)):  # noqa: ASYNC110 - a directory tells nobody
+        await trio.sleep(PAUSE_S)
+    (host,) = hosts
     async with await endpoint.connect(directory, host.instance) as stream, trio.open_nursery() as nursery:
         connection = HostConnection(stream)
         await connection.introduce()
