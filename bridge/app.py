@@ -106,8 +106,7 @@ def serve_stdio() -> None:
 
 
 async def _serve_stdio(config: Config) -> None:
-    # Here, not on top: the package takes half a second, and the other commands do not need it.
-    from bridge.frontends import stdio  # noqa: PLC0415
+    from bridge.frontends import stdio  # noqa: PLC0415  (the other commands do not need it)
 
     with closing(_audit(config)) as audit:
         async with trio.open_nursery() as top:

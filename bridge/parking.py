@@ -13,16 +13,18 @@ import json
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
 from bridge import questions
 from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, Caller, OnProgress
+from bridge.hub.arguments import Arguments
+from bridge.hub.routing import Outcome
+from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
 from bridge.questions import Question
 from native_host import wire
 from native_host.wire import Code
@@ -47,7 +49,17 @@ class Request(NamedTuple):
     """What a client asks to be run; the same in both of its messages."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: Arguments
+
+    def is_same_as(self, other: Request) -> bool:
+        """Whether the other one asks for the same, however it is written."""
+        return self.name == other.name and _sorted(self.arguments) == _sorted(other.arguments)
+
+
+OnTurn = Callable[[Outcome | Parked], None]
+"""Gets a call's end, or the question that has to be answered before it goes on."""
+Begin = Callable[[Callable[[Outcome], None], Caller], Pending]
+"""Begins a call."""
 
 
 class RetryError(Exception):
@@ -62,37 +74,31 @@ class Parking:
         self._parked: dict[str, _Call] = {}
         """By state."""
 
-    async def run(
-        self,
-        request: Request,
-        run: Callable[[Caller], Awaitable[bytes]],
-        on_progress: OnProgress | None = None,
-    ) -> bytes | Parked:
-        """Run a call until it has its result or a question. Cancelling this cancels the call.
+    def begin(
+        self, request: Request, begin: Begin, on_turn: OnTurn, on_progress: OnProgress | None = None
+    ) -> Pending:
+        """Run a call until it has its result or a question. Cancelling cancels the call.
 
         Only a call that began with `on_progress` reports progress, then and when it is resumed.
-
-        Raises:
-            Exception: whatever `run` raises.
         """
         call = _Call(request)
+        turn = call.take_turn(on_turn, on_progress)
         on_question = questions.bounded(partial(self._park, call))
-        caller = Caller(call.report if on_progress else None, on_question)
-        self._nursery.start_soon(self._see_through, call, partial(run, caller))
-        return await call.next_turn(on_progress)
+        call.pending = begin(call.end, Caller(call.report if on_progress else None, on_question))
+        return turn
 
-    async def resume(
+    def resume(
         self,
         state: str,
         request: Request,
         answer: bytes | None,
+        on_turn: OnTurn,
         on_progress: OnProgress | None = None,
-    ) -> bytes | Parked:
-        """Answer the question of a parked call and wait as `run` does; without an answer, ask again.
+    ) -> Pending:
+        """Answer the question of a parked call and go on as `begin` does; without an answer, ask again.
 
         Raises:
             RetryError: no call is parked under this state, or another one is.
-            Exception: whatever the call raises.
         """
         call = self._parked.get(state)
         if call is None or trio.current_time() >= call.expires_at:
@@ -102,24 +108,18 @@ class Parking:
                 f"{QUESTION_S:g} s and its call was cancelled. Its call may have run, and was not started "
                 "again: look at the page before you repeat it, without requestState."
             )
-        if not _are_equal(call.request, request):
+        if not call.request.is_same_as(request):
             raise RetryError(
                 "requestState belongs to another call, and nothing was run. Repeat that call with the same "
                 "name and arguments, or make this one without requestState."
             )
         if answer is None:
-            return Parked(state, call.question)
+            on_turn(Parked(state, call.question))
+            return ENDED
         del self._parked[state]
+        turn = call.take_turn(on_turn, on_progress)
         call.answer(answer)
-        return await call.next_turn(on_progress)
-
-    async def _see_through(self, call: _Call, run: Callable[[], Awaitable[bytes]]) -> None:
-        await call.run(run)
-        # It may end while the person still thinks, when its page goes: the client learns of it as it resumes.
-        with trio.move_on_at(call.expires_at):
-            await call.answered.wait()
-        if self._parked.pop(call.state, None):
-            _log.info("%s ended, and the client did not come back for it", call.request.name)
+        return turn
 
     async def _park(self, call: _Call, asked: wire.ElicitConfirmation) -> bytes:
         question = questions.read(asked)
@@ -130,7 +130,28 @@ class Parking:
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         state = secrets.token_urlsafe(_STATE_BYTES)
         self._parked[state] = call
-        return await call.ask(state, question)
+        call.ask(state, question)
+        self._nursery.start_soon(self._expire, call, state)
+        await call.answered.wait()
+        return call.given
+
+    async def _expire(self, call: _Call, state: str) -> None:
+        """What nobody comes back for is given up: the result that came meanwhile, or the call."""
+        answered = call.answered
+        with trio.move_on_at(call.expires_at):
+            await answered.wait()
+        if not answered.is_set() and not call.ended.is_set():
+            with trio.move_on_after(LAST_WORDS_S):
+                await call.ended.wait()
+        if self._parked.pop(state, None):
+            _log.info("%s ended, and the client did not come back for it", call.request.name)
+            call.cancel()
+
+    def cancel_all(self) -> None:
+        """The session ends, and with it what is parked."""
+        for call in self._parked.values():
+            call.cancel()
+        self._parked.clear()
 
 
 class _Call:
@@ -138,71 +159,91 @@ class _Call:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.is_awaited = False
-        """A message of the client waits for what comes next."""
-        self.state = ""
+        self.pending: Pending = ENDED
         self.question = Question("", {})
         self.expires_at = -math.inf
         self.answered = trio.Event()
-        self._answer = b""
-        self._on_progress: OnProgress | None = None
-        self._scope = trio.CancelScope()
-        # Two turns at most: a question that is not taken yet, and the end of its call.
-        self._send, self._receive = trio.open_memory_channel[bytes | Parked | Exception](2)
+        self.given = b""
+        self.ended = trio.Event()
+        self._outcome: Outcome | None = None
+        self._turn: _Turn | None = None
+        """Of the client's message that waits for what comes next."""
 
-    async def run(self, run: Callable[[], Awaitable[bytes]]) -> None:
-        """To its end, whoever waits for it by then, unless nobody answers its question."""
-        with self._scope:
-            turn: bytes | Exception
-            try:
-                turn = await run()
-            except Exception as error:  # noqa: BLE001  (it belongs to whoever waits)
-                turn = error
-            self._send.send_nowait(turn)
+    @property
+    def is_awaited(self) -> bool:
+        """A message of the client waits for what comes next."""
+        return self._turn is not None
 
-    async def next_turn(self, on_progress: OnProgress | None) -> bytes | Parked:
-        """Its result or its question. Whoever gives this up gives the call up."""
-        self.is_awaited, self._on_progress = True, on_progress
-        try:
-            turn = await self._receive.receive()
-        except trio.Cancelled:
-            self._scope.cancel()
-            raise
-        finally:
-            self._on_progress = None
-        if isinstance(turn, Exception):
-            raise turn
-        return turn
+    def take_turn(self, on_turn: OnTurn, on_progress: OnProgress | None) -> Pending:
+        """Let a message of the client wait. Whoever gives this up gives the call up."""
+        self._turn = _Turn(self, on_turn, on_progress)
+        return self._turn
+
+    def is_turn(self, turn: Pending) -> bool:
+        """Whether it is this message that waits now."""
+        return self._turn is turn
+
+    def end_turn(self, told: Outcome | Parked) -> None:
+        turn, self._turn = self._turn, None
+        if turn:
+            turn.on_turn(told)
 
     def report(self, progress: wire.Progress) -> None:
         """To the message that waits now."""
-        if self._on_progress:
-            self._on_progress(progress)
+        if self._turn and self._turn.on_progress:
+            self._turn.on_progress(progress)
 
-    async def ask(self, state: str, question: Question) -> bytes:
-        """End the turn with a question, and wait for the answer."""
-        self.is_awaited = False
-        self.state, self.question = state, question
+    def ask(self, state: str, question: Question) -> None:
+        """End the turn with a question."""
+        self.question = question
         self.expires_at = trio.current_time() + QUESTION_S
-        self._scope.deadline = self.expires_at + LAST_WORDS_S
         self.answered = trio.Event()
-        self._send.send_nowait(Parked(state, question))
-        await self.answered.wait()
-        return self._answer
+        self.end_turn(Parked(state, question))
 
-    def answer(self, answer: bytes) -> None:
-        """Let `ask` return, and the call take its time again."""
-        self._answer, self._scope.deadline = answer, math.inf
+    def answer(self, given: bytes) -> None:
+        """Let the call go on; it may have ended meanwhile."""
+        self.given = given
         self.answered.set()
+        if self._outcome is not None:
+            self.end_turn(self._outcome)
+
+    def end(self, outcome: Outcome) -> None:
+        """With its result, told when somebody waits for it."""
+        self._outcome = outcome
+        self.ended.set()
+        self.end_turn(outcome)
+
+    def cancel(self) -> None:
+        self._turn = None
+        self.ended.set()
+        self.pending.cancel()
 
 
-def _are_equal(one: Request, other: Request) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)  # 1 is not True here
+class _Turn:
+    """A message of the client that waits for a call's next words."""
+
+    def __init__(self, call: _Call, on_turn: OnTurn, on_progress: OnProgress | None) -> None:
+        self.on_turn = on_turn
+        self.on_progress = on_progress
+        self._call = call
+
+    def cancel(self) -> None:
+        """Nobody waits for the call any more. Once the turn has ended, this does nothing."""
+        if self._call.is_turn(self):
+            self._call.cancel()
+
+
+def _sorted(arguments: Arguments) -> str:
+    return json.dumps(arguments.value, sort_keys=True)  # 1 is not True here
 
 
 @asynccontextmanager
 async def open_parking() -> AsyncIterator[Parking]:
     """For as long as a session lasts: at its end, its calls are cancelled."""
     async with trio.open_nursery() as nursery:
-        yield Parking(nursery)
-        nursery.cancel_scope.cancel()
+        parking = Parking(nursery)
+        try:
+            yield parking
+        finally:
+            parking.cancel_all()
+            nursery.cancel_scope.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,6 @@ from typing import Any, Self
 
 import mcp_types
 import trio
-import trio.testing
 
 from bridge.app import open_hub, speak_mcp
 from bridge.config import Config
@@ -185,11 +185,24 @@ async def bridge_in_process() -> AsyncIterator[McpLines]:
 @asynccontextmanager
 async def speaking_with(serve: Callable[[Speak], Awaitable[None]]) -> AsyncIterator[McpLines]:
     """A client at one end of a pair of pipes, and at the other the stdio front end."""
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve, lambda server: stdio.serve_streams(server, theirs, theirs))
-        yield McpLines(ours.send_stream, ours.receive_stream)
-        await ours.send_stream.aclose()
+    stdin, to_server = os.pipe()
+    from_server, stdout = os.pipe()
+
+    async def speak() -> None:
+        try:
+            await serve(lambda server: stdio.serve_descriptors(server, stdin, stdout))
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+
+    async with (
+        trio.lowlevel.FdStream(to_server) as ours,
+        trio.lowlevel.FdStream(from_server) as theirs,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(speak)
+        yield McpLines(ours, theirs)
+        await ours.aclose()
 
 
 def text_of(result: dict[str, Any]) -> str:

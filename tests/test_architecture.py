@@ -25,7 +25,9 @@ SANS_IO = [
     "native_host/correlation.py",
     "native_host/replay.py",
     "native_host/chunks.py",
+    "native_host/topics.py",
     "native_host/backlog.py",
+    "native_host/newest.py",
     "native_host/switchboard.py",
     *(
         str(path.relative_to(ROOT))
@@ -86,10 +88,16 @@ def test_the_native_host_imports_nothing_of_ours_and_no_heavy_package(path: Path
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_only_the_server_and_the_front_ends_and_the_demo_s_client_import_the_mcp_package(path: Path) -> None:
-    if not tops(path) & {"mcp", "mcp_types"}:
+def test_only_one_file_of_the_bridge_and_the_demo_s_client_import_the_mcp_package(path: Path) -> None:
+    if not tops(path) & {"mcp", "mcp_types", "pydantic", "anyio"}:
         return
-    assert relative(path).startswith(("bridge/server.py", "bridge/frontends/", "demo/"))
+    assert relative(path).startswith(("bridge/package.py", "demo/"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_only_the_lane_loads_that_file(path: Path) -> None:
+    if relative(path) != "bridge/lane.py":
+        assert not imported_from(path, "bridge.package")
 
 
 def imported_from(path: Path, prefix: str) -> set[str]:

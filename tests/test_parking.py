@@ -1,20 +1,85 @@
 """Parked calls: how long they are kept, and what becomes of them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import NoReturn
 
 import pytest
 import trio
 import trio.testing
 
-from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, Caller
-from bridge.parking import LAST_WORDS_S, MAX_PARKED, Parked, Parking, Request, RetryError, open_parking
+from bridge.errors import CallError, UnknownToolError
+from bridge.hub.arguments import Arguments
+from bridge.hub.routing import Outcome
+from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
+from bridge.parking import (
+    LAST_WORDS_S,
+    MAX_PARKED,
+    OnTurn,
+    Parked,
+    Parking,
+    Request,
+    RetryError,
+    open_parking,
+)
 from native_host import wire
 
-CART = Request("getCart", {})
+CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
 YES = b'{"action":"accept","content":{}}'
+Run = Callable[[Caller], Awaitable[bytes]]
+
+
+class Runner:
+    """Begins calls as a router does; each is a coroutine."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+
+    def begin(self, run: Run, on_done: Callable[[Outcome], None], caller: Caller) -> Pending:
+        scope = trio.CancelScope()
+
+        async def see_through() -> None:
+            with scope:
+                on_done(await run(caller))
+
+        self._nursery.start_soon(see_through)
+        return scope
+
+
+class Turns:
+    """The messages of a client that wait for a call's next words."""
+
+    def __init__(self, parking: Parking, runner: Runner) -> None:
+        self._parking = parking
+        self._runner = runner
+
+    async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | Parked:
+        return await self._wait(
+            lambda on_turn: self._parking.begin(CART, partial(self._runner.begin, run), on_turn, on_progress)
+        )
+
+    async def resume(self, state: str, answer: bytes | None = YES) -> Outcome | Parked:
+        return await self._wait(lambda on_turn: self._parking.resume(state, CART, answer, on_turn))
+
+    async def park(self, run: Run, on_progress: OnProgress | None = None) -> str:
+        found = await self.begin(run, on_progress)
+        assert isinstance(found, Parked)
+        return found.state
+
+    async def _wait(self, take: Callable[[OnTurn], Pending]) -> Outcome | Parked:
+        send, receive = trio.open_memory_channel[Outcome | Parked](1)
+        take(send.send_nowait)
+        return await receive.receive()
+
+
+@asynccontextmanager
+async def taking_turns() -> AsyncIterator[Turns]:
+    async with trio.open_nursery() as nursery:
+        async with open_parking() as parking:
+            yield Turns(parking, Runner(nursery))
+        nursery.cancel_scope.cancel()
 
 
 async def asking(caller: Caller) -> bytes:
@@ -30,25 +95,19 @@ async def taken_back(caller: Caller) -> bytes:
     return b"gone"
 
 
-async def parked(turn: Awaitable[bytes | Parked]) -> str:
-    found = await turn
-    assert isinstance(found, Parked)
-    return found.state
-
-
 @pytest.mark.parametrize(("run", "result"), [(asking, YES), (taken_back, b"gone")])
 async def test_a_call_is_kept_as_long_as_its_question_may_be_answered(
-    run: Callable[[Caller], Awaitable[bytes]], result: bytes, autojump_clock: trio.testing.MockClock
+    run: Run, result: bytes, autojump_clock: trio.testing.MockClock
 ) -> None:
     with trio.fail_after(2 * QUESTION_S):
-        async with open_parking() as parking:
-            in_time = await parked(parking.run(CART, run))
-            too_late = await parked(parking.run(CART, run))
+        async with taking_turns() as turns:
+            in_time = await turns.park(run)
+            too_late = await turns.park(run)
             await trio.sleep(QUESTION_S - 1)
-            assert await parking.resume(in_time, CART, YES) == result
+            assert await turns.resume(in_time) == result
             await trio.sleep(1)
             with pytest.raises(RetryError, match="may have run"):
-                await parking.resume(too_late, CART, YES)
+                await turns.resume(too_late)
 
 
 async def going_on(caller: Caller) -> NoReturn:
@@ -64,19 +123,26 @@ async def going_on(caller: Caller) -> NoReturn:
 async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_is_free(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def park(parking: Parking) -> str:
-        return await parked(parking.run(CART, going_on, on_progress=lambda _: None))
+    refusals: list[str] = []
+
+    async def refused(caller: Caller) -> bytes:
+        try:
+            return await asking(caller)
+        except CallError as error:
+            refusals.append(error.detail)
+            return b"refused"
 
     with trio.fail_after(10 * QUESTION_S):
-        async with open_parking() as parking:
+        async with taking_turns() as turns:
             for _ in range(3):
-                states = [await park(parking) for _ in range(MAX_PARKED)]
-                with pytest.raises(CallError, match="ask again later"):
-                    await park(parking)
+                states = [await turns.park(going_on, lambda _: None) for _ in range(MAX_PARKED)]
+                assert await turns.begin(refused) == b"refused"
                 await trio.sleep(QUESTION_S + LAST_WORDS_S)
                 await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(RetryError, match=r"nobody answered it within 120 s .* may have run"):
-                await parking.resume(states[0], CART, YES)
+                await turns.resume(states[0])
+    assert len(refusals) == 3
+    assert all("ask again later" in refusal for refusal in refusals)
 
 
 async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.testing.MockClock) -> None:
@@ -86,35 +152,46 @@ async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.t
         return answer
 
     with trio.fail_after(5 * QUESTION_S):
-        async with open_parking() as parking:
-            state = await parked(parking.run(CART, run))
-            assert await parking.resume(state, CART, YES) == YES
+        async with taking_turns() as turns:
+            state = await turns.park(run)
+            assert await turns.resume(state) == YES
 
 
 async def test_the_end_of_the_session_cancels_what_is_parked() -> None:
-    is_cancelled = False
+    is_cancelled = trio.Event()
 
     async def run(caller: Caller) -> bytes:
-        nonlocal is_cancelled
         try:
             return await asking(caller)
         except trio.Cancelled:
-            is_cancelled = True
+            is_cancelled.set()
             raise
 
     with trio.fail_after(5):
-        async with open_parking() as parking:
-            await parked(parking.run(CART, run))
-    assert is_cancelled
+        async with trio.open_nursery() as nursery:
+            async with open_parking() as parking:
+                await Turns(parking, Runner(nursery)).park(run)
+            await is_cancelled.wait()
 
 
-async def test_what_goes_wrong_in_a_call_is_raised_where_it_is_awaited() -> None:
-    async def run(caller: Caller) -> NoReturn:
-        await asking(caller)
-        raise LookupError("in the call")
+async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
+    """Its page may go, and the name with it, while the person thinks."""
+    nobody = UnknownToolError("getCart")
+    ends: list[Callable[[Outcome], None]] = []
 
+    def begin(on_done: Callable[[Outcome], None], caller: Caller) -> Pending:
+        assert caller.on_question
+        nursery.start_soon(caller.on_question, BUY)
+        ends.append(on_done)
+        return ENDED
+
+    told: list[Outcome | Parked] = []
     with trio.fail_after(5):
-        async with open_parking() as parking:
-            state = await parked(parking.run(CART, run))
-            with pytest.raises(LookupError, match="in the call"):
-                await parking.resume(state, CART, YES)
+        async with trio.open_nursery() as nursery, open_parking() as parking:
+            parking.begin(CART, begin, told.append)
+            await trio.testing.wait_all_tasks_blocked()
+            ends[0](nobody)
+            asked = told.pop()
+            assert isinstance(asked, Parked)
+            parking.resume(asked.state, CART, YES, told.append)
+    assert told == [nobody]

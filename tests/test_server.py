@@ -33,7 +33,10 @@ async def client(transport: PlayedTransport, session: Session) -> AsyncIterator[
     transport.connect("h1", *one_page("getCart"))
 
     async def serve(speak: Speak) -> None:
-        await speak(McpServer(router, session, lambda: None))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(router.run)
+            await speak(McpServer(router, session, lambda: None))
+            nursery.cancel_scope.cancel()
 
     async with speaking_with(serve) as client:
         yield client
@@ -115,10 +118,13 @@ async def test_what_browsers_add_is_fresh_whenever_a_client_discovers(
 async def test_the_text_of_an_unexpected_exception_never_reaches_a_client(
     client: McpLines, transport: PlayedTransport, era: str
 ) -> None:
-    transport.answer = RuntimeError("the secret in the traceback")
+    def fail() -> None:
+        raise RuntimeError("the secret in the traceback")
+
     with trio.fail_after(SOON_S):
         await begin(client, era)
-        answer = await client.call(GET_CART)
+        transport.on_look = fail
+        answer = await client.ask("tools/list")
     assert answer["error"]["code"] == -32603
     assert "secret" not in str(answer)
 

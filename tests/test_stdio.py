@@ -1,21 +1,31 @@
 """The stdio front end: lines in, lines out, and an end in time."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from bridge import lane
 from bridge.frontends import stdio
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import ENDED, LookedAround, Pending
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
+from native_host.descriptor import make_ready
 from played_transport import PlayedTransport
 from said_by_hosts import one_page
 
 SOON_S = 5
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
+    b'{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"by hand","version":"1"}}}\n'
+)
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
 
 
@@ -24,11 +34,20 @@ class WaitingTransport(PlayedTransport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.may_answer = trio.Event()
+        self._may_answer = False
+        self.held: list[Callable[[], object]] = []
 
-    async def request(self, *asked: object, **more: object) -> bytes:
-        await self.may_answer.wait()
-        return await super().request(*asked, **more)  # type: ignore[arg-type]
+    def send(self, *asked: Any, **more: Any) -> Pending:
+        answer = partial(super().send, *asked, **more)
+        if self._may_answer:
+            return answer()
+        self.held.append(answer)
+        return ENDED
+
+    def let_answer(self) -> None:
+        self._may_answer = True
+        for answer in self.held:
+            answer()
 
 
 @pytest.fixture
@@ -43,12 +62,54 @@ async def client(transport: WaitingTransport) -> AsyncIterator[McpLines]:
     transport.connect("h1", *one_page("getCart"))
 
     async def serve(speak: Speak) -> None:
-        await speak(McpServer(router, Session("s1"), lambda: None))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(router.run)
+            await speak(McpServer(router, Session("s1"), lambda: None))
+            nursery.cancel_scope.cancel()
 
     async with speaking_with(serve) as client:
         with trio.fail_after(SOON_S):
             await client.shake_hands()
         yield client
+
+
+class UnreadPipes:
+    """A client that asks, and reads no answer."""
+
+    def __init__(self) -> None:
+        self.stdin, self._to_server = os.pipe()
+        self._from_server, self.stdout = os.pipe()
+
+    def fill(self) -> None:
+        """So that not one answer goes out."""
+        make_ready(self.stdout)
+        for size in (4096, 1):
+            with suppress(BlockingIOError):
+                while True:
+                    os.write(self.stdout, bytes(size))
+
+    def say(self, lines: bytes) -> None:
+        os.write(self._to_server, lines)
+
+    def go(self) -> None:
+        os.close(self._to_server)
+        self._to_server = -1
+
+    async def serve(self, router: Router) -> None:
+        server = McpServer(router, Session("s1"), lambda: None)
+        await stdio.serve_descriptors(server, self.stdin, self.stdout)
+
+    def close(self) -> None:
+        for fd in (self.stdin, self._to_server, self._from_server, self.stdout):
+            with suppress(OSError):
+                os.close(fd)
+
+
+@pytest.fixture
+def unread() -> Iterator[UnreadPipes]:
+    pipes = UnreadPipes()
+    yield pipes
+    pipes.close()
 
 
 async def next_answer_id(client: McpLines) -> object:
@@ -83,7 +144,7 @@ async def test_what_was_asked_before_the_end_of_stdin_is_answered(
         arguments = {"name": "website_tool_shop_example_tab1_getCart"}
         request_id = await client.send("tools/call", arguments)
         await client.aclose()
-        transport.may_answer.set()
+        transport.let_answer()
         assert (await client.answer_to(request_id))["content"][0]["text"] == "tea"
 
 
@@ -95,31 +156,48 @@ async def test_what_takes_longer_than_the_goodbye_is_given_up(
     ended_at = trio.current_time()
     answer = await client.answer_to(request_id)
     assert answer["error"]["message"] == "Connection closed"
-    assert trio.current_time() - ended_at == pytest.approx(stdio.GOODBYE_S)
+    assert trio.current_time() - ended_at == pytest.approx(lane.GOODBYE_S)
 
 
-# The package leaves its streams open when it is cancelled; the process ends then.
-@pytest.mark.filterwarnings("ignore:.*MemoryObject:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize(
-    ("lines", "ends_after_s"),
-    [
-        (PING % 1 + b"\n" + PING % 2 + b"\n", 2 * stdio.GOODBYE_S),
-        (b"no message\nno message\n", stdio.STALLED_S),
-    ],
-    ids=["requests", "no messages"],
-)
 async def test_a_client_that_is_gone_and_reads_nothing_more_does_not_keep_the_bridge_alive(
     transport: WaitingTransport,
-    lines: bytes,
-    ends_after_s: float,
+    unread: UnreadPipes,
+    monkeypatch: pytest.MonkeyPatch,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    to_server, stdin = trio.testing.memory_stream_one_way_pair()
-    stdout, _unread = trio.testing.lockstep_stream_one_way_pair()
-    await to_server.send_all(lines)  # the first one's answer is being written, without end
-    await to_server.aclose()
+    unread.fill()
+    unread.say(b"no message\n" + INITIALIZE + PING % 2 + b"\n")
+    unread.go()
     began = trio.current_time()
-    server = McpServer(Router(transport), Session("s1"), lambda: None)
     with trio.fail_after(2 * stdio.STALLED_S):
-        await stdio.serve_streams(server, stdin, stdout)
-    assert trio.current_time() - began == pytest.approx(ends_after_s)
+        await unread.serve(Router(transport))
+    assert trio.current_time() - began <= lane.GOODBYE_S + stdio.GOODBYE_S
+
+
+async def test_a_client_that_asks_on_and_reads_nothing_is_given_up_in_the_end(
+    transport: WaitingTransport,
+    unread: UnreadPipes,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_UNREAD_BYTES", 100)
+    unread.fill()
+    unread.say(b"no message\n" * 100)
+    began = trio.current_time()
+    with trio.fail_after(2 * stdio.STALLED_S):
+        await unread.serve(Router(transport))
+    assert trio.current_time() - began == pytest.approx(stdio.STALLED_S)
+
+
+async def test_no_more_is_read_of_a_client_that_waits_for_too_many_answers(
+    client: McpLines, transport: WaitingTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_OPEN", 2)
+    arguments = {"name": "website_tool_shop_example_tab1_getCart"}
+    with trio.fail_after(SOON_S):
+        asked = [await client.send("tools/call", arguments) for _ in range(5)]
+        await client.say_line(PING % 100)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(transport.held) == 3
+        transport.let_answer()
+        assert {await next_answer_id(client) for _ in range(6)} == {*asked, 100}

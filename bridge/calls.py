@@ -1,0 +1,134 @@
+"""A client's calls, in the way of its era: what is reported meanwhile, and what a page asks the person."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bridge import questions, results
+from bridge.asking import Asking
+from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
+from bridge.hub.arguments import Arguments
+from bridge.hub.routing import Outcome, Router
+from bridge.hub.sessions import Session
+from bridge.hub.tool_shape import Era
+from bridge.hub.transport import ENDED, Caller, OnProgress, Pending
+from bridge.outgoing import Client, notification
+from bridge.parking import Parked, Parking, Request, RetryError
+from bridge.results import Parts
+from native_host import wire
+
+QUESTION = "question"
+"""The one input request of a call, and the key of the answer in its retry."""
+BEHIND_BYTES = 64 * 1024
+"""While a client has left so much unread, it gets no reports of progress."""
+
+_log = logging.getLogger(__name__)
+OnAnswer = Callable[[Parts | ProtocolError], None]
+
+
+class Call(NamedTuple):
+    """A client's request to run a tool."""
+
+    name: str
+    arguments: Arguments
+    client: Client
+    """Gets what concerns this call, apart from its answer."""
+    can_ask: bool
+    """Whether the client can ask its person."""
+    progress_token: bytes = b""
+    """JSON; empty: no progress is wanted."""
+    state: str | None = None
+    """Of a call that waits for the person."""
+    given: bytes | None = None
+    """What they have answered: an MCP ElicitResult as JSON."""
+
+
+class Calls:
+    """The calls of one session."""
+
+    def __init__(self, router: Router, session: Session, parking: Parking, asking: Asking) -> None:
+        self._router = router
+        self._session = session
+        self._parking = parking
+        self._asking = asking
+
+    def begin(self, era: Era, call: Call, on_answer: OnAnswer) -> Pending:
+        """Run a tool. Cancelling tells the page."""
+        try:
+            if era is Era.HANDSHAKE:
+                return self._begin_asking(call, on_answer)
+            return self._begin_parking(call, on_answer)
+        except RetryError as error:
+            on_answer(results.of_page(failed(str(error)), era))
+        except CallError as error:
+            on_answer(results.of_page(failed(sentence(error)), era))
+        except Exception as error:  # noqa: BLE001  (the last line before the client)
+            _log.exception("a call could not be begun")
+            on_answer(to_mcp(error))
+        return ENDED
+
+    def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
+        ask = questions.bounded(partial(self._asking.ask, call.client)) if call.can_ask else None
+        return self._run(Era.HANDSHAKE, call, on_answer, Caller(_reporting(call), ask))
+
+    def _begin_parking(self, call: Call, on_answer: OnAnswer) -> Pending:
+        if call.state is None and not call.can_ask:
+            return self._run(Era.STATELESS, call, on_answer, Caller(_reporting(call)))
+        request = Request(call.name, call.arguments)
+
+        def on_turn(told: Outcome | Parked) -> None:
+            on_answer(_input_required(told) if isinstance(told, Parked) else _answer(told, Era.STATELESS))
+
+        if call.state is not None:
+            return self._parking.resume(call.state, request, call.given, on_turn, _reporting(call))
+        begin = partial(self._router.begin, self._session, call.name, call.arguments)
+        return self._parking.begin(request, begin, on_turn, _reporting(call))
+
+    def _run(self, era: Era, call: Call, on_answer: OnAnswer, caller: Caller) -> Pending:
+        def on_done(outcome: Outcome) -> None:
+            on_answer(_answer(outcome, era))
+
+        return self._router.begin(self._session, call.name, call.arguments, on_done, caller)
+
+
+def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
+    if isinstance(outcome, Exception):
+        return to_mcp(outcome)
+    try:
+        return results.of_page(outcome, era)
+    except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
+        _log.exception("a result could not be told")
+        return to_mcp(error)
+
+
+def _reporting(call: Call) -> OnProgress | None:
+    if not call.progress_token:
+        return None
+    token, client = msgspec.Raw(call.progress_token), call.client
+
+    def report(progress: wire.Progress) -> None:
+        if client.waiting_bytes > BEHIND_BYTES:
+            _log.debug("progress left out: the client is not taking it")
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": progress.progress}
+        if progress.total is not None:
+            params["total"] = progress.total
+        if progress.message:
+            params["message"] = progress.message
+        client.write(notification("notifications/progress", params))
+
+    return report
+
+
+def _input_required(parked: Parked) -> Parts:
+    """A page's question to a client that asks by itself, and then sends its call again."""
+    question = parked.question
+    params = {"mode": "form", "message": question.message, "requestedSchema": question.form}
+    asked = {QUESTION: {"method": "elicitation/create", "params": params}}
+    members = {"resultType": "input_required", "inputRequests": asked, "requestState": parked.state}
+    return results.result(Era.STATELESS, members)

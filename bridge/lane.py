@@ -1,0 +1,351 @@
+"""One MCP session on bytes: what a client usually says is answered here, everything else by the mcp package.
+
+The package is the authority, this is the short way: it takes only what it is sure that the package would
+take (see `incoming.py`), and answers as the package does. The package is loaded when something else is said,
+is told what it has missed, and then answers that by itself; an opening in another way, or a second handshake,
+leaves it everything from then on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+
+from bridge import incoming, outgoing, questions, results
+from bridge.asking import Asking
+from bridge.calls import QUESTION, Call
+from bridge.errors import ProtocolError, to_mcp
+from bridge.hub.arguments import Arguments
+from bridge.hub.tool_shape import Era
+from bridge.hub.transport import ENDED, Pending
+from bridge.incoming import (
+    CallTool,
+    Cancelled,
+    Discover,
+    Initialize,
+    Listen,
+    ListTools,
+    Message,
+    Ping,
+    Request,
+)
+from bridge.open_requests import OpenRequest, OpenRequests
+from bridge.outgoing import Client
+from bridge.parking import Parking, open_parking
+from bridge.results import Parts
+from bridge.server import STATELESS_VERSION, McpServer
+from native_host import envelope
+
+if TYPE_CHECKING:
+    from bridge.package import Package
+
+GOODBYE_S = 1.0
+"""After a client's last line, for answers to what was asked before it."""
+MAX_SUBSCRIPTIONS = 64
+"""Further ones are left to the package."""
+UNREAD_BYTES = 64 * 1024
+"""While a client has left so much unread, it is not told that its list has changed, but once it reads."""
+_CLOSED = ProtocolError(-32000, "Connection closed")
+"""In the package's words."""
+_WAITING_LINES = 64
+"""For the package, while it is loaded; then its client waits."""
+
+_log = logging.getLogger(__name__)
+
+
+class Passed(NamedTuple):
+    """A line for the package."""
+
+    line: bytes
+    client: Client
+    """Gets what concerns its request."""
+
+
+class Missed(NamedTuple):
+    """What the package was not told, because it was not needed."""
+
+    era: Era | None
+    opening: bytes
+    """The line that began a handshake."""
+    is_initialized: bool
+
+
+class Lane:
+    """Answers a client's lines."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        client: Client,
+        parking: Parking,
+        nursery: trio.Nursery,
+        *,
+        leaves_all: bool,
+    ) -> None:
+        self._server = server
+        self._client = client
+        self._nursery = nursery
+        self._asking = Asking()
+        self._calls = server.calls(parking, self._asking)
+        self.requests: OpenRequests[OpenRequest] = OpenRequests()
+        """Also those that the package is to answer; subscriptions are none, as they last."""
+        self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
+        self._era: Era | None = None
+        self._opening = b""
+        """The line that began a handshake."""
+        self._can_ask = False
+        """In the handshake era."""
+        self._is_initialized = False
+        self._leaves_all = leaves_all
+        """To the package."""
+        self._lines: trio.MemorySendChannel[Passed] | None = None
+        """To the package, once it is needed."""
+        self._package: Package | None = None
+        """Once it is loaded."""
+        self._package_ended = trio.Event()
+        server.hear_changes(self._tell_list_changed)
+
+    async def take(self, line: bytes, client: Client | None = None) -> None:
+        """Answer what a line says, now or later. This may wait, and then the client has to.
+
+        To `client`, if it is given, goes what concerns this line's request: answer, reports and questions.
+        """
+        message = incoming.read(line)
+        if message is None or not await self._takes(message, line, client or self._client):
+            await self._pass_on(line, client or self._client)
+
+    async def close(self) -> None:
+        """The client says nothing more: what it has asked is answered, then what takes too long is ended."""
+        if self._lines:
+            self._lines.close()
+        with trio.move_on_after(GOODBYE_S):
+            await self.requests.wait_at_most(0)
+        if self._lines:
+            await self._package_ended.wait()
+        for asked in [*self.requests, *self._subscriptions]:
+            asked.close()
+
+    # ── What is answered here ───────────────────────────────────────────────────────────────────────────────
+
+    async def _takes(self, message: Message, line: bytes, client: Client) -> bool:
+        """Whether nothing of this message is left to the package."""
+        match message:
+            case Initialize():
+                return await self._shake_hands(message, line, client)
+            case Request():
+                return self._takes_request(message, client)
+            case incoming.Initialized():
+                self._is_initialized = self._era is Era.HANDSHAKE
+                return self._era is not None and self._lines is None
+            case Cancelled() if self._cancel(message):
+                return True
+            case incoming.Answer() if self._asking.take(message):
+                return True
+            case _:
+                return self._lines is None  # nobody listens
+
+    async def _shake_hands(self, message: Initialize, line: bytes, client: Client) -> bool:
+        """Nothing else is read meanwhile: what follows may count on it."""
+        if self._leaves_all or self._era:
+            return False
+        self._era, self._opening = Era.HANDSHAKE, line
+        self._can_ask = message.params.capabilities.can_ask
+        self._server.identify(message.params.client_info)
+        opened = _Open(self.requests, bytes(message.id), client)
+        await opened.answer_with(partial(self._server.initialized, message.params.protocol_version))
+        return True
+
+    def _takes_request(self, message: Request, client: Client) -> bool:
+        if self._leaves_all:
+            return False
+        meta = message.params.meta
+        if self._era is Era.HANDSHAKE:
+            return meta.version is UNSET and self._answers_of_handshake(message, client)
+        if meta.version != STATELESS_VERSION or isinstance(meta.capabilities, UnsetType):
+            return False
+        if not isinstance(message, CallTool | ListTools | Discover | Listen):
+            return False
+        self._era = Era.STATELESS
+        if meta.client:
+            self._server.identify(meta.client)
+        return self._answers_stateless(message, meta.capabilities.can_ask, client)
+
+    def _answers_of_handshake(self, message: Request, client: Client) -> bool:
+        match message:
+            case CallTool() if not message.params.is_retry:
+                self._call(Era.HANDSHAKE, message, self._can_ask, client)
+            case ListTools():
+                self._answer_later(message, client, partial(self._server.listed, Era.HANDSHAKE))
+            case Ping():
+                outgoing.answer(client, bytes(message.id), results.result(Era.HANDSHAKE, {}))
+            case _:
+                return False
+        return True
+
+    def _answers_stateless(self, message: Request, can_ask: bool, client: Client) -> bool:
+        match message:
+            case CallTool():
+                self._call(Era.STATELESS, message, can_ask, client)
+            case ListTools():
+                self._answer_later(message, client, partial(self._server.listed, Era.STATELESS))
+            case Discover():
+                self._answer_later(message, client, self._server.discovered)
+            case Listen() if len(self._subscriptions) < MAX_SUBSCRIPTIONS:
+                self._subscriptions.add(_Subscription(message, client))
+            case _:
+                return False
+        return True
+
+    def _call(self, era: Era, message: CallTool, can_ask: bool, client: Client) -> None:
+        params = message.params
+        response = (params.input_responses or {}).get(QUESTION)
+        call = Call(
+            params.name,
+            Arguments(params.arguments_json),
+            client,
+            can_ask,
+            progress_token=bytes(params.meta.progress_token),
+            state=params.request_state,
+            given=questions.answer(response.action, response.content) if response else None,
+        )
+        opened = _Open(self.requests, bytes(message.id), client)
+        opened.pending = self._calls.begin(era, call, opened.answer)
+
+    def _answer_later(self, message: Request, client: Client, find: Callable[[], Awaitable[Parts]]) -> None:
+        opened = _Open(self.requests, bytes(message.id), client)
+        self._nursery.start_soon(opened.answer_with, find)
+
+    def _cancel(self, message: Cancelled) -> bool:
+        """Whether it was a request that is answered here."""
+        if not message.request_id:
+            return False
+        key = incoming.correlated(message.request_id)
+        if subscription := self._subscriptions.find(key):
+            self._subscriptions.discard(subscription)
+            return True
+        request = self.requests.find(key)
+        if not isinstance(request, _Open):
+            return False
+        request.cancel()
+        return True
+
+    async def _tell_list_changed(self) -> None:
+        with suppress(trio.BrokenResourceError):
+            await self._client.wait_room(UNREAD_BYTES)
+        if self._is_initialized and not self._leaves_all:
+            self._client.write(outgoing.notification("notifications/tools/list_changed"))
+        for subscription in self._subscriptions:
+            subscription.tell_list_changed()
+        if self._package:
+            await self._package.tell_list_changed(also_handshake=self._leaves_all)
+
+    # ── What is left to the package ─────────────────────────────────────────────────────────────────────────
+
+    async def _pass_on(self, line: bytes, client: Client) -> None:
+        try:
+            found = envelope.decode(line)
+        except envelope.UndecodableError as error:
+            client.write(outgoing.failure(incoming.id_in(line), error.code, str(error)))
+            return
+        if self._era is None or found.method == "initialize":
+            self._leaves_all = True
+        if self._lines is None:
+            self._lines, lines = trio.open_memory_channel[Passed](_WAITING_LINES)
+            missed = Missed(self._era, self._opening, self._is_initialized)
+            self._nursery.start_soon(self._run_package, lines, missed)
+        await self._lines.send(Passed(line, client))
+
+    async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
+        if "bridge.package" not in sys.modules:
+            # In a thread: it takes half a second, and what needs no package is answered meanwhile.
+            await trio.to_thread.run_sync(importlib.import_module, "bridge.package")
+        from bridge.package import Package  # noqa: PLC0415
+
+        self._package = Package(self._server, self._client, self._calls, self.requests)
+        await self._package.run(lines, missed)
+        self._package_ended.set()
+
+
+class _Open:
+    """A request that is answered here."""
+
+    def __init__(self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client) -> None:
+        self.pending: Pending = ENDED
+        """What its answer comes from."""
+        self.key = incoming.correlated(raw_id)
+        self._requests = requests
+        self._raw_id = raw_id
+        self._client = client
+        requests.add(self)
+
+    def answer(self, found: Parts | ProtocolError) -> None:
+        """Once."""
+        self._requests.discard(self)
+        outgoing.answer(self._client, self._raw_id, found)
+
+    async def answer_with(self, find: Callable[[], Awaitable[Parts]]) -> None:
+        """With what is found, unless it is cancelled before."""
+        with trio.CancelScope() as scope:
+            self.pending = scope
+            found: Parts | ProtocolError
+            try:
+                found = await find()
+            except Exception as error:  # noqa: BLE001  (the last line before the client)
+                _log.exception("a request could not be answered")
+                found = to_mcp(error)
+            self.answer(found)
+
+    def cancel(self) -> None:
+        """Without an answer."""
+        self._requests.discard(self)
+        self.pending.cancel()
+
+    def close(self) -> None:
+        """With an answer that says so."""
+        self.cancel()
+        outgoing.answer(self._client, self._raw_id, _CLOSED)
+
+
+class _Subscription:
+    """A client that hears of changes."""
+
+    def __init__(self, message: Listen, client: Client) -> None:
+        self.key = incoming.correlated(bytes(message.id))
+        self._raw_id = bytes(message.id)
+        self._client = client
+        self._meta = {"io.modelcontextprotocol/subscriptionId": message.id}
+        asked = msgspec.to_builtins(message.params.notifications)
+        honored = {kind: wanted for kind, wanted in asked.items() if wanted}
+        self._is_about_tools = message.params.notifications.tools_list_changed is True
+        told = {"_meta": self._meta, "notifications": honored}
+        client.write(outgoing.notification("notifications/subscriptions/acknowledged", told))
+
+    def tell_list_changed(self) -> None:
+        """If it asked for that."""
+        if self._is_about_tools:
+            told = {"_meta": self._meta}
+            self._client.write(outgoing.notification("notifications/tools/list_changed", told))
+
+    def cancel(self) -> None:
+        """Without an answer."""
+
+    def close(self) -> None:
+        """With an answer that says so."""
+        outgoing.answer(self._client, self._raw_id, _CLOSED)
+
+
+@asynccontextmanager
+async def open_lane(server: McpServer, client: Client, *, leaves_all: bool = False) -> AsyncIterator[Lane]:
+    """A session with a client, as long as the block runs. `leaves_all`: the package answers everything."""
+    async with open_parking() as parking, trio.open_nursery() as nursery:
+        yield Lane(server, client, parking, nursery, leaves_all=leaves_all)
+        nursery.cancel_scope.cancel()

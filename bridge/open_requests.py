@@ -1,0 +1,68 @@
+"""The requests of a client that are neither answered nor cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+import trio
+
+Key = int | str
+"""A request's id, as `incoming.correlated` makes ids comparable."""
+
+
+class OpenRequest(Protocol):
+    """A request that can be given up."""
+
+    @property
+    def key(self) -> Key:
+        """Its id."""
+        ...
+
+    def cancel(self) -> None:
+        """Nobody waits any more: there will be no answer."""
+        ...
+
+    def close(self) -> None:
+        """The session ends: it is answered so."""
+        ...
+
+
+R = TypeVar("R", bound=OpenRequest)
+
+
+class OpenRequests(Generic[R]):
+    """Of those that have the same id the last one is found, and each is answered."""
+
+    def __init__(self) -> None:
+        self._open: dict[R, None] = {}
+        self._last: dict[Key, R] = {}
+        self._fewer = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(list(self._open))
+
+    def add(self, request: R) -> None:
+        """The client has asked."""
+        self._open[request] = None
+        self._last[request.key] = request
+
+    def find(self, key: Key) -> R | None:
+        """The request of this id."""
+        return self._last.get(key)
+
+    def discard(self, request: R) -> None:
+        """It is answered or cancelled."""
+        self._open.pop(request, None)
+        if self._last.get(request.key) is request:
+            del self._last[request.key]
+        if self._fewer:
+            self._fewer.unpark_all()
+
+    async def wait_at_most(self, limit: int) -> None:
+        """Wait until no more than `limit` are open."""
+        while len(self._open) > limit:
+            await self._fewer.park()

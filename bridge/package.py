@@ -1,0 +1,329 @@
+"""The mcp package as the authority on everything that a client may say: the one file that knows it.
+
+It serves a session on streams of ours, with the same results as the lane's. It is imported when it is first
+needed: that takes half a second and 50 MB.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import mcp_types as types
+import trio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.dispatcher import as_request_id, coerce_request_id
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from bridge import outgoing, questions, results
+from bridge.calls import QUESTION, Call, Calls
+from bridge.errors import ProtocolError, to_mcp
+from bridge.hub.arguments import Arguments
+from bridge.hub.tool_shape import Era
+from bridge.incoming import Implementation
+from bridge.lane import GOODBYE_S, Missed, Passed
+from bridge.open_requests import Key, OpenRequest, OpenRequests
+from bridge.outgoing import Client
+from bridge.results import Parts
+from bridge.server import INSTRUCTIONS, STATELESS_VERSION, McpServer
+from native_host import envelope
+from native_host.wire import Code
+
+_NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
+"""The package reads no deeper, and does not say which it was."""
+_MISSED_ID = "what-was-missed"
+"""Of a request that the client has had an answer to."""
+
+_Context = ServerRequestContext[None, Any]
+_log = logging.getLogger(__name__)
+
+
+class Package:
+    """Answers what is passed on to it."""
+
+    def __init__(
+        self, server: McpServer, client: Client, calls: Calls, requests: OpenRequests[OpenRequest]
+    ) -> None:
+        self._server = server
+        self._client = client
+        self._calls = calls
+        self._requests = requests
+        self._asked: dict[Key, _Asked] = {}
+        self._bus = InMemorySubscriptionBus()
+        self._handshaken: ServerSession | None = None
+        self._package: Server[Any] = Server(
+            results.SERVER["name"],
+            version=results.SERVER["version"],
+            title=results.SERVER["title"],
+            instructions=INSTRUCTIONS,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        self._package.add_request_handler("server/discover", types.RequestParams, self._discover)
+        self._package.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
+        self._package.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        # Instead of the package's telemetry: nothing leaves this machine.
+        self._package.middleware[:] = [self._guard]
+
+    async def run(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
+        """Answer until there are no more lines, and what they have asked is answered or takes too long."""
+        to_package, from_us = trio.open_memory_channel[SessionMessage | Exception](0)
+        options = self._package.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._feed, lines, missed, to_package)
+            await self._package.run(from_us, _Writer(self), options)
+
+    async def tell_list_changed(self, *, also_handshake: bool) -> None:
+        """Tell those clients of it that the package serves."""
+        if also_handshake and self._handshaken:
+            await self._handshaken.send_tool_list_changed()
+        await self._bus.publish(ToolsListChanged())
+
+    # ── To the package ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _feed(
+        self,
+        lines: trio.MemoryReceiveChannel[Passed],
+        missed: Missed,
+        to_package: trio.MemorySendChannel[SessionMessage | Exception],
+    ) -> None:
+        with suppress(trio.BrokenResourceError):
+            async with to_package, lines:
+                for message in _told_late(missed):
+                    await to_package.send(SessionMessage(message))
+                async for passed in lines:
+                    if found := self._read(passed):
+                        await to_package.send(SessionMessage(found))
+                with trio.move_on_after(GOODBYE_S):
+                    await self._requests.wait_at_most(0)
+
+    def _read(self, passed: Passed) -> JSONRPCMessage | None:
+        """The message of a line; what is none is refused."""
+        found = _parsed(passed.line)
+        if isinstance(found, str):
+            raw_id = bytes(envelope.decode(passed.line).id)
+            known_id = raw_id if envelope.is_id(raw_id) else b""
+            passed.client.write(outgoing.failure(known_id, Code.INVALID_REQUEST, found))
+            return None
+        match found:
+            case JSONRPCRequest():
+                self._ask(found, passed.client)
+            case JSONRPCNotification(method="notifications/cancelled"):
+                self._cancelled((found.params or {}).get("requestId"))
+        return found
+
+    def _ask(self, request: JSONRPCRequest, client: Client) -> None:
+        asked = _Asked(self._asked, self._requests, coerce_request_id(request.id), client)
+        if request.method != "subscriptions/listen":  # it lasts as long as the client does
+            self._requests.add(asked)
+
+    def _cancelled(self, request_id: object) -> None:
+        known_id = as_request_id(request_id)
+        if known_id is not None and (asked := self._asked.get(coerce_request_id(known_id))):
+            asked.settle()
+
+    # ── From the package ────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, item: SessionMessage) -> None:
+        """Send what the package says to whom it concerns."""
+        message, client = item.message, self._client
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            if message.id == _MISSED_ID:
+                return
+            if asked := self._asked.get(coerce_request_id(message.id)):
+                client = asked.client
+                asked.settle()
+        elif (
+            isinstance(item.metadata, ServerMessageMetadata) and item.metadata.related_request_id is not None
+        ):
+            asked = self._asked.get(coerce_request_id(item.metadata.related_request_id))
+            client = asked.client if asked else client
+        client.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode(), b"\n")
+
+    # ── What it answers ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def _guard(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Around every message: learn who the client is, and let no unexpected exception's text out.
+
+        The package sends such texts to handshake-era clients.
+        """
+        self._identify(ctx)
+        try:
+            if ctx.method == "initialize" and ctx.request_id is not None:
+                return await self._initialize(ctx, call_next)
+            return await call_next(ctx)
+        except _Answer as answered:
+            return answered.result
+        except (MCPError, ValidationError):
+            raise
+        except Exception as error:  # noqa: BLE001  (the last line before the client)
+            _log.exception("answering %s failed", ctx.method)
+            raise _refusal(to_mcp(error)) from None
+
+    def _identify(self, ctx: _Context) -> None:
+        if ctx.method == "notifications/initialized":
+            self._handshaken = ctx.session
+        if client := ctx.session.client_params:
+            info = client.client_info
+            self._server.identify(Implementation(name=info.name, version=info.version, title=info.title))
+
+    async def _initialize(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        found = await call_next(ctx)
+        assert isinstance(found, dict)  # the package has made it ready for the wire
+        found["capabilities"]["experimental"] = await self._server.experimental()
+        return found
+
+    async def _discover(self, _ctx: _Context, _params: types.RequestParams) -> NoReturn:
+        raise _Answer(await self._server.discovered())
+
+    async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(await self._server.listed(_era(ctx)))
+
+    async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> NoReturn:
+        answers: list[Parts | ProtocolError] = []
+        is_answered = trio.Event()
+
+        def on_answer(answer: Parts | ProtocolError) -> None:
+            answers.append(answer)
+            is_answered.set()
+
+        pending = self._calls.begin(_era(ctx), self._asked_for(ctx, params), on_answer)
+        try:
+            await is_answered.wait()
+        except trio.Cancelled:
+            pending.cancel()
+            raise
+        answer = answers[0]
+        if isinstance(answer, ProtocolError):
+            raise _refusal(answer)
+        raise _Answer(answer)
+
+    def _asked_for(self, ctx: _Context, params: types.CallToolRequestParams) -> Call:
+        token = (ctx.meta or {}).get("progress_token")
+        asked = self._asked.get(coerce_request_id(ctx.request_id)) if ctx.request_id is not None else None
+        return Call(
+            params.name,
+            Arguments.of(params.arguments or {}),
+            asked.client if asked else self._client,
+            _can_ask(ctx),
+            progress_token=b"" if token is None else json.dumps(token).encode(),
+            state=params.request_state,
+            given=_given(params),
+        )
+
+
+class _Asked:
+    """A request that the package has to answer, as long as it does."""
+
+    def __init__(
+        self, asked: dict[Key, _Asked], requests: OpenRequests[OpenRequest], key: Key, client: Client
+    ) -> None:
+        self.client = client
+        self._asked = asked
+        self._requests = requests
+        self.key = key
+        asked[key] = self
+
+    def settle(self) -> None:
+        """It is answered or cancelled."""
+        if self._asked.get(self.key) is self:
+            del self._asked[self.key]
+        self._requests.discard(self)
+
+    def cancel(self) -> None:
+        """The package hears of that by itself."""
+
+    def close(self) -> None:
+        """The package has said so."""
+
+
+class _Answer(Exception):  # noqa: N818  (it is none)
+    """A handler's result, past the package's own shaping: that would leave out what it does not know."""
+
+    def __init__(self, found: Parts) -> None:
+        super().__init__()
+        self.result: dict[str, Any] = json.loads(b"".join(found))
+
+
+class _Writer:
+    """The package's write stream."""
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._package.write(item)
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+def _told_late(missed: Missed) -> list[JSONRPCMessage]:
+    """What fixes the package's era, and its side of the handshake."""
+    match missed.era:
+        case Era.HANDSHAKE:
+            params = json.loads(bytes(envelope.decode(missed.opening).params))
+            told: list[JSONRPCMessage] = [_request("initialize", params)]
+            if missed.is_initialized:
+                told.append(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized"))
+            return told
+        case Era.STATELESS:
+            meta = {
+                types.PROTOCOL_VERSION_META_KEY: STATELESS_VERSION,
+                types.CLIENT_CAPABILITIES_META_KEY: {},
+            }
+            return [_request("server/discover", {"_meta": meta})]
+        case None:
+            return []
+
+
+def _request(method: str, params: dict[str, Any]) -> JSONRPCRequest:
+    return JSONRPCRequest(jsonrpc="2.0", id=_MISSED_ID, method=method, params=params)
+
+
+def _parsed(line: bytes) -> JSONRPCMessage | str:
+    """The message of a line that is an envelope, or why it is none."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        return _NO_MESSAGE
+    if bytes(envelope.decode(line).id) and isinstance(message, JSONRPCNotification):
+        return "an id is a string or an integer"  # the package overlooks one that is neither
+    return message
+
+
+def _era(ctx: _Context) -> Era:
+    return Era.STATELESS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else Era.HANDSHAKE
+
+
+def _can_ask(ctx: _Context) -> bool:
+    declared = ctx.session.client_capabilities
+    elicitation = declared.elicitation if declared else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _given(params: types.CallToolRequestParams) -> bytes | None:
+    found = (params.input_responses or {}).get(QUESTION)
+    return questions.answer(found.action, found.content) if isinstance(found, types.ElicitResult) else None
+
+
+def _refusal(error: ProtocolError) -> MCPError:
+    return MCPError(error.code, error.message)

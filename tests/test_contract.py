@@ -1,0 +1,612 @@
+"""The lane and the mcp package give the same answers: the same transcripts, played to each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import mcp_types
+import msgspec
+import pytest
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+
+from bridge import server
+from bridge.errors import CallError
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.transport import LookedAround, Pending
+from bridge.lane import Lane, open_lane
+from bridge.server import McpServer
+from native_host import wire
+from native_host.backlog import Part
+from played_transport import PlayedTransport
+from said_by_hosts import one_page, tab, tools
+
+GET_CART = "website_tool_shop_example_tab1_getCart"
+HOLD = "website_tool_shop_example_tab1_hold"
+"""A tool that answers when the test says so."""
+CAN_ASK: dict[str, Any] = {"elicitation": {}}
+SOON_S = 5
+CLIENT = {"name": "by hand", "version": "1", "title": "By Hand", "websiteUrl": "https://hand.example"}
+ENVELOPE: dict[str, Any] = {
+    mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28",
+    mcp_types.CLIENT_INFO_META_KEY: CLIENT,
+    mcp_types.CLIENT_CAPABILITIES_META_KEY: CAN_ASK,
+}
+Message = dict[str, Any] | bytes | Callable[["Played"], None]
+
+
+class Told:
+    """A client that hears everything at once."""
+
+    waiting_bytes = 0
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def write(self, *parts: Part) -> None:
+        line = b"".join(parts)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        self.messages.append(json.loads(line))
+
+    async def wait_room(self, limit: int = 0) -> None:
+        pass
+
+
+class Pages(PlayedTransport):
+    """Pages whose calls of `hold` are answered when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Held] = []
+
+    def send(self, *asked: Any, **more: Any) -> Pending:
+        answer = super().send
+        if asked[2].tool_name != "hold":
+            return answer(*asked, **more)
+        held = Held(lambda: answer(*asked, **more), asked[5] if len(asked) > 5 else more["caller"])
+        self.held.append(held)
+        return held
+
+
+class Held:
+    def __init__(self, answer: Callable[[], object], caller: Any) -> None:
+        self.caller = caller
+        self.is_over = False
+        self._answer = answer
+
+    def answer(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._answer()
+
+    def cancel(self) -> None:
+        self.is_over = True
+
+
+class Played:
+    """A session, and what a transcript may do beside speaking."""
+
+    def __init__(self, router: Router, pages: Pages, client: Told, lane: Lane, nursery: trio.Nursery) -> None:
+        self.router = router
+        self.pages = pages
+        self.client = client
+        self.lane = lane
+        self.nursery = nursery
+
+    async def take(self, message: Message) -> None:
+        if callable(message):
+            message(self)
+        else:
+            await self.lane.take(message if isinstance(message, bytes) else encoded(message))
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+
+@asynccontextmanager
+async def session(*, leaves_all: bool) -> AsyncIterator[Played]:
+    pages, client = Pages(), Told()
+    router = Router(pages)
+    pages.happen(LookedAround())
+    pages.connect("h1", *one_page("getCart", "hold"))
+    mcp_server = McpServer(router, Session("s1"), lambda: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        nursery.start_soon(router.tell_changes, mcp_server.tell_list_changed)
+        await trio.testing.wait_all_tasks_blocked()
+        async with open_lane(mcp_server, client, leaves_all=leaves_all) as lane:
+            yield Played(router, pages, client, lane, nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def heard(transcript: Sequence[Message], *, leaves_all: bool, at_once: bool) -> list[Any]:
+    """Everything that a client is told, in an order that does not depend on which of two answers is first."""
+    async with session(leaves_all=leaves_all) as played:
+        for message in transcript:
+            await played.take(message)
+            if not at_once:
+                await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked()
+        await played.lane.close()
+        return sorted(json.dumps(named(message), sort_keys=True) for message in played.client.messages)
+
+
+def named(message: dict[str, Any]) -> dict[str, Any]:
+    """Without what is drawn at random: the states of parked calls."""
+    if "requestState" in message.get("result", {}):
+        return {**message, "result": {**message["result"], "requestState": "a state"}}
+    return message
+
+
+async def hear_the_same(transcript: Sequence[Message]) -> list[Any]:
+    happens_between = any(callable(message) for message in transcript)
+    with trio.fail_after(SOON_S):
+        for at_once in (False,) if happens_between else (True, False):
+            by_lane = await heard(transcript, leaves_all=False, at_once=at_once)
+            by_package = await heard(transcript, leaves_all=True, at_once=at_once)
+            assert by_lane == by_package
+    return by_lane
+
+
+# ── What is said ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def initialize(version: str = "2025-11-25", **params: Any) -> dict[str, Any]:
+    known = {"protocolVersion": version, "capabilities": CAN_ASK, "clientInfo": CLIENT}
+    return {"id": "hello", "method": "initialize", "params": {**known, **params}}
+
+
+INITIALIZED = {"method": "notifications/initialized"}
+CART_CALL = {"name": GET_CART, "arguments": {"apples": [1, 2.5, None, "é", {"": []}]}}
+
+
+def opened(era: str) -> list[Message]:
+    return [initialize(era), INITIALIZED] if era != "2026-07-28" else []
+
+
+def asked(era: str, request_id: Any, method: str, params: Any = None) -> dict[str, Any]:
+    """A request of an era: since 2026-07-28 with an envelope, unless it says something else of `_meta`."""
+    if era == "2026-07-28" and isinstance(params or {}, dict):
+        meta = {**ENVELOPE, **(params or {}).get("_meta", {})}
+        params = {**(params or {}), "_meta": meta}
+    message = {"id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def call(era: str, request_id: Any, name: str = HOLD, **params: Any) -> dict[str, Any]:
+    return asked(era, request_id, "tools/call", {"name": name, **params})
+
+
+def cancel(request_id: Any, **params: Any) -> dict[str, Any]:
+    return {"method": "notifications/cancelled", "params": {"requestId": request_id, **params}}
+
+
+def answer_all(played: Played) -> None:
+    for held in played.pages.held:
+        held.answer()
+
+
+def report(played: Played) -> None:
+    for held in played.pages.held:
+        if held.caller.on_progress and not held.is_over:
+            held.caller.on_progress(wire.Progress(progress=1, total=2.5, message="half"))
+            held.caller.on_progress(wire.Progress(progress=2))
+
+
+def change(played: Played) -> None:
+    played.pages.announce("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart", "hold", "another"))
+
+
+def ask(played: Played) -> None:
+    """Every page that holds a call asks the person."""
+    for held in played.pages.held:
+        if held.caller.on_question:
+            form = b'{"type":"object","properties":{"apples":{"type":"integer","minimum":1}}}'
+            asked = wire.ElicitConfirmation(message="Buy?", requested_schema=msgspec.Raw(form))
+            played.nursery.start_soon(put, held, asked)
+
+
+async def put(held: Held, question: wire.ElicitConfirmation) -> None:
+    with suppress(CallError):
+        await held.caller.on_question(question)
+    held.answer()
+
+
+def says_to_question(**answer: Any) -> Callable[[Played], None]:
+    def say(played: Played) -> None:
+        questions = [m for m in played.client.messages if m.get("method") == "elicitation/create"]
+        for question in questions:
+            played.nursery.start_soon(played.lane.take, encoded({"id": question["id"], **answer}))
+
+    return say
+
+
+def comes_back(era: str, request_id: Any, **params: Any) -> Callable[[Played], None]:
+    """The call once more, with the state of the first question."""
+
+    def retry(played: Played) -> None:
+        parked = [m for m in played.client.messages if "requestState" in m.get("result", {})]
+        state = parked[0]["result"]["requestState"]
+        message = call(era, request_id, requestState=state, **params)
+        played.nursery.start_soon(played.lane.take, encoded(message))
+
+    return retry
+
+
+VERSION, CAPABILITIES = mcp_types.PROTOCOL_VERSION_META_KEY, mcp_types.CLIENT_CAPABILITIES_META_KEY
+WHO = mcp_types.CLIENT_INFO_META_KEY
+ERAS = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
+IDS: list[Any] = [0, 1, -7, "seven", "7", "", "é\n\u2028", 2**53, 2**64, 10**40, "x" * 2000]
+
+
+def test_the_revisions_are_those_of_the_package() -> None:
+    assert list(server.HANDSHAKE_VERSIONS) == list(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert server.HANDSHAKE_VERSIONS[-1] == LATEST_HANDSHAKE_VERSION
+    assert list(MODERN_PROTOCOL_VERSIONS) == [server.STATELESS_VERSION]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_usual_conversation(era: str) -> None:
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, 1, "server/discover"),
+            asked(era, 2, "tools/list"),
+            asked(era, 3, "tools/list", {"cursor": "more"}),
+            asked(era, 4, "tools/call", CART_CALL),
+            asked(era, 5, "tools/call", {"name": "list_page_tools", "arguments": {"limit": 1}}),
+            asked(era, 6, "tools/call", {"name": "call_page_tool", "arguments": CART_CALL}),
+            asked(era, 7, "tools/call", {"name": "nobody's"}),
+            asked(era, 8, "tools/call", {"name": "list_page_tools", "arguments": {"limit": "no"}}),
+            asked(era, 9, "ping"),
+        ]
+    )
+    assert sum('"isError"' in line or '"content"' in line for line in told) >= 4
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("request_id", IDS, ids=lambda request_id: repr(request_id)[:20])
+async def test_every_id_comes_back_as_it_was(era: str, request_id: Any) -> None:
+    await hear_the_same([*opened(era), call(era, request_id, GET_CART), asked(era, request_id, "tools/list")])
+
+
+@pytest.mark.parametrize("request_id", [None, 1.5, 1e3, True, [], {}, "\ud800"], ids=repr)
+async def test_what_is_no_id(request_id: Any) -> None:
+    await hear_the_same([*opened("2025-11-25"), call("2025-11-25", request_id, GET_CART)])
+
+
+BAD_PARAMS: list[Any] = [
+    None,
+    [],
+    "no",
+    {},
+    {"name": 7},
+    {"name": None},
+    {"name": GET_CART, "arguments": []},
+    {"name": GET_CART, "arguments": None},
+    {"name": GET_CART, "arguments": "no"},
+    {"name": GET_CART, "_meta": {"progressToken": []}},
+    {"name": GET_CART, "_meta": {"progressToken": True}},
+    {"name": GET_CART, "_meta": {"progressToken": None}},
+    {"name": GET_CART, "_meta": {"progressToken": 1.5}},
+    {"name": GET_CART, "task": {}},
+    {"name": GET_CART, "task": {"ttl": "long"}},
+    {"name": GET_CART, "task": None},
+    {"name": GET_CART, "requestState": 7},
+    {"name": GET_CART, "requestState": "nobody's"},
+    {"name": GET_CART, "inputResponses": {"question": {"action": "perhaps"}}},
+    {"name": GET_CART, "inputResponses": {"question": {"action": "accept", "content": {"a": {}}}}},
+    {"name": GET_CART, "inputResponses": []},
+    {"name": GET_CART, "unknown": {"a": [1]}, "arguments": {"a": 1}},
+    {"cursor": 7},
+    {"cursor": None},
+]
+
+
+@pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    "method", ["tools/call", "tools/list", "ping", "server/discover", "subscriptions/listen"]
+)
+async def test_params_of_every_kind(era: str, method: str) -> None:
+    asked_all = [asked(era, number, method, params) for number, params in enumerate(BAD_PARAMS, 1)]
+    await hear_the_same([*opened(era), *asked_all])
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_members_that_nobody_knows_and_methods_that_nobody_has(era: str) -> None:
+    await hear_the_same(
+        [
+            *opened(era),
+            {**asked(era, 1, "tools/list"), "unknown": {"a": 1}},
+            asked(era, 2, "tools/paint"),
+            asked(era, 3, "resources/list"),
+            asked(era, 4, "logging/setLevel", {"level": "info"}),
+            asked(era, 5, ""),
+            {"method": "notifications/unheard/of", "params": {"a": 1}},
+            {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
+            {"method": "notifications/roots/list_changed"},
+            {"method": "tools/list"},
+            {"method": "notifications/unheard/of", "params": [1]},
+            {"method": 7, "id": 6},
+            {"id": 7, "result": {}},
+            {"id": "question-1", "result": {"action": "accept"}},
+            {"id": 8, "error": {"code": 1, "message": "no"}},
+            {"id": 9, "error": {"code": "x"}},
+            {"id": 10, "result": []},
+            {"id": 11, "method": "ping", "result": {}},
+            {"id": 12},
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no JSON",
+        b"[]",
+        b"7",
+        b"null",
+        b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"id":1,"method":"ping"}',
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":NaN}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\\ud800"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":%b}}}'
+        % (b"[" * 300 + b"]" * 300),
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+        b' \t{"jsonrpc":"2.0","id":1 ,"method":"ping" }\r',
+    ],
+    ids=lambda line: line[:40].decode(errors="replace"),
+)
+async def test_lines_of_every_kind(line: bytes) -> None:
+    await hear_the_same([*opened("2025-11-25"), line, asked("2025-11-25", 2, "ping")])
+    await hear_the_same([line, *opened("2025-11-25"), asked("2025-11-25", 2, "ping")])
+
+
+OPENINGS: dict[str, list[Message]] = {
+    "an unknown revision": [initialize("1999-01-01"), INITIALIZED, asked("", 1, "tools/list")],
+    "the newest revision": [initialize("2026-07-28"), INITIALIZED, asked("", 1, "tools/list")],
+    "with an envelope": [initialize(_meta=ENVELOPE), asked("", 1, "tools/list")],
+    "without a version": [initialize(protocolVersion=None), asked("", 1, "tools/list")],
+    "without a client": [initialize(clientInfo={"name": "x"}), asked("", 1, "tools/list")],
+    "with odd capabilities": [
+        initialize(capabilities={"roots": {"listChanged": True}, "sampling": {}, "tasks": {"list": {}}}),
+        asked("", 1, "tools/list"),
+    ],
+    "with bad capabilities": [initialize(capabilities={"elicitation": 7}), asked("", 1, "tools/list")],
+    "with icons": [
+        initialize(clientInfo={**CLIENT, "icons": [{"src": "a", "sizes": ["any"]}]}),
+        asked("", 1, "tools/list"),
+    ],
+    "a request before": [asked("", 1, "tools/list"), initialize(), asked("", 2, "tools/list")],
+    "a ping before": [asked("", 1, "ping"), initialize(), asked("", 2, "ping")],
+    "only initialized": [INITIALIZED, asked("", 1, "tools/list"), asked("", 2, "ping")],
+    "twice": [
+        initialize(),
+        INITIALIZED,
+        initialize("2024-11-05", capabilities={}),
+        asked("", 1, "tools/list"),
+    ],
+    "an envelope after a handshake": [
+        initialize(),
+        asked("2026-07-28", 1, "tools/list"),
+        asked("", 2, "ping"),
+    ],
+    "a handshake after an envelope": [
+        asked("2026-07-28", 1, "tools/list"),
+        initialize(),
+        asked("", 2, "ping"),
+    ],
+    "none after an envelope": [asked("2026-07-28", 1, "tools/list"), asked("", 2, "tools/list")],
+    "a revision that nobody serves": [
+        asked("2026-07-28", 1, "tools/list", {"_meta": {VERSION: "2030-01-01"}}),
+        asked("2026-07-28", 2, "tools/list"),
+    ],
+    "half an envelope": [
+        {"id": 1, "method": "tools/list", "params": {"_meta": {VERSION: "2026-07-28"}}},
+        asked("2026-07-28", 2, "tools/list"),
+    ],
+    "a bad envelope": [
+        asked("2026-07-28", 1, "tools/list", {"_meta": {CAPABILITIES: []}}),
+        asked("2026-07-28", 2, "tools/list", {"_meta": {WHO: {"name": 1}}}),
+        asked("2026-07-28", 3, "tools/list", {"_meta": {VERSION: 7}}),
+        asked("2026-07-28", 4, "tools/list", {"_meta": {WHO: None}}),
+    ],
+    "answers to nobody": [{"id": 1, "result": {}}, initialize(), asked("", 2, "tools/list")],
+}
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+async def test_openings_of_every_kind(opening: str) -> None:
+    await hear_the_same(OPENINGS[opening])
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_64_at_once(era: str) -> None:
+    told = await hear_the_same(
+        [*opened(era), *(call(era, number, GET_CART, arguments={"n": number}) for number in range(64))]
+    )
+    assert len(told) == 64 + (era != "2026-07-28")
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("request_id", "cancelled"),
+    [(1, 1), ("one", "one"), (7, "7"), ("7", 7), (1, 2), (1, None), (1, True), (1, {})],
+)
+async def test_cancelling(era: str, request_id: Any, cancelled: Any) -> None:
+    told = await hear_the_same(
+        [
+            *opened(era),
+            call(era, request_id),
+            cancel(cancelled, reason="enough"),
+            cancel(cancelled),
+            answer_all,
+            cancel(request_id),
+            asked(era, "last", "tools/list"),
+        ]
+    )
+    is_meant = str(request_id) == str(cancelled)
+    assert sum(f'"id": {json.dumps(request_id)}' in line for line in told) == (not is_meant)
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("token", [7, "seven", "", 2**70, None, 1.5])
+async def test_progress(era: str, token: Any) -> None:
+    told = await hear_the_same(
+        [*opened(era), call(era, 1, _meta={"progressToken": token}), call(era, 2), report, answer_all, report]
+    )
+    assert sum("notifications/progress" in line for line in told) == (
+        2 if isinstance(token, int | str) else 0
+    )
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_changes(era: str) -> None:
+    listens = {"notifications": {"toolsListChanged": True, "promptsListChanged": False, "x": 1}}
+    other = {"notifications": {"resourceSubscriptions": ["page://1"], "toolsListChanged": None}}
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, "news", "subscriptions/listen", listens),
+            asked(era, 2, "subscriptions/listen", other),
+            asked(era, 3, "subscriptions/listen", listens),
+            cancel(3),
+            change,
+        ]
+    )
+    assert any("list_changed" in line for line in told)
+
+
+ANSWERS: list[dict[str, Any]] = [
+    {"result": {"action": "accept", "content": {"apples": 2}}},
+    {"result": {"action": "decline", "_meta": {}}},
+    {"result": {"action": "perhaps"}},
+    {"result": {}},
+    {"error": {"code": -32603, "message": "no screen"}},
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=str)
+async def test_questions_to_a_client_that_can_be_asked(answer: dict[str, Any]) -> None:
+    era = "2025-06-18"
+    told = await hear_the_same([*opened(era), call(era, 1), ask, says_to_question(**answer), answer_all])
+    assert any("elicitation/create" in line for line in told)
+
+
+async def test_a_question_that_is_taken_back() -> None:
+    era = "2025-06-18"
+    told = await hear_the_same([*opened(era), call(era, 1), ask, cancel(1)])
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"inputResponses": {"question": {"action": "accept", "content": {"apples": 2}}}},
+        {"inputResponses": {"question": {"action": "decline", "_meta": {}}}},
+        {"inputResponses": {"question": {"roots": []}}},
+        {"inputResponses": {}},
+        {},
+        {"arguments": {"other": 1}, "inputResponses": {"question": {"action": "accept"}}},
+    ],
+    ids=str,
+)
+async def test_questions_of_parked_calls(params: dict[str, Any]) -> None:
+    era = "2026-07-28"
+    transcript: list[Message] = [call(era, 1), ask, comes_back(era, 2, **params), answer_all]
+    by_lane = await hear_the_same(transcript)
+    assert any("input_required" in line for line in by_lane)
+
+
+PAYLOADS: list[Any] = [
+    {"content": [{"type": "text", "text": "é\n\u2028", "unknown": 1}], "unknown": {"a": None}},
+    {"content": [], "_meta": {"page": 1}, "isError": None},
+    {"content": [], "resultType": "input_required", "inputRequests": {}, "requestState": "x"},
+    {"structuredContent": {"total": 12}},
+    {"structuredContent": [12]},
+    [12],
+    None,
+]
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("payload", PAYLOADS, ids=str)
+async def test_results_of_every_kind(era: str, payload: Any) -> None:
+    def answers(played: Played) -> None:
+        played.pages.answer = {"success": True, "payload": payload}
+
+    await hear_the_same([answers, *opened(era), call(era, 1, GET_CART)])
+
+
+# ── What nobody thought of ──────────────────────────────────────────────────────────────────────────────────
+
+SEEDS = [
+    *(asked(era, 1, "tools/call", CART_CALL) for era in ("2025-11-25", "2026-07-28")),
+    *(asked(era, 2, "tools/list", {"cursor": "x"}) for era in ("2025-11-25", "2026-07-28")),
+    asked("2026-07-28", 3, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    initialize(),
+    cancel(1),
+    {"id": 4, "result": {"action": "accept"}},
+]
+ODD = st.sampled_from(
+    ["null", "true", "0", "-1", "1.5", '""', '"7"', "[]", "{}", "[1]", '{"a":1}', '"ping"', '"initialize"']
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where something stands in a message."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    return [path, *itertools.chain.from_iterable(places(member, (*path, key)) for key, member in inner)]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> dict[str, Any]:
+    message = json.loads(json.dumps({"jsonrpc": "2.0", **draw(st.sampled_from(SEEDS))}))
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from([path for path in places(message) if path]))
+        parent = message
+        for step in path[:-1]:
+            parent = parent[step]
+        if draw(st.booleans()):
+            parent[path[-1]] = json.loads(draw(ODD))
+        else:
+            del parent[path[-1]]
+    assert isinstance(message, dict)
+    return message
+
+
+STARTS: dict[str, list[Message]] = {
+    "": [],
+    "2025-11-25": opened("2025-11-25"),
+    "2026-07-28": [asked("2026-07-28", "start", "tools/list")],
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(list(STARTS)), st.lists(mutated(), min_size=1, max_size=3))
+def test_messages_that_somebody_has_damaged(era: str, messages: list[dict[str, Any]]) -> None:
+    transcript: list[Message] = [*STARTS[era], *messages, asked(era, "end", "tools/list")]
+
+    async def play() -> None:
+        by_lane, by_package = [
+            await heard(transcript, leaves_all=leaves_all, at_once=False) for leaves_all in (False, True)
+        ]
+        assert by_lane == by_package
+
+    trio.run(play)
