@@ -1,11 +1,15 @@
 """What waits to be written to one descriptor: in order, counted, taken back while that is possible. Sans-IO.
 
 A message is handed over in parts (a header, a head, a body), which are never joined: the kernel gathers them.
+Of those that have a topic at most one waits for each.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
+
+from native_host.topics import Topic
 
 Part = bytes | bytearray | memoryview
 
@@ -18,14 +22,19 @@ _GATHERED_BYTES = 1024 * 1024
 class Outgoing:
     """A message on its way to the other end."""
 
-    __slots__ = ("has_begun", "parts", "size")
+    __slots__ = ("has_begun", "is_first", "parts", "size", "topic")
 
-    def __init__(self, parts: tuple[Part, ...]) -> None:
+    def __init__(
+        self, parts: tuple[Part, ...], topic: Topic | None = None, *, is_first: bool = False
+    ) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         """Of what is not written yet."""
         self.has_begun = False
         """Some of it has been written: the other end may have got it."""
+        self.topic = topic
+        self.is_first = is_first
+        """The other end has not been told anything of this topic before."""
 
 
 class Backlog:
@@ -35,28 +44,51 @@ class Backlog:
         self.size = 0
         """Of all that waits, in bytes."""
         self._queue: OrderedDict[Outgoing, None] = OrderedDict()
+        self._by_topic: dict[Topic, Outgoing] = {}
+        """Of messages that have not begun."""
 
-    def __bool__(self) -> bool:
-        return bool(self._queue)
+    def __len__(self) -> int:
+        return len(self._queue)
 
     def put(self, outgoing: Outgoing) -> None:
         """Queue a message; one without a byte is as good as written."""
         if outgoing.size:
             self._queue[outgoing] = None
-            self.size += outgoing.size
+            self._count(outgoing)
+
+    def about(self, topic: Topic) -> Outgoing | None:
+        """The message about this that can still be taken back."""
+        return self._by_topic.get(topic)
+
+    def topics(self) -> Iterable[Topic]:
+        """Those that `about` has something for."""
+        return self._by_topic.keys()
+
+    def replace(self, waiting: Outgoing, newer: Outgoing) -> None:
+        """Put a message into the place of one that has not begun: that becomes the newer one."""
+        self._discount(waiting)
+        waiting.parts, waiting.size = newer.parts, newer.size
+        waiting.topic, waiting.is_first = newer.topic, newer.is_first
+        self._count(waiting)
 
     def withdraw(self, outgoing: Outgoing) -> bool:
         """Take a message back: whether the other end will never see any of it."""
         if outgoing.has_begun or outgoing not in self._queue:
             return False
         del self._queue[outgoing]
-        self.size -= outgoing.size
+        self._discount(outgoing)
         return True
 
     def withdraw_all(self) -> None:
         """Take back all that has not begun."""
         for outgoing in list(self._queue):
             self.withdraw(outgoing)
+
+    def clear(self) -> None:
+        """Forget all of it, also the rest of what has begun."""
+        self._queue.clear()
+        self._by_topic.clear()
+        self.size = 0
 
     def next_parts(self) -> list[Part]:
         """What to write next: at least the oldest message, if there is one."""
@@ -74,13 +106,28 @@ class Backlog:
         self.size -= count
         while count:
             outgoing = next(iter(self._queue))
-            outgoing.has_begun = True
+            self._begin(outgoing)
             if count < outgoing.size:
                 outgoing.parts = _without(outgoing.parts, count)
                 outgoing.size -= count
                 return
             count -= outgoing.size
             del self._queue[outgoing]
+
+    def _begin(self, outgoing: Outgoing) -> None:
+        if not outgoing.has_begun and outgoing.topic is not None:
+            del self._by_topic[outgoing.topic]
+        outgoing.has_begun = True
+
+    def _count(self, outgoing: Outgoing) -> None:
+        self.size += outgoing.size
+        if outgoing.topic is not None:
+            self._by_topic[outgoing.topic] = outgoing
+
+    def _discount(self, outgoing: Outgoing) -> None:
+        self.size -= outgoing.size
+        if outgoing.topic is not None:
+            del self._by_topic[outgoing.topic]
 
 
 def _without(parts: tuple[Part, ...], count: int) -> tuple[Part, ...]:

@@ -22,7 +22,8 @@ class Outlet:
         make_ready(fd)
         self._fd = fd
         self._refill = refill
-        self._backlog = Backlog()
+        self.backlog = Backlog()
+        """What waits; to be put into by hand only where `put` does not say enough."""
         self._is_full = False
         """The kernel takes no more; `run` waits until it does."""
         self._is_finished = False
@@ -33,7 +34,7 @@ class Outlet:
     @property
     def waiting_bytes(self) -> int:
         """Of what the kernel has not taken yet."""
-        return self._backlog.size
+        return self.backlog.size
 
     def write(self, *parts: Part) -> Outgoing:
         """Write a message, or queue it. Never waits, never raises: `run` says that the other end is gone."""
@@ -45,25 +46,27 @@ class Outlet:
         """Queue a message for the next `flush`: several that come together cost one system call."""
         outgoing = Outgoing(parts)
         if not self._is_broken:
-            self._backlog.put(outgoing)
+            self.backlog.put(outgoing)
         return outgoing
 
     def withdraw(self, outgoing: Outgoing) -> bool:
         """Take a message back: whether the other end will never see any of it."""
-        is_withdrawn = self._backlog.withdraw(outgoing)
+        is_withdrawn = self.backlog.withdraw(outgoing)
         self._room.unpark_all()
         return is_withdrawn
 
     def withdraw_all(self) -> None:
         """Take back everything but what has begun."""
-        self._backlog.withdraw_all()
+        self.backlog.withdraw_all()
         self._room.unpark_all()
 
     def flush(self) -> None:
         """Write what waits, as far as the kernel takes it."""
+        if self._is_broken:
+            self.backlog.clear()
         while not self._is_full and self._has_more():
             try:
-                self._backlog.written(os.writev(self._fd, self._backlog.next_parts()))
+                self.backlog.written(os.writev(self._fd, self.backlog.next_parts()))
             except BlockingIOError:
                 self._is_full = True
                 self._runner.unpark_all()
@@ -94,7 +97,7 @@ class Outlet:
                 else:
                     await self._runner.park()
         finally:
-            if self._backlog or not self._is_finished:
+            if self.backlog or not self._is_finished:
                 self._break()
         raise trio.BrokenResourceError("the other end is gone")
 
@@ -110,12 +113,12 @@ class Outlet:
             raise trio.BrokenResourceError("the other end is gone")
 
     def _has_more(self) -> bool:
-        if not self._backlog and not self._is_broken:
+        if not self.backlog and not self._is_broken:
             self._refill()
-        return bool(self._backlog)
+        return bool(self.backlog)
 
     def _break(self) -> None:
         self._is_broken = True
-        self._backlog = Backlog()
+        self.backlog.clear()
         self._runner.unpark_all()
         self._room.unpark_all()

@@ -11,6 +11,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import trio
@@ -19,14 +20,18 @@ from native_host import __version__, endpoint, envelope, wire
 from native_host.endpoint import Endpoint
 from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
+from native_host.newest import Newest
 from native_host.outlet import Outlet
 from native_host.switchboard import Delivery, Switchboard
+from native_host.topics import News
 from native_host.wire import Code
 
 logger = logging.getLogger(__name__)
 
 _GIVEN_BYTES = 64 * 1024
 """So much is handed to the browser's writer at once: fewer system calls, and little that is beyond recall."""
+_MESSAGE_BYTES = 512
+"""What keeping a message costs beside its own bytes, so that a million of very short ones count as well."""
 _LOOK_SECONDS = 3.0
 """Between looks at our own files. Without them no bridge finds us, and a new host is better than this one."""
 _FAREWELL_SECONDS = 0.5
@@ -53,13 +58,25 @@ class _Client:
         self.connection = connection
         self.inlet = Inlet(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
         self.outlet = Outlet(stream.socket.fileno())
+        self._newest = Newest(self.outlet.backlog)
         self.is_closing = False
         self.introduced = trio.Event()
         self.scope = trio.CancelScope()
 
-    def put(self, parts: tuple[bytes, ...]) -> None:
-        """Queue a message for the next flush."""
-        self.outlet.put(*framed(parts, "little"))
+    @property
+    def lags(self) -> bool:
+        """More waits for it than the host can keep."""
+        waiting = self.outlet.backlog
+        return waiting.size + len(waiting) * _MESSAGE_BYTES > wire.CLIENT_BACKLOG_BYTES
+
+    def put(self, parts: tuple[bytes, ...], news: News | None = None) -> None:
+        """Queue a message for the next flush; while news waits, later news may take its place."""
+        frame = framed(parts, "little")
+        if news is None:
+            self.outlet.put(*frame)
+            return
+        self.outlet.flush()  # nothing is left out for a client that reads
+        self._newest.put(frame, news)
 
     def dismiss(self, *parts: bytes) -> None:
         """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
@@ -98,15 +115,16 @@ class Relay:
 
     async def serve(self) -> None:
         """Relay until the browser closes or breaks its pipe, SIGTERM comes, or our files are gone."""
-        self._place.publish(self._record)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write_to_browser, nursery.cancel_scope)
-            nursery.start_soon(self._expire_transfers)
-            nursery.start_soon(_end_on_sigterm, nursery.cancel_scope)
-            nursery.start_soon(self._end_when_out_of_place, nursery.cancel_scope)
-            nursery.start_soon(self._accept)
-            await self._read_from_browser()
-            nursery.cancel_scope.cancel()
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:  # before anybody can know of us
+            self._place.publish(self._record)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_end_at, signals, nursery.cancel_scope)
+                nursery.start_soon(self._write_to_browser, nursery.cancel_scope)
+                nursery.start_soon(self._expire_transfers)
+                nursery.start_soon(self._end_when_out_of_place, nursery.cancel_scope)
+                nursery.start_soon(self._accept)
+                await self._read_from_browser()
+                nursery.cancel_scope.cancel()
 
     # ── The browser ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -270,14 +288,14 @@ class Relay:
             if delivery.is_last:
                 client.dismiss(*delivery.parts)
                 continue
-            client.put(delivery.parts)
+            client.put(delivery.parts, delivery.news)
             self._unflushed.add(client)
 
     def _flush(self) -> None:
         """Write what was queued, to everybody, as far as they take it."""
         for client in self._unflushed:
             client.outlet.flush()
-            if client.outlet.waiting_bytes > wire.CLIENT_BACKLOG_BYTES and not client.is_closing:
+            if client.lags and not client.is_closing:
                 self._drop_laggard(client)
         self._unflushed.clear()
         self._to_browser.flush()
@@ -291,10 +309,9 @@ class Relay:
         client.dismiss(_error(Code.TOO_LARGE, text))
 
 
-async def _end_on_sigterm(host: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM) as signals:
-        async for _ in signals:
-            host.cancel()
+async def _end_at(signals: AsyncIterator[int], host: trio.CancelScope) -> None:
+    async for _ in signals:
+        host.cancel()
 
 
 def _hello(record: endpoint.Record) -> wire.HostHello:

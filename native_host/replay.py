@@ -6,10 +6,12 @@ Of an announcement only its address is read (tab, frame, document); the rest sta
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import msgspec
 
 from native_host import envelope
+from native_host.topics import Kind, News, Topic
 from native_host.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemoved, Wire
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,14 @@ _tab_address = msgspec.json.Decoder(_TabAddress)
 _frame_address = msgspec.json.Decoder(FrameAddress)
 
 
+class Announcement(NamedTuple):
+    """What the clients are to hear, and what the host knows of it."""
+
+    method: str
+    params: bytes
+    news: News
+
+
 class Replay:
     """What has been announced and still holds."""
 
@@ -41,7 +51,8 @@ class Replay:
         self._hello = b""
         self._tabs: dict[int, bytes] | None = None
         self._tools: dict[tuple[int, int], tuple[str, bytes]] = {}
-        """By tab and frame: the document, and the announcement."""
+        """By tab and frame: the document, and the announcement; empty where that was too much."""
+        self._tools_bytes = 0
         self._paused = b""
 
     @property
@@ -49,8 +60,8 @@ class Replay:
         """Whether the extension has said its first `browser/tabs`."""
         return self._tabs is not None
 
-    def keep(self, method: str, params: bytes) -> None:
-        """Fold an announcement in; methods that are not kept are passed over.
+    def keep(self, method: str, params: bytes) -> list[Announcement]:
+        """Fold an announcement in, if it is of those that are kept. Returns what clients are to hear.
 
         Raises:
             msgspec.ValidationError: its address cannot be read.
@@ -58,18 +69,23 @@ class Replay:
         match method:
             case "browser/hello":
                 self._hello = params
+                news = News(Topic(Kind.HELLO))
             case "browser/tabs":
-                self._keep_tabs(params)
+                return [*self._keep_tabs(params), Announcement(method, params, News(Topic(Kind.TABS)))]
             case "browser/tabChanged":
-                self._fold_tab(bytes(_tab_changed.decode(params).tab))
+                news = self._fold_tab(bytes(_tab_changed.decode(params).tab))
             case "browser/tabRemoved":
-                self._remove_tab(_tab_removed.decode(params).tab_id)
+                news = self._remove_tab(_tab_removed.decode(params).tab_id)
             case "browser/registerTools" | "browser/updateTools":
-                self._keep_tools(params)
+                news = self._keep_tools(params)
             case "browser/unregister":
-                self._unregister(_frame_address.decode(params))
+                news = self._unregister(_frame_address.decode(params))
             case "browser/paused":
                 self._paused = params
+                news = News(Topic(Kind.PAUSED))
+            case _:  # browser/pageNotification
+                news = _page_news(params)
+        return [Announcement(method, params, news)]
 
     def messages(self) -> list[bytes]:
         """Everything known, in the order hello, tabs, tools (oldest first), paused, then `host/replayed`."""
@@ -79,41 +95,75 @@ class Replay:
         if self._tabs is not None:
             tabs = b'{"tabs":[%b]}' % b",".join(self._tabs.values())
             said.append(envelope.notification("browser/tabs", tabs))
-        said += [envelope.notification("browser/registerTools", params) for _, params in self._tools.values()]
+        said += [
+            envelope.notification("browser/registerTools", params)
+            for _, params in self._tools.values()
+            if params
+        ]
         if self._paused:
             said.append(envelope.notification("browser/paused", self._paused))
         said.append(envelope.notification("host/replayed", b"{}"))
         return said
 
-    def _keep_tabs(self, params: bytes) -> None:
-        tabs = [bytes(raw) for raw in _tabs.decode(params).tabs]
-        self._tabs = {_tab_address.decode(raw).tab_id: raw for raw in tabs}
-        self._tools = {frame: kept for frame, kept in self._tools.items() if frame[0] in self._tabs}
+    def _keep_tabs(self, params: bytes) -> list[Announcement]:
+        """Tabs that the list no longer has are said to be gone first: then no list takes anything away."""
+        tabs = {_tab_address.decode(raw).tab_id: bytes(raw) for raw in _tabs.decode(params).tabs}
+        gone = {*(self._tabs or ()), *(tab_id for tab_id, _ in self._tools)} - tabs.keys()
+        removals = [
+            Announcement("browser/tabRemoved", b'{"tabId":%d}' % tab_id, self._remove_tab(tab_id))
+            for tab_id in sorted(gone)
+        ]
+        self._tabs = tabs
+        return removals
 
-    def _fold_tab(self, raw: bytes) -> None:
+    def _fold_tab(self, raw: bytes) -> News:
+        tab_id = _tab_address.decode(raw).tab_id
+        is_first = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
-            self._tabs[_tab_address.decode(raw).tab_id] = raw
+            self._tabs[tab_id] = raw
+        return News(Topic(Kind.TAB, tab_id), is_first=is_first)
 
-    def _remove_tab(self, tab_id: int) -> None:
+    def _remove_tab(self, tab_id: int) -> News:
+        is_known = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
             self._tabs.pop(tab_id, None)
         for frame in [frame for frame in self._tools if frame[0] == tab_id]:
-            del self._tools[frame]
+            self._forget_tools(frame)
+        return News(Topic(Kind.TAB_GONE, tab_id), is_known=is_known)
 
-    def _keep_tools(self, params: bytes) -> None:
+    def _knows_nothing_of(self, tab_id: int) -> bool:
+        if self._tabs is None or tab_id in self._tabs:
+            return False
+        return not any(frame[0] == tab_id for frame in self._tools)
+
+    def _keep_tools(self, params: bytes) -> News:
         address = _frame_address.decode(params)
         frame = (address.tab_id, address.frame_id)
-        self._tools.pop(frame, None)  # so that the newest stands last
-        if len(params) + sum(len(kept) for _, kept in self._tools.values()) > REPLAY_TOOLS_BYTES:
+        is_first = frame not in self._tools
+        self._forget_tools(frame)  # so that the newest stands last
+        if self._tools_bytes + len(params) > REPLAY_TOOLS_BYTES:
             logger.warning(
                 "the tools of tab %d are not kept for late clients: too many in all", address.tab_id
             )
-            return
+            params = b""
         self._tools[frame] = (address.document_id, params)
+        self._tools_bytes += len(params)
+        return News(Topic(Kind.TOOLS, *frame), is_first=is_first)
 
-    def _unregister(self, address: FrameAddress) -> None:
+    def _unregister(self, address: FrameAddress) -> News:
         frame = (address.tab_id, address.frame_id)
         kept = self._tools.get(frame)
         # A document that is already replaced says goodbye late: its successor's tools stay.
-        if kept is not None and kept[0] == address.document_id:
-            del self._tools[frame]
+        is_known = kept is None or kept[0] != address.document_id
+        if not is_known:
+            self._forget_tools(frame)
+        return News(Topic(Kind.TOOLS_GONE, *frame), is_known=is_known)
+
+    def _forget_tools(self, frame: tuple[int, int]) -> None:
+        _, params = self._tools.pop(frame, ("", b""))
+        self._tools_bytes -= len(params)
+
+
+def _page_news(params: bytes) -> News:
+    address = _frame_address.decode(params)
+    return News(Topic(Kind.PAGE_NEWS, address.tab_id, address.frame_id, which=hash(params)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +18,8 @@ from native_host import envelope, wire
 from native_host.chunks import Outbox
 from native_host.correlation import Correlation, IdInUseError, Questions, TooManyRequestsError
 from native_host.envelope import Envelope, UndecodableError
-from native_host.replay import Replay
+from native_host.replay import Announcement, Replay
+from native_host.topics import Kind, News, Topic
 from native_host.wire import Code
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ class Delivery(NamedTuple):
     connection: str
     parts: tuple[bytes, ...]
     is_last: bool = False
+    news: News | None = None
+    """Set where a later message may make this one superfluous."""
 
 
 class _Cancel(wire.Wire, kw_only=True):
@@ -229,7 +233,8 @@ class Switchboard:
         return [Delivery(asker.connection, envelope.answer(asker.raw_id, message))]
 
     def _to_asker(self, message: Envelope) -> list[Delivery]:
-        asker = self._correlation.find(_shared(message.for_))
+        shared = _shared(message.for_)
+        asker = self._correlation.find(shared)
         raw_id = bytes(message.id)
         if asker is None:
             self.dropped["message for an asker that is gone"] += 1
@@ -237,8 +242,11 @@ class Switchboard:
                 self.outbox.put("", envelope.failure(raw_id, Code.GONE, "whoever asked is gone"))
             return []
         if raw_id:
-            self._questions.ask(raw_id, asker.connection, _shared(message.for_))
-        return [Delivery(asker.connection, (envelope.addressed(message, asker.raw_id),))]
+            self._questions.ask(raw_id, asker.connection, shared)
+        said = (envelope.addressed(message, asker.raw_id),)
+        is_report = message.method == "browser/progress"
+        news = News(Topic(Kind.PROGRESS, which=shared)) if is_report else None
+        return [Delivery(asker.connection, said, news=news)]
 
     def _announcement(self, message: Envelope) -> list[Delivery]:
         method, params = message.method, bytes(message.params)
@@ -252,16 +260,18 @@ class Switchboard:
             self.dropped["notification of the browser"] += 1
             return []
         had_tabs = self._replay.has_tabs
-        self._replay.keep(method, params)
-        heard = self._broadcast(envelope.notification(method, params))
+        announced = self._replay.keep(method, params)
+        heard = list(chain.from_iterable(map(self._broadcast, announced)))
         return heard if had_tabs or not self._replay.has_tabs else heard + self._replay_to_those_who_wait()
 
     def _replay_to_those_who_wait(self) -> list[Delivery]:
         waiting = [client.connection for client in self._clients.values() if client.hello]
         return [delivery for connection in waiting for delivery in self.replay(connection)]
 
-    def _broadcast(self, body: bytes) -> list[Delivery]:
-        return [Delivery(client.connection, (body,)) for client in self._clients.values() if client.hears]
+    def _broadcast(self, announcement: Announcement) -> list[Delivery]:
+        said = (envelope.notification(announcement.method, announcement.params),)
+        hearing = [client.connection for client in self._clients.values() if client.hears]
+        return [Delivery(connection, said, news=announcement.news) for connection in hearing]
 
     def _refuse_extension(self, hello: wire.BrowserHello) -> list[Delivery]:
         theirs, ours = hello.wire, wire.WIRE_VERSION
@@ -313,7 +323,8 @@ class Switchboard:
         ]
         body = envelope.notification("host/clients", wire.HostClients(clients=clients))
         self.outbox.put_newest("host/clients", body)
-        return [Delivery(client.connection, (body,)) for client in known]
+        news = News(Topic(Kind.CLIENTS))
+        return [Delivery(client.connection, (body,), news=news) for client in known]
 
 
 def _shared(raw: msgspec.Raw) -> str:

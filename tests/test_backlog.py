@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_host.backlog import Backlog, Outgoing
+from native_host.topics import Kind, Topic
 
 
 def queued(backlog: Backlog, *parts: bytes) -> Outgoing:
@@ -75,6 +76,37 @@ def test_a_system_call_gets_several_messages_but_not_all_of_very_many() -> None:
     for _ in range(1000):
         queued(backlog, b"head", b"body")
     assert 8 <= len(backlog.next_parts()) < 1000
+
+
+TAB = Topic(Kind.TAB, 1)
+
+
+def about(backlog: Backlog, *parts: bytes) -> Outgoing:
+    outgoing = Outgoing(parts, TAB)
+    backlog.put(outgoing)
+    return outgoing
+
+
+def test_a_message_takes_the_place_and_the_topic_of_one_that_waits() -> None:
+    backlog = Backlog()
+    waiting = about(backlog, b"old")
+    queued(backlog, b"next")
+    gone = Topic(Kind.TAB_GONE, 1)
+    backlog.replace(waiting, Outgoing((b"n", b"ew"), gone))
+    assert (backlog.about(TAB), backlog.about(gone)) == (None, waiting)
+    assert (backlog.size, taken(backlog, 9)) == (7, b"newnext")
+
+
+def test_what_has_begun_or_is_withdrawn_is_about_nothing_any_more() -> None:
+    backlog = Backlog()
+    about(backlog, b"ab")
+    taken(backlog, 1)
+    assert backlog.about(TAB) is None
+    backlog.withdraw(about(backlog, b"cd"))
+    assert backlog.about(TAB) is None
+    kept = about(backlog, b"ef")
+    taken(backlog, 1)
+    assert backlog.about(TAB) is kept
 
 
 def test_all_but_what_has_begun_is_taken_back_at_once() -> None:

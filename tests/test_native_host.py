@@ -228,6 +228,26 @@ async def test_a_browser_that_announces_a_frame_over_the_limit_ends_the_host(
     assert str(FROM_BROWSER_BYTES) in msgspec.json.decode(browser.heard("host/error")[-1].params)["message"]
 
 
+async def test_a_flood_of_changes_neither_grows_the_host_nor_ends_a_client_that_reads_none_of_them(
+    browser: SimulatedBrowser, client: SocketClient, tab: SimulatedTab, run_directory: Path
+) -> None:
+    with trio.fail_after(60):
+        async with SocketClient.connected(run_directory, instance(browser)) as sleeper:
+            for number in range(3000):
+                tab.change(title=f"{number} {'x' * 50_000}")
+                if number % 100 == 99:
+                    await client.ask(number, "getTabs")  # the host has heard all of them
+            while not (await sleeper.heard("browser/tabChanged"))["tab"]["title"].startswith("2999 "):
+                pass
+    assert sleeper.bytes_read < 30 * MIB
+    assert peak_memory(pid(browser)) < 80 * MIB
+
+
+def peak_memory(process: int) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 # ── Hostile clients ─────────────────────────────────────────────────────────────────────────────────────────
 
 HOSTILE = {
