@@ -565,15 +565,3 @@ def test_nothing_but_frames_reaches_the_browser() -> None:
     assert run.stdout == b"frame"
     assert b"a stray print" in run.stderr
     assert b"for the host alone" not in run.stderr
-
-
-def test_it_loads_neither_mcp_nor_click() -> None:
-    """A browser starts it on demand: the mcp package alone takes half a second to import."""
-    program = (
-        "import native_host.__main__, sys\n"
-        "print(*{'mcp', 'mcp_types', 'click', 'pydantic', 'bridge'} & {*sys.modules})"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20
-    )
-    assert run.stdout.strip() == ""
