@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -18,6 +18,7 @@ from bridge import log
 from bridge.audit import AuditLog
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
+from bridge.frontends import stdio
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record
@@ -25,12 +26,10 @@ from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
+from bridge.server import McpServer
 from bridge.store import SqliteToolStore
 from native_host import endpoint, wire
 from native_host.home import mcpb_home
-
-if TYPE_CHECKING:
-    from bridge.server import McpServer
 
 T = TypeVar("T")
 
@@ -106,8 +105,6 @@ def serve_stdio() -> None:
 
 
 async def _serve_stdio(config: Config) -> None:
-    from bridge.frontends import stdio  # noqa: PLC0415  (the other commands do not need it)
-
     with closing(_audit(config)) as audit:
         async with trio.open_nursery() as top:
             top.start_soon(_end_on_signal, top.cancel_scope)
@@ -118,8 +115,6 @@ async def _serve_stdio(config: Config) -> None:
 
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
     """One MCP session, from `speak`'s beginning to its end."""
-    from bridge.server import McpServer  # noqa: PLC0415
-
     session = new_session()
     server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]))
     async with trio.open_nursery() as nursery:
