@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError, UnknownToolError
+from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import Entry, LiveEntry
 from bridge.hub.listing import Listing
 from bridge.hub.naming import domain_name
+from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost
@@ -197,3 +199,23 @@ def test_without_a_tab_in_the_name_two_sites_that_look_alike_are_not_mixed(
     assert not caught.value.handed
     choice = [f"{entry.name} ({entry.origin})" for entry in catalog.entries()]
     assert caught.value.detail.endswith(", ".join(reversed(choice)))
+
+
+class Kept(NothingKept):
+    """A store that has the cart of https://shop.example."""
+
+    def tools(self) -> list[CachedTool]:
+        (tool,) = read_tools(tools(1, "getCart"))
+        return [CachedTool("p1", "https://shop.example", "https://shop.example/", tool)]
+
+
+def test_a_kept_tool_has_the_plain_name_unless_a_site_that_looks_alike_offers_one(registry: Registry) -> None:
+    catalog = Catalog(registry, store=Kept())
+    plain = domain_name("https://shop.example", "getCart")
+    assert [entry.name for entry in catalog.kept()] == [plain]
+    look_alike = "http://shop.example"
+    connect(registry, "h1", wire.Tabs(tabs=[tab(1, look_alike)]), tools(1, "getCart", origin=look_alike))
+    (entry,) = catalog.kept()
+    assert entry.name != plain
+    announce(registry, "h1", wire.TabRemoved(tab_id=1))
+    assert [entry.name for entry in catalog.kept()] == [plain]
