@@ -52,7 +52,7 @@ def around_place(name: str, definition: bytes, origin: str, words: str) -> tuple
     shown: _Members = {**_members.decode(definition)}
     shown.pop("name")
     shown.pop("description", None)
-    shown["inputSchema"] = Raw(input_schema(definition))
+    shown["inputSchema"] = _of_object(shown.get("inputSchema", _NULL))
     _mark_title(shown, origin)
     _edit_annotations(shown, origin)
     _pick_icons(shown)
@@ -77,10 +77,13 @@ def input_schema(definition: bytes) -> bytes:
 
     MCP asks for the type; many pages leave it out, and arguments are an object anyway.
     """
-    given = _members.decode(definition).get("inputSchema", _NULL)
+    return bytes(_of_object(_members.decode(definition).get("inputSchema", _NULL)))
+
+
+def _of_object(given: Raw) -> Raw:
     schema = _without_nulls(given) if given != _NULL else Raw(b"{}")
     members = _members.decode(schema)
-    return bytes(schema) if "type" in members else msgspec.json.encode({"type": "object", **members})
+    return schema if "type" in members else Raw(msgspec.json.encode({"type": "object", **members}))
 
 
 def _without_nulls(schema: Raw) -> Raw:

@@ -23,6 +23,7 @@ _MAX_COMPLAINTS = 5
 _MAX_SAID = 100
 
 _log = logging.getLogger(__name__)
+_definitions = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
 
 
 def _read(raw: bytes) -> PageTool:
-    found = msgspec.json.decode(raw, type=dict[str, Any])
+    found = _definitions.decode(raw)
     name = found.get("name")
     if not isinstance(name, str) or not name:
         raise _NotAToolError("it has no name")
