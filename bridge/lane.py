@@ -8,12 +8,12 @@ leaves it everything from then on.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -267,7 +267,7 @@ class Lane:
     async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
         if "bridge.package" not in sys.modules:
             # In a thread: it takes half a second, and what needs no package is answered meanwhile.
-            await trio.to_thread.run_sync(importlib.import_module, "bridge.package")
+            await trio.to_thread.run_sync(import_module, "bridge.package")
         from bridge.package import Package  # noqa: PLC0415
 
         self._package = Package(self._server, self._client, self._calls, self.requests)

@@ -60,6 +60,10 @@ class Told:
     async def wait_room(self, limit: int = 0) -> None:
         pass
 
+    def answered(self) -> list[Any]:
+        """The ids of the answers."""
+        return [message["id"] for message in self.messages if "method" not in message]
+
 
 class Pages(PlayedTransport):
     """Pages whose calls of `hold` are answered when the test says so."""

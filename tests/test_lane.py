@@ -1,0 +1,142 @@
+"""The lane: what it does without the mcp package, what while that is loaded, and to whom it speaks."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.lowlevel
+import trio.testing
+
+from bridge import lane
+from test_contract import (
+    GET_CART,
+    HOLD,
+    Told,
+    answer_all,
+    asked,
+    call,
+    cancel,
+    change,
+    encoded,
+    initialize,
+    opened,
+    report,
+    session,
+)
+
+SOON_S = 5
+ERAS = ["2025-11-25", "2026-07-28"]
+LISTEN = {"notifications": {"toolsListChanged": True}}
+
+
+def usual_life(era: str) -> list[dict[str, Any]]:
+    """What a client says that lives long and well."""
+    start = [asked(era, 1, "server/discover"), asked(era, 2, "subscriptions/listen", LISTEN)]
+    return [
+        *(start if era == "2026-07-28" else [initialize(era), {"method": "notifications/initialized"}]),
+        asked(era, 3, "tools/list"),
+        call(era, 4, "list_page_tools", _meta={"progressToken": "four"}),
+        call(era, 5, GET_CART),
+        cancel(5),
+        {"method": "notifications/roots/list_changed"},
+    ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_bridge_needs_no_mcp_package_for_what_clients_usually_say(mcpb_home: Path, era: str) -> None:
+    lines = b"".join(encoded(message) + b"\n" for message in usual_life(era))
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "bridge", "bridge"],
+        input=lines,
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    answered = {json.loads(line).get("id") for line in run.stdout.splitlines()}
+    assert {3, 4} <= answered
+    imported = {line.rpartition(b"|")[2].strip() for line in run.stderr.splitlines()}
+    assert b"bridge.lane" in imported
+    assert not imported & {b"mcp", b"mcp_types", b"pydantic", b"anyio"}
+
+
+@pytest.fixture
+def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The package is not loaded before this is set."""
+    may_load = threading.Event()
+
+    def load(name: str) -> object:
+        may_load.wait(SOON_S)
+        return importlib.import_module(name)
+
+    monkeypatch.delitem(sys.modules, "bridge.package", raising=False)
+    monkeypatch.setattr(lane, "import_module", load)
+    return may_load
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_needs_no_package_is_answered_while_it_is_loaded(
+    era: str, may_load: threading.Event
+) -> None:
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            for message in [
+                *opened(era),
+                call(era, 1),
+                asked(era, 2, "prompts/list"),
+                call(era, 3, GET_CART),
+            ]:
+                await played.take(message)
+            await trio.testing.wait_all_tasks_blocked()
+            assert 3 in played.client.answered()
+            assert 2 not in played.client.answered()
+            may_load.set()
+            while 2 not in played.client.answered():
+                await trio.lowlevel.checkpoint()
+            answer_all(played)
+            await trio.testing.wait_all_tasks_blocked()
+            assert 1 in played.client.answered()
+
+
+@pytest.mark.parametrize("leaves_all", [False, True])
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_concerns_a_request_goes_to_who_made_it(era: str, leaves_all: bool) -> None:
+    asker = Told()
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=leaves_all) as played:
+            for message in opened(era):
+                await played.take(message)
+            await trio.testing.wait_all_tasks_blocked()
+            await played.lane.take(encoded(call(era, 1, HOLD, _meta={"progressToken": 7})), asker)
+            await trio.testing.wait_all_tasks_blocked()
+            report(played)
+            change(played)
+            answer_all(played)
+            await trio.testing.wait_all_tasks_blocked()
+    assert [message.get("method", message.get("id")) for message in asker.messages] == [
+        "notifications/progress",
+        "notifications/progress",
+        1,
+    ]
+    assert 1 not in played.client.answered()
+
+
+async def test_all_that_is_open_at_the_end_is_told_so(autojump_clock: trio.testing.MockClock) -> None:
+    era = "2026-07-28"
+    with trio.fail_after(2 * SOON_S):
+        async with session(leaves_all=False) as played:
+            await played.take(call(era, 1))
+            await played.take(call(era, 1))
+            await played.take(asked(era, 2, "subscriptions/listen", LISTEN))
+            await played.lane.close()
+    closed = [message for message in played.client.messages if "error" in message]
+    assert sorted(message["id"] for message in closed) == [1, 1, 2]
+    assert {message["error"]["message"] for message in closed} == {"Connection closed"}
+    assert all(held.is_over for held in played.pages.held)
