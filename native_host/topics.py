@@ -6,7 +6,7 @@ import enum
 from typing import NamedTuple
 
 
-class Kind(enum.Enum):
+class Kind(enum.IntEnum):
     """What can be told of."""
 
     HELLO = enum.auto()

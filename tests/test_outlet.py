@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import trio
@@ -22,10 +23,8 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.set_blocking(ours, False)
     yield ours, theirs
     for fd in (ours, theirs):
-        try:
+        with suppress(OSError):  # the test has closed it
             os.close(fd)
-        except OSError:  # the test has closed it
-            continue
 
 
 async def read(fd: int, count: int) -> bytes:
@@ -139,6 +138,38 @@ async def test_whoever_waits_for_room_is_told_when_nobody_writes_any_more(
     writing.cancel()
     with trio.fail_after(1), pytest.raises(trio.BrokenResourceError):
         await outlet.wait_room()
+
+
+async def test_whoever_fills_it_is_asked_for_more_when_all_is_written(
+    pipe: tuple[int, int], nursery: trio.Nursery
+) -> None:
+    supply = [b"x" * MORE_THAN_A_PIPE_TAKES, b"two", b"three"]
+
+    def refill() -> None:
+        if supply:
+            outlet.put(supply.pop(0))
+
+    outlet = Outlet(pipe[1], refill=refill)
+    nursery.start_soon(outlet.run)
+    outlet.flush()
+    assert supply == [b"two", b"three"]  # the first does not fit: the others can still be taken back
+    data = await read(pipe[0], MORE_THAN_A_PIPE_TAKES + len("twothree"))
+    assert data.endswith(b"xtwothree")
+    nursery.cancel_scope.cancel()
+
+
+async def test_when_it_is_finished_the_task_ends_once_all_is_written(pipe: tuple[int, int]) -> None:
+    outlet = Outlet(pipe[1])
+    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    withdrawn = outlet.write(b"withdrawn")
+    outlet.withdraw_all()
+    assert not outlet.withdraw(withdrawn)
+    outlet.write(b"end")
+    outlet.finish()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(outlet.run)
+            assert (await read(pipe[0], MORE_THAN_A_PIPE_TAKES + 3)).endswith(b"xend")
 
 
 async def test_sockets_are_written_like_pipes(nursery: trio.Nursery) -> None:
