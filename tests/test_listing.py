@@ -136,7 +136,7 @@ def test_what_a_page_no_longer_offers_is_not_held_on_to(registry: Registry, cata
 
 def test_sessions_that_were_shown_the_same_share_it(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a"))
-    listing = Listing(catalog)
+    listing = Listing(catalog, max_listed=100)
     before = listing.meanings()
     announce(registry, "h1", wire.TabChanged(tab=tab(1, title="Basket")))
     assert listing.meanings() is before

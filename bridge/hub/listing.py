@@ -43,9 +43,9 @@ class Listing:
 
     def meanings(self) -> Mapping[str, Meaning]:
         """What the pages' names on it mean; the same object as long as it is the list of everything."""
-        if self._room is None:
-            return self._catalog.meanings()
         documents, kept = self._shown()
+        if documents is self._catalog.documents() and len(kept) == len(self._catalog.kept()):
+            return self._catalog.meanings()
         live = chain.from_iterable(document.allowed for document in documents)
         return {entry.name: entry.meaning for entry in chain(live, kept)}
 
