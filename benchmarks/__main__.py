@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import browser, calls, crowd, hub, machine, memory, programs, scale, starts
+from benchmarks import browser, calls, crowd, hub, machine, memory, processor, programs, scale, starts
 from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Section] = {
     "path": calls.through_both,
     "host": calls.through_host,
     "bridge": calls.through_bridge,
+    "processor": processor.tables,
     "crowd": crowd.tables,
     "scale": scale.tables,
     "hub": hub.tables,

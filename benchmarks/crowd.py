@@ -26,7 +26,7 @@ from benchmarks.loads import KB, SMALL
 from benchmarks.mcp_client import McpClient
 from benchmarks.measuring import take_turns
 from benchmarks.memory import resident_mb
-from benchmarks.processes import Corner
+from benchmarks.processes import Corner, ran_ms
 from benchmarks.routes import BRIDGE, running_host, running_server
 from benchmarks.subject import Bench
 from benchmarks.table import Compared, Row, Table
@@ -90,9 +90,9 @@ def _waiting(host: int, bridges: Sequence[int]) -> Iterator[Row]:
     yield Row("mcpb bridge, each", load, median(map(resident_mb, bridges)), unit="MB")
     try:
         own = median(map(_own_mb, bridges))
-        before = sum(map(_ran_ms, bridges))
+        before = sum(map(ran_ms, bridges))
         time.sleep(IDLE_S)
-        ran = (sum(map(_ran_ms, bridges)) - before) / IDLE_S / len(bridges)
+        ran = (sum(map(ran_ms, bridges)) - before) / IDLE_S / len(bridges)
     except FileNotFoundError:  # not Linux
         return
     yield Row("mcpb bridge, each", f"{load}: not shared", own, unit="MB")
@@ -102,10 +102,6 @@ def _waiting(host: int, bridges: Sequence[int]) -> Iterator[Row]:
 def _own_mb(pid: int) -> float:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / KB
-
-
-def _ran_ms(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
 
 
 # ── Calls at a fixed rate ───────────────────────────────────────────────────────────────────────────────────

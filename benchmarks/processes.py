@@ -88,3 +88,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def ran_ms(pid: int) -> float:
+    """How long the first thread of a process has run on a processor.
+
+    Raises:
+        FileNotFoundError: the process is gone, or the system is not Linux.
+    """
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import benchmarks.__main__ as bench_command
-from benchmarks import calls, hub, page, peers, programs, routes
+from benchmarks import calls, hub, page, peers, processor, programs, routes
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.driver import driven
 from benchmarks.limits import Limit
@@ -114,6 +114,20 @@ def test_a_result_that_was_cut_is_no_result(bench: Bench) -> None:
 
     with pytest.raises(EndError, match=r"1 MB result: of \d+ bytes came 1000"):
         calls.one_after_the_other(bench, RESULT_1MB, Cutting())
+
+
+def test_processor_time_is_told_of_each_of_our_processes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "CALLS", {SMALL: 10})
+    for table in processor.tables(bench):  # none where the system is not Linux
+        assert [(row.what, row.load) for row in table.rows] == [
+            ("mcpb bridge", "small call"),
+            ("mcpb's native host", "small call"),
+            ("mcpb bridge", "small call, 64 on the way"),
+            ("mcpb's native host", "small call, 64 on the way"),
+        ]
+        assert all(row.p50 for row in table.rows)
 
 
 def test_the_hub_is_measured_with_few_tools_and_with_many(
