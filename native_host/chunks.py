@@ -55,8 +55,9 @@ class Outbox:
         self._pieces_turn = False
         self._written: deque[Transfer] = deque(maxlen=_REMEMBERED)
 
-    def __bool__(self) -> bool:
-        return bool(self._short or self._active or self._waiting)
+    def __len__(self) -> int:
+        """In messages."""
+        return len(self._short) + len(self._active) + len(self._waiting)
 
     @property
     def is_transferring(self) -> bool:

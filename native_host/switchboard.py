@@ -32,6 +32,10 @@ _chunk_abort = msgspec.json.Decoder(wire.ChunkAbort)
 _bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
 
 
+_REFUSALS_WAIT_BELOW = 10_000
+"""Messages for the browser: where more wait already, its own requests are no longer refused but dropped."""
+
+
 class Delivery(NamedTuple):
     """A message for one client, in parts; after the last one its connection is closed."""
 
@@ -215,7 +219,7 @@ class Switchboard:
                 return self._to_asker(message)
             if message.is_request:
                 text = f"{message.method} needs `for`: which call it belongs to"
-                self.outbox.put("", envelope.failure(bytes(message.id), Code.METHOD_NOT_FOUND, text))
+                self._refuse_browser(bytes(message.id), Code.METHOD_NOT_FOUND, text)
                 return []
             return self._announcement(message)
         except (UndecodableError, msgspec.DecodeError) as error:
@@ -239,7 +243,7 @@ class Switchboard:
         if asker is None:
             self.dropped["message for an asker that is gone"] += 1
             if raw_id:
-                self.outbox.put("", envelope.failure(raw_id, Code.GONE, "whoever asked is gone"))
+                self._refuse_browser(raw_id, Code.GONE, "whoever asked is gone")
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)
@@ -247,6 +251,13 @@ class Switchboard:
         is_report = message.method == "browser/progress"
         news = News(Topic(Kind.PROGRESS, which=shared)) if is_report else None
         return [Delivery(asker.connection, said, news=news)]
+
+    def _refuse_browser(self, raw_id: bytes, code: Code, text: str) -> None:
+        """Unless it only asks and does not read: what is asked never waits, and so must not answers."""
+        if len(self.outbox) < _REFUSALS_WAIT_BELOW:
+            self.outbox.put("", envelope.failure(raw_id, code, text))
+        else:
+            self.dropped["refusal that the browser does not read"] += 1
 
     def _announcement(self, message: Envelope) -> list[Delivery]:
         method, params = message.method, bytes(message.params)

@@ -323,6 +323,16 @@ def test_a_request_of_the_extension_without_an_asker_is_refused(talk: Conversati
     assert talk.to_browser()[0]["error"]["code"] == -32601
 
 
+def test_a_browser_that_asks_what_nobody_can_answer_and_does_not_read_cannot_make_the_host_grow(
+    talk: Conversation,
+) -> None:
+    for number in range(20_000):
+        talk.browser(id=f"ext:{number}", method="browser/pageRequest", params={})
+        talk.browser(**{"id": f"ext:{number}", "method": "browser/pageRequest", "for": "ab-9:1"})
+    assert len(talk.to_browser()) == 10_000
+    assert talk.board.dropped["refusal that the browser does not read"] == 30_000
+
+
 def test_a_call_over_the_browser_s_limit_travels_in_pieces(talk: Conversation) -> None:
     talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
     assert {message["method"] for message in talk.to_browser()} == {"host/chunk"}
