@@ -11,8 +11,9 @@ import math
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 
 import trio
 
@@ -130,10 +131,8 @@ class Relay:
 
     async def _read_from_browser(self) -> None:
         try:
-            while bodies := await self._from_browser.receive():
-                for body in bodies:
-                    self._hear_browser(body)
-                self._flush()
+            while self._hear_all(await self._from_browser.receive(), self._hear_browser):
+                pass
         except FrameError as error:
             await self._complain_to_browser(str(error))
         except trio.BrokenResourceError:
@@ -248,10 +247,7 @@ class Relay:
 
     async def _read_from_client(self, client: _Client) -> None:
         try:
-            while bodies := await client.inlet.receive():
-                for body in bodies:
-                    self._hear_client(client, body)
-                self._flush()
+            while self._hear_all(await client.inlet.receive(), partial(self._hear_client, client)):
                 await self._wait_until_read(client)
         except FrameError as error:
             client.dismiss(_error(Code.TOO_LARGE, str(error)))
@@ -290,6 +286,13 @@ class Relay:
                 continue
             client.put(delivery.parts, delivery.news)
             self._unflushed.add(client)
+
+    def _hear_all(self, bodies: list[bytes], hear: Callable[[bytes], None]) -> bool:
+        """Whether there were any. No reader keeps them: a long one would stay until the next has come."""
+        for body in bodies:
+            hear(body)
+        self._flush()
+        return bool(bodies)
 
     def _flush(self) -> None:
         """Write what was queued, to everybody, as far as they take it."""

@@ -202,6 +202,7 @@ class Link:
             _check_first(_decoded(bodies[0]))
         while bodies:
             self._take_all(bodies)
+            bodies.clear()  # a long one would stay until the next has come
             bodies = await self._inlet.receive()
 
     def _take_all(self, bodies: list[bytes]) -> None:
