@@ -203,12 +203,13 @@ async def test_what_is_no_tool_result_reaches_the_client_as_text(
 
 async def test_one_bad_tool_never_harms_the_list(shopper: McpLines, shop: SimulatedTab) -> None:
     shop.offer("bad1", get_cart, input_schema={"type": "object", "properties": []})
-    shop.offer("bad2", get_cart, annotations="none")
-    shop.offer("bad3", get_cart, input_schema={"type": "array"})
+    shop.offer("bad2", get_cart, input_schema={"type": "array"})
+    shop.offer("mended", get_cart, annotations="none")
     shop.offer("good", get_cart)
     with trio.fail_after(SOON_S):
         await shopper.until_offered(GET_CART.replace("getCart", "good"))
-        assert len(await shopper.tool_names()) == 2
+        listed = await shopper.tool_names()
+    assert [name.rpartition("_")[2] for name in listed] == ["getCart", "mended", "good"]
 
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])
