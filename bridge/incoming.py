@@ -313,8 +313,9 @@ def _is_utf8(line: bytes) -> bool:
 def _is_shallow(line: bytes) -> bool:
     if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
         return True
-    unescaped = line.replace(rb"\\", b"").replace(rb"\"", b"")
-    brackets = b"".join(unescaped.translate(None, _NOT_BRACKETS).split(b'"')[::2])
+    if b"\\" in line:
+        line = line.replace(rb"\\", b"").replace(rb"\"", b"")
+    brackets = b"".join(line.translate(None, _NOT_BRACKETS).split(b'"')[::2])
     for _ in range(MAX_DEPTH):
         if not brackets:
             return True
