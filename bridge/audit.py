@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.records import Called, Record, Registered, Site
 from bridge.hub.sessions import Session
@@ -39,11 +41,13 @@ REGISTRATIONS_A_MINUTE = 60
 """Lines: pages that register in a loop are not to push calls out of the log, whatever their origins."""
 REGISTRATIONS_OF_ORIGIN = 10
 """Of these, for each origin: one site's flood leaves room for others."""
+LOOK_EVERY_S = 0.1
+"""Whether the file still has its name is looked at no more often. Until then lines go where they went before:
+also into a file that another bridge has renamed, or somebody removed."""
 _MINUTE_S = 60.0
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID = 128, 160, 60, 40
 
 _log = logging.getLogger(__name__)
-_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 # ── Lines ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,18 +114,13 @@ def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
     return line
 
 
-def _add_arguments(line: _Line, arguments: dict[str, Any], room: int) -> None:
+def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
     """As they are where they fit and any reader can read them, else the beginning of their text."""
-    text = b""
-    try:
-        for part in _json.iterencode(arguments):
-            text += part.encode(errors="replace")  # halves of characters
-            if len(text) > room:
-                break
-        is_whole = len(text) <= room and text.count(b"[") + text.count(b"{") <= wire.MAX_DEPTH
-    except (ValueError, RecursionError):
-        text += b" (the rest is no JSON)"
-        is_whole = False
+    text, is_whole = b"", False
+    with suppress(CallError):
+        text = arguments.raw.replace(b"\n", b" ")  # between members: within texts there are none
+        is_shallow = text.count(b"[") + text.count(b"{") <= wire.MAX_DEPTH
+        is_whole = len(text) <= room and is_shallow and arguments.value is not None
     if is_whole:
         line.arguments = msgspec.Raw(text)
     else:
@@ -153,7 +152,13 @@ def _shown(text: str, max_chars: int) -> str:
 
 def moment(now: float) -> str:
     """A time as a line has it: the later one is the greater text."""
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, fraction = divmod(now, 1)
+    return f"{_second(int(second))}.{int(fraction * 1000):03d}Z"
+
+
+@lru_cache(1)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 # ── Keeping ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,9 +182,9 @@ class AuditLog:
         try:
             self._tell_left_out(self._registrations.over(now), now)
             if isinstance(record, Called):
-                self._append(_call_line(now, record, with_arguments=self._with_arguments))
+                self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
             elif self._registrations.allows(record.site.origin, now):
-                self._append(_registration_line(now, record))
+                self._append(_registration_line(now, record), now)
         except (OSError, endpoint.EndpointError) as error:
             self._warn(error)
 
@@ -195,10 +200,10 @@ class AuditLog:
         for origin, left_out in ended:
             line = _line(now, "registered", Site(origin=origin))
             line.left_out = left_out
-            self._append(line)
+            self._append(line, now)
 
-    def _append(self, line: _Line) -> None:
-        self._file.append(_encoded(line))
+    def _append(self, line: _Line, now: float) -> None:
+        self._file.append(_encoded(line), now)
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
@@ -257,20 +262,24 @@ class _SharedFile:
         self._directory = directory
         self._path = directory / NAME
         self._descriptor: int | None = None
+        self._looked_at = -math.inf
+        self._size = 0
+        """Then, and of what was written since."""
         self._is_torn = False
         """Our last line broke off: the next one is not to be lost with it."""
 
-    def append(self, line: bytes) -> None:
-        """Write a line at the end.
+    def append(self, line: bytes, now: float) -> None:
+        """Write a line at the end. `now` may be of any clock.
 
         Raises:
             EndpointError: the directory is not private, or cannot be made.
             OSError: the disk refuses.
         """
-        descriptor = self._current()
+        descriptor = self._current(now)
         if self._is_torn:
             line = b"\n" + line
         written = os.write(descriptor, line)
+        self._size += written
         self._is_torn = written < len(line)
         if self._is_torn:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
@@ -281,18 +290,24 @@ class _SharedFile:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _current(self) -> int:
+    def _current(self, now: float) -> int:
         """The file that has the name now: another process may have renamed it, or a person removed it."""
-        if self._descriptor is None:
-            self._descriptor = self._open()
-        found = self._found(self._descriptor)
+        descriptor = self._descriptor
+        is_recent = 0 <= now - self._looked_at < LOOK_EVERY_S and self._size < MAX_BYTES
+        if descriptor is not None and is_recent:
+            return descriptor
+        self._looked_at = now
+        if descriptor is None:
+            descriptor = self._descriptor = self._open()
+        found = self._found(descriptor)
         if found is not None and found.st_size >= MAX_BYTES:
-            self._rename(self._descriptor)
-            found = self._found(self._descriptor)
+            self._rename(descriptor)
+            found = self._found(descriptor)
         if found is None:
             self.close()
-            self._descriptor = self._open()
-        return self._descriptor
+            descriptor = self._descriptor = self._open()
+        self._size = os.fstat(descriptor).st_size
+        return descriptor
 
     def _open(self) -> int:
         endpoint.prepare(self._directory)

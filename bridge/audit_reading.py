@@ -139,38 +139,49 @@ def _backwards(file: BinaryIO) -> Iterator[bytes]:
     yield rest
 
 
+class _Lines:
+    """Of one file, as they come."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._begun = b""
+
+    def rest(self) -> Iterator[bytes]:
+        """Those that have come since the last time."""
+        while data := self.file.read(_BLOCK_BYTES):
+            *lines, self._begun = (self._begun + data).split(b"\n")
+            yield from lines
+
+
 class _Tail:
     """The log from here on, whichever file it is in."""
 
     def __init__(self, directory: Path, file: BinaryIO | None) -> None:
         self._path = directory / NAME
-        self._file = file
-        self._begun = b""
+        self._files = [_Lines(file)] if file else []
+        """The newest, and the one before it: bridges write on there for a moment (`audit.LOOK_EVERY_S`)."""
 
     def news(self) -> Iterator[bytes]:
         """The lines that have come since the last time."""
-        yield from self._rest()
-        if successor := self._successor():
-            yield from self._rest()  # what came before it got its new name
-            self.close()
-            self._file, self._begun = successor, b""
-            yield from self._rest()
+        successor = self._successor()
+        for lines in self._files:
+            yield from lines.rest()
+        if successor:
+            for lines in self._files[:-1]:
+                lines.file.close()
+            self._files = [*self._files[-1:], _Lines(successor)]
+            yield from self._files[-1].rest()
 
     def close(self) -> None:
-        """Let go of the file."""
-        if self._file:
-            self._file.close()
-
-    def _rest(self) -> Iterator[bytes]:
-        while self._file and (data := self._file.read(_BLOCK_BYTES)):
-            *lines, self._begun = (self._begun + data).split(b"\n")
-            yield from lines
+        """Let go of the files."""
+        for lines in self._files:
+            lines.file.close()
 
     def _successor(self) -> BinaryIO | None:
         """What has the name now, if that is another file."""
         with suppress(FileNotFoundError):
             found = _open_to_read(self._path)
-            if self._file is None or not _is_same(self._file, found):
+            if not self._files or not _is_same(self._files[-1].file, found):
                 return found
             found.close()
         return None

@@ -13,7 +13,8 @@ from bridge import questions, results
 from bridge.asking import Asking
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.arguments import Arguments
-from bridge.hub.routing import Outcome, Router
+from bridge.hub.calling import Outcome
+from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import ENDED, Caller, OnProgress, Pending

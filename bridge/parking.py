@@ -23,7 +23,7 @@ import trio
 from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
-from bridge.hub.routing import Outcome
+from bridge.hub.calling import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
 from bridge.questions import Question
 from native_host import wire

@@ -119,7 +119,7 @@ class WatchedTransport(PlayedTransport):
         on_done: OnDone,
         caller: Caller = NOBODY,
     ) -> Pending:
-        self.player.judge(Asked(tab, method, params, timeout_s, caller))
+        self.player.judge(Asked(tab, method, params, timeout_s, caller, on_done))
         return super().send(tab, method, params, timeout_s, on_done, caller)
 
 

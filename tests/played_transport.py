@@ -29,7 +29,8 @@ from said_by_hosts import browser_hello, host_hello
 CART = {"content": [{"type": "text", "text": "tea"}]}
 
 
-Answer = dict[str, Any] | Exception
+Answer = dict[str, Any] | Exception | None
+"""None: not yet. The test calls the asker's `on_done` when it likes."""
 
 
 class Asked(NamedTuple):
@@ -38,6 +39,15 @@ class Asked(NamedTuple):
     params: Wire
     timeout_s: float
     caller: Caller
+    on_done: OnDone
+
+
+class Unanswered(NamedTuple):
+    asked: Asked
+    given_up: list[Asked]
+
+    def cancel(self) -> None:
+        self.given_up.append(self.asked)
 
 
 class PlayedTransport(TabTransport):
@@ -45,6 +55,7 @@ class PlayedTransport(TabTransport):
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.given_up: list[Asked] = []
         self.answer: Answer = {"success": True, "payload": CART}
         self.on_request: Callable[[Asked], Answer] = lambda _: self.answer
         self.on_look: Callable[[], None] = lambda: None
@@ -65,12 +76,17 @@ class PlayedTransport(TabTransport):
         on_done: OnDone,
         caller: Caller = NOBODY,
     ) -> Pending:
-        asked = Asked(tab, method, params, timeout_s, caller)
+        asked = Asked(tab, method, params, timeout_s, caller, on_done)
         self.asked.append(asked)
-        answer = self.on_request(asked)
-        if isinstance(answer, Exception) and not isinstance(answer, CallError):
-            raise answer
-        on_done(answer if isinstance(answer, CallError) else msgspec.json.encode(answer))
+        match self.on_request(asked):
+            case None:
+                return Unanswered(asked, self.given_up)
+            case CallError() as error:
+                on_done(error)
+            case Exception() as error:
+                raise error
+            case answer:
+                on_done(msgspec.json.encode(answer))
         return ENDED
 
     def executed(self) -> list[tuple[int, str]]:

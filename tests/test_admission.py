@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from bridge.hub.arguments import Arguments
+from bridge.hub.calling import Outcome
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record, Registered
@@ -36,11 +37,12 @@ def records() -> list[Record]:
 
 
 @pytest.fixture
-def hub(transport: PlayedTransport, records: list[Record]) -> Open:
+def hub(transport: PlayedTransport, records: list[Record], nursery: trio.Nursery) -> Open:
     """A router under given terms, with one page."""
 
     def open_router(terms: Terms) -> Router:
         router = Router(transport, terms=terms, keep=records.append)
+        nursery.start_soon(router.run)
         transport.happen(LookedAround())
         transport.connect("h1", wire.Tabs(tabs=[tab(1)]), page())
         return router
@@ -218,19 +220,22 @@ async def test_a_call_is_recorded_with_who_where_what_and_what_came_of_it(
     assert isinstance(called, Called)
     assert (called.session, called.name, called.own_name) == (session, GET_CART, "getCart")
     assert (called.site.origin, called.site.ordinal, called.site.browser) == (ORIGIN, 1, "Chromium")
-    assert (called.outcome, called.arguments) == ("tool-error", {"pin": 1234})
+    assert (called.outcome, called.arguments.value) == ("tool-error", {"pin": 1234})
 
 
 async def test_a_call_that_was_given_up_is_recorded_as_cancelled(
     hub: Open, transport: PlayedTransport, records: list[Record]
 ) -> None:
     router = hub(Terms())
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await router.call(Session("ours"), GET_CART, Arguments.of({}))
+    transport.answer = None
+    outcomes: list[Outcome] = []
+    pending = router.begin(Session("ours"), GET_CART, Arguments.of({}), outcomes.append)
+    pending.cancel()
+    pending.cancel()
     called = records[-1]
     assert isinstance(called, Called)
     assert called.outcome == "cancelled"
+    assert (outcomes, len(records), len(transport.given_up)) == ([], 2, 1)
 
 
 async def test_a_call_that_fails_by_our_own_fault_is_recorded_as_well(

@@ -9,10 +9,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +21,7 @@ from bridge import audit, audit_reading
 from bridge.audit import AuditLog
 from bridge.audit_reading import Filter, follow, recent
 from bridge.audit_text import row
+from bridge.hub.arguments import Arguments
 from bridge.hub.records import Called, Registered, Site
 from bridge.hub.sessions import Session
 from native_host import wire
@@ -61,6 +62,12 @@ def called(outcome: str = "ok", site: Site = SHOP, session: Session = SESSION, *
     fields: dict[str, Any] = {"name": "website_tool_shop_example_tab1_pay", "own_name": "pay"}
     fields |= {"duration_s": 0.0123, **more}
     return Called(session=session, outcome=outcome, site=site, **fields)
+
+
+def written(value: dict[str, Any]) -> Arguments:
+    """As a client writes them: half a character can only be escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Arguments(text.encode(errors="backslashreplace"))
 
 
 def lines(state: Path, name: str = audit.NAME) -> list[dict[str, Any]]:
@@ -116,9 +123,9 @@ def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, stat
 
 
 def test_arguments_are_kept_only_for_who_asks_for_them(log: AuditLog, state: Path) -> None:
-    log.keep(called(arguments={"password": "secret"}))
+    log.keep(called(arguments=written({"password": "secret"})))
     asked = AuditLog(state, with_arguments=True)
-    asked.keep(called(arguments={"password": "secret", "n": 1 << 80}))
+    asked.keep(called(arguments=written({"password": "secret", "n": 1 << 80})))
     asked.close()
     without, with_them = lines(state)
     assert "secret" not in json.dumps(without)
@@ -128,7 +135,7 @@ def test_arguments_are_kept_only_for_who_asks_for_them(log: AuditLog, state: Pat
 @pytest.mark.parametrize("filling", ["x", '"', "\\", "🦊", "\ud800", "\n"])
 def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments={"note": filling * 100_000}))
+    log.keep(called(arguments=written({"note": filling * 100_000})))
     log.close()
     line = lines(state)[0]
     assert "arguments" not in line
@@ -137,16 +144,24 @@ def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
     assert len(json.dumps(line["argumentsCut"], ensure_ascii=False).encode()) <= audit.ARGUMENTS_BYTES
 
 
-@pytest.mark.parametrize("what", [float("nan"), 10**5000], ids=["NaN", "5000 digits"])
-def test_arguments_that_are_no_json_do_not_keep_the_line_out(state: Path, what: Any) -> None:
+@pytest.mark.parametrize(
+    "what", [b"NaN", b"1" + b"0" * 5000, b"1e999"], ids=["NaN", "5000 digits", "infinite"]
+)
+def test_arguments_that_cannot_be_read_do_not_keep_the_line_out(state: Path, what: bytes) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments={"ok": 1, "what": what}))
-    nested: dict[str, Any] = {}
-    for _ in range(100_000):
-        nested = {"deeper": nested}
-    log.keep(called(arguments=nested))
+    log.keep(called(arguments=Arguments(b'{"ok":1,"what":%b}' % what)))
+    log.keep(called(arguments=Arguments(b'{"deeper":' * 100_000 + b"1" + b"}" * 100_000)))
+    log.keep(called(arguments=Arguments.of({"ok": float("nan")})))
     log.close()
-    assert ["argumentsCut" in line for line in lines(state)] == [True, True]
+    assert ["argumentsCut" in line for line in lines(state)] == [True, True, True]
+
+
+def test_arguments_that_were_written_in_lines_are_kept_in_one(state: Path) -> None:
+    log = AuditLog(state, with_arguments=True)
+    log.keep(called(arguments=Arguments(b'{\n  "note": "a\\nb"\n}')))
+    log.close()
+    (line,) = lines(state)
+    assert line["arguments"] == {"note": "a\nb"}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +176,7 @@ def test_arguments_that_are_no_json_do_not_keep_the_line_out(state: Path, what: 
 )
 def test_no_arguments_hide_their_call_from_who_reads_the_log(state: Path, arguments: dict[str, Any]) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments=arguments))
+    log.keep(called(arguments=written(arguments)))
     log.close()
     assert len(recent(state, 20, Filter())) == 1
 
@@ -171,8 +186,8 @@ def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     text *= 5000 // len(text) + 1
     site = Site(text, text, f"https://{text}", 2**31, 2**31)
     session = Session(text, text, wire.ClientInfo(name=text, version=text))
-    call = Called(session, text, text, 1e9, site, text, text, arguments={text: [text, text]})
-    short = replace(call, arguments={text[:10]: 1})
+    call = Called(session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}))
+    short = msgspec.structs.replace(call, arguments=written({text[:10]: 1}))
     found = [
         audit._encoded(audit._call_line(NOON, call, with_arguments=True)),
         audit._encoded(audit._call_line(NOON, short, with_arguments=True)),
@@ -291,11 +306,12 @@ def test_a_full_file_is_renamed_and_only_one_predecessor_stays(
 
 
 def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
-    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = AuditLog(state, with_arguments=False)
+    other = AuditLog(state, with_arguments=False, clock=clock)
     log.keep(called(detail="before"))
     other.keep(called(detail="before"))
+    clock.now += 2 * audit.LOOK_EVERY_S
     monkeypatch.setattr(audit, "MAX_BYTES", 500)
     other.keep(called(detail="after"))
     log.keep(called(detail="after"))
@@ -305,11 +321,12 @@ def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
 
 
 def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
-    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = AuditLog(state, with_arguments=False)
+    other = AuditLog(state, with_arguments=False, clock=clock)
     for kept in (log, other):
         kept.keep(called(detail="before"))
+    clock.now += 2 * audit.LOOK_EVERY_S
     monkeypatch.setattr(audit, "MAX_BYTES", 500)
     lock = fcntl.flock
 
@@ -326,9 +343,10 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
 
 
 def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
-    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.keep(called(detail="before"))
+    clock.now += 2 * audit.LOOK_EVERY_S
     monkeypatch.setattr(audit, "MAX_BYTES", 100)
     with (state / audit.NAME).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -336,9 +354,33 @@ def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
     assert [line["detail"] for line in lines(state)] == ["before", "after"]
 
 
-def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path) -> None:
+def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path, clock: Clock) -> None:
     log.keep(called(detail="before"))
     (state / audit.NAME).unlink()
+    clock.now += 2 * audit.LOOK_EVERY_S
+    log.keep(called(detail="after"))
+    assert [line["detail"] for line in lines(state)] == ["after"]
+
+
+def test_until_it_is_looked_at_again_lines_go_to_the_file_that_had_the_name(
+    log: AuditLog, state: Path, clock: Clock
+) -> None:
+    log.keep(called(detail="before"))
+    (state / audit.NAME).rename(state / audit.PREDECESSOR)
+    clock.now += audit.LOOK_EVERY_S / 2
+    log.keep(called(detail="at once"))
+    clock.now += audit.LOOK_EVERY_S
+    log.keep(called(detail="later"))
+    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "at once"]
+    assert [line["detail"] for line in lines(state)] == ["later"]
+
+
+def test_a_clock_that_is_put_back_does_not_keep_it_from_being_looked_at(
+    log: AuditLog, state: Path, clock: Clock
+) -> None:
+    log.keep(called(detail="before"))
+    (state / audit.NAME).unlink()
+    clock.now -= 3600
     log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
 
@@ -347,16 +389,19 @@ WRITER = """
 import sys
 from pathlib import Path
 from bridge import audit, audit_reading
+from bridge.hub.arguments import Arguments
 from bridge.hub.records import Called, Site
 from bridge.hub.sessions import Session
 
 audit.MAX_BYTES = int(sys.argv[3])
-log = audit.AuditLog(Path(sys.argv[1]), with_arguments=True)
+clock = (second / 50 for second in range(10**6)).__next__  # so that it looks at the file at every fifth line
+log = audit.AuditLog(Path(sys.argv[1]), with_arguments=True, clock=clock)
 print("ready", flush=True)
 sys.stdin.read()
 for number in range(500):
     text = "x" * (number * 7 % 1500)
-    log.keep(Called(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments={"text": text}))
+    arguments = Arguments.of({"text": text})
+    log.keep(Called(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments=arguments))
 """
 
 
@@ -554,7 +599,7 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
 
 
 def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
-    log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.keep(called(detail="first"))
     open_to_read = audit_reading._open_to_read
@@ -564,6 +609,7 @@ def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
         monkeypatch.setattr(audit_reading, "_open_to_read", open_to_read)
         log.keep(called(detail="late"))
         path.rename(state / audit.PREDECESSOR)
+        clock.now += 2 * audit.LOOK_EVERY_S
         log.keep(called(detail="new"))
         return open_to_read(path)
 
@@ -572,6 +618,26 @@ def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
     monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
     assert details([first, next(followed), next(followed)]) == ["first", "late", "new"]
     followed.close()
+
+
+def test_what_another_bridge_writes_to_the_renamed_file_is_followed_too(
+    log: AuditLog, state: Path, clock: Clock
+) -> None:
+    other = AuditLog(state, with_arguments=False, clock=clock)
+    log.keep(called(detail="first"))
+    other.keep(called(detail="second"))
+
+    def wait() -> None:
+        if not (state / audit.PREDECESSOR).exists():
+            (state / audit.NAME).rename(state / audit.PREDECESSOR)
+            AuditLog(state, with_arguments=False).keep(called(detail="new"))
+        else:
+            other.keep(called(detail="late"))
+
+    followed = follow(state, 20, Filter(), wait)
+    assert details([next(followed) for _ in range(4)]) == ["first", "second", "new", "late"]
+    followed.close()
+    other.close()
 
 
 def test_a_file_that_is_renamed_while_it_is_read_is_read_once(

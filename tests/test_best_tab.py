@@ -10,8 +10,9 @@ import trio
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.calling import ATTEMPTS
 from bridge.hub.page_tool import PageTool
-from bridge.hub.routing import ATTEMPTS, Router
+from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
 from native_host import wire
@@ -237,7 +238,9 @@ async def test_a_call_that_met_a_tab_that_was_gone_does_not_go_to_another_profil
     assert {at for at, _ in transport.executed()} == {1}
 
 
-async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(transport: PlayedTransport) -> None:
+async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(
+    transport: PlayedTransport, nursery: trio.Nursery
+) -> None:
     raw = msgspec.json.encode({"name": "getCart"})
     tool = PageTool.of("getCart", {"name": "getCart", "inputSchema": {"type": "object"}}, raw)
 
@@ -246,6 +249,7 @@ async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(transport: P
             return [CachedTool("p2", "https://shop.example", "https://shop.example/", tool)]
 
     router = Router(transport, store=Kept())
+    nursery.start_soon(router.run)
     transport.happen(LookedAround())
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
 

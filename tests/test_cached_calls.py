@@ -384,13 +384,13 @@ async def test_a_browser_that_has_gone_leaves_it_listed(
 
 
 async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
-    transport: PlayedTransport, store: Kept
+    transport: PlayedTransport, store: Kept, nursery: trio.Nursery
 ) -> None:
     router = Router(transport, lambda _: "No browser is connected.", store=store)
+    nursery.start_soon(router.run)
     transport.happen(LookedAround())
     assert router.whats_missing() == "No browser is connected."
-    listed = json.loads(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))["content"][
-        0
-    ]["text"]
+    answer = json.loads(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))
+    listed = answer["content"][0]["text"]
     assert listed.startswith(ANY)
     assert listed.endswith("No browser is connected.")

@@ -11,7 +11,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
-from bridge.hub.routing import Outcome
+from bridge.hub.calling import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
 from bridge.parking import (
     LAST_WORDS_S,

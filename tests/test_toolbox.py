@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
 from bridge.hub.toolbox import MAX_TEXT, TOOLS, ListPageTools, page_tools, read_arguments
 
 
@@ -37,7 +38,7 @@ def answer(
     tools: Sequence[Tool], notices: Sequence[str] = (), **arguments: Any
 ) -> tuple[str, dict[str, Any]]:
     """The text and the structured content."""
-    asked = read_arguments(ListPageTools, arguments)
+    asked = read_arguments(ListPageTools, Arguments.of(arguments))
     said = json.loads(page_tools(tools, asked, notices, lambda: "Run: mcpb status"))
     return said["content"][0]["text"], said["structuredContent"]
 

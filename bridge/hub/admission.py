@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from bridge.errors import CallError
-from bridge.hub.arguments import ArgumentCheck
+from bridge.hub.arguments import ArgumentCheck, Arguments
 from bridge.hub.entry import Entry, LiveEntry
-from bridge.hub.origins import canonical
 from bridge.hub.pace import CallPace
-from bridge.hub.registry import Browser
+from bridge.hub.pauses import Pauses
 from bridge.hub.sessions import Session
 from native_host.wire import Code
 
@@ -33,9 +29,7 @@ class Admission:
             limit = f"calls_per_minute allows {self._pace.per_minute} to each client; wait {wait_s:.1f} s"
             raise CallError(Code.RATE_LIMITED, limit, handed=False)
 
-    def admit(
-        self, session: Session, entry: Entry, arguments: dict[str, Any], browsers: Iterable[Browser]
-    ) -> None:
+    def admit(self, session: Session, entry: Entry, arguments: Arguments, pauses: Pauses) -> None:
         """A session calls this tool.
 
         Raises:
@@ -43,24 +37,13 @@ class Admission:
         """
         if entry.refusal:
             raise CallError(Code.NOT_ALLOWED, entry.refusal, handed=False)
-        for browser in browsers:
-            _check_pauses(session, entry, browser)
-        if isinstance(entry, LiveEntry) and entry.offer.tab.owner not in (None, session.id):
-            raise CallError(Code.NOT_YOURS, entry.name, handed=False)
-        if refusal := self._check.refusal(entry.tool, arguments):
+        if isinstance(entry, LiveEntry):
+            tab = entry.offer.tab
+            # A frame is in its tab: who pauses a site wants nothing called there.
+            pauses.check(session, entry.offer.browser.profile, entry.origin, tab.origin)
+            if tab.owner not in (None, session.id):
+                raise CallError(Code.NOT_YOURS, entry.name, handed=False)
+        else:
+            pauses.check(session, entry.site.profile, entry.origin)
+        if refusal := self._check.refusal(entry.tool, arguments.value):
             raise CallError(Code.INVALID_PARAMS, refusal, handed=False)
-
-
-def _check_pauses(session: Session, entry: Entry, browser: Browser) -> None:
-    if session.id in browser.paused.sessions:
-        resume = f"mcpb pause {session.id[:8]} --resume"
-        raise CallError(Code.PAUSED, f"it is this client; to resume it: {resume}", handed=False)
-    if browser.profile != entry.site.profile:
-        return
-    # A frame is in its tab: who pauses a site wants nothing called there.
-    paused = {canonical(site) for site in browser.paused.sites}
-    around = entry.offer.tab.origin if isinstance(entry, LiveEntry) else entry.origin
-    for origin in (entry.origin, around):
-        if canonical(origin) in paused:
-            resume = f"mcpb pause {canonical(origin)} --resume"
-            raise CallError(Code.PAUSED, f"{origin}; to resume it: {resume}", handed=False)

@@ -94,6 +94,9 @@ class Arguments:
             raise _unusable(error) from None
 
 
+NOTHING = Arguments(b"{}")
+
+
 def _unusable(error: Exception) -> CallError:
     return CallError(Code.INVALID_PARAMS, str(error), handed=False)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import msgspec
 
 from bridge.errors import CallError, UnknownToolError
+from bridge.hub.answers import Answer
+from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.sessions import Session
 from native_host.wire import Code
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """Where in which browser something happened."""
 
     profile: str = ""
@@ -27,8 +27,10 @@ class Site:
     """The tab's number within its domain, as public names have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+NOWHERE = Site()
+
+
+class Called(msgspec.Struct, frozen=True):
     """A call that is over, whatever came of it."""
 
     session: Session
@@ -37,7 +39,7 @@ class Called:
     outcome: str
     """`ok`, `tool-error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
     duration_s: float
-    site: Site = field(default_factory=Site)
+    site: Site = NOWHERE
     """Empty where the call never got as far as a site."""
     own_name: str = ""
     """The page's name for the tool."""
@@ -45,12 +47,11 @@ class Called:
     """Which limit, rule or field, where one refused the call."""
     handed: bool = True
     """Whether the page may have got the call."""
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: Arguments = NOTHING
     """For those who asked for them: they may be anything, passwords included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True):
     """A frame announced its list of tools."""
 
     site: Site
@@ -58,31 +59,32 @@ class Registered:
     """The page's own names."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Recording:
     """A call on its way, and what is known of it so far."""
 
     session: Session
     name: str
-    arguments: dict[str, Any]
+    arguments: Arguments
     began: float
-    site: Site = field(default_factory=Site)
+    """By the clock of `ended`."""
+    site: Site = NOWHERE
     own_name: str = ""
 
-    def ended(self, outcome: bytes | BaseException, now: float) -> Called:
-        """It is over, with an answer or without."""
+    def ended(self, how: Answer | Exception | None, now: float) -> Called:
+        """It is over: with an answer or without, or (None) because nobody waited for it any more."""
         detail, handed = "", True
-        match outcome:
-            case bytes():
-                word = "tool-error" if _is_error(outcome) else "ok"
+        match how:
+            case Answer():
+                word = "tool-error" if how.is_error else "ok"
             case CallError():
-                word, detail, handed = _outcome(outcome.code), outcome.detail, outcome.handed
+                word, detail, handed = _outcome(how.code), how.detail, how.handed
             case UnknownToolError():
                 word, handed = "unknown_tool", False
-            case Exception():
-                word = "internal_error"
-            case _:  # what trio cancels with, and signals
+            case None:
                 word = "cancelled"
+            case _:
+                word = "internal_error"
         told = detail, handed, self.arguments
         duration_s = now - self.began
         return Called(self.session, self.name, word, duration_s, self.site, self.own_name, *told)
@@ -93,22 +95,6 @@ def _outcome(code: int) -> str:
         return Code(code).name.lower()
     except ValueError:
         return f"error {code}"
-
-
-class _Flagged(msgspec.Struct, rename="camel"):
-    is_error: bool = False
-
-
-_flagged = msgspec.json.Decoder(_Flagged)
-
-
-def _is_error(answer: bytes) -> bool:
-    if b'"isError"' not in answer:
-        return False
-    try:
-        return _flagged.decode(answer).is_error
-    except (msgspec.DecodeError, RecursionError):
-        return False
 
 
 Record = Called | Registered

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
+from bridge.hub.pauses import Pauses
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
 from native_host import wire
 
@@ -208,6 +209,7 @@ class Registry:
         self._lost: list[Browser] = []
         self._has_looked = False
         self._touched: set[FrameAt] | None = None
+        self._pauses: Pauses | None = None
         self.version = 0
         """Changes whenever the offers do, other than in what is told of their tabs."""
         self.version_of_tabs = 0
@@ -264,6 +266,13 @@ class Registry:
             if browser and frame and tab and not tab.incognito:
                 yield at, (browser, tab, frame)
 
+    @property
+    def pauses(self) -> Pauses:
+        """What is paused in the browsers whose tools count."""
+        if self._pauses is None:
+            self._pauses = Pauses((browser.profile, browser.paused) for browser in self.browsers())
+        return self._pauses
+
     def take_touched(self) -> set[FrameAt] | None:
         """The frames whose offers may have changed since this was asked last; None: all of them."""
         touched, self._touched = self._touched, set()
@@ -316,6 +325,7 @@ class Registry:
     def _changed(self, touched: Iterable[FrameAt] | None) -> None:
         """`touched` may offer something else now; None: any frame may."""
         self.version += 1
+        self._pauses = None
         if touched is None or self._touched is None:
             self._touched = None
         else:
@@ -326,6 +336,7 @@ class Registry:
         match message:
             case wire.Paused():
                 browser.paused = message
+                self._pauses = None
                 return
             case wire.HostClients():
                 browser.clients = message.clients

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 
 from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
 from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
@@ -56,10 +57,19 @@ class ListPageTools(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CallPageTool(msgspec.Struct, forbid_unknown_fields=True):
-    """Arguments of `call_page_tool`."""
+    """Arguments of `call_page_tool`.
+
+    Raises:
+        ValueError: `arguments` is no object.
+    """
 
     name: str
-    arguments: dict[str, Any] = {}
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+    """As they were written."""
+
+    def __post_init__(self) -> None:
+        if not bytes(self.arguments).startswith(b"{"):
+            raise ValueError("Expected `object` - at `$.arguments`")
 
 
 TOOLS: tuple[dict[str, Any], ...] = (
@@ -123,15 +133,15 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-def read_arguments(shape: type[T], arguments: dict[str, Any]) -> T:
+def read_arguments(shape: type[T], arguments: Arguments) -> T:
     """The arguments of one of our tools.
 
     Raises:
         CallError: they do not fit; the text names the field.
     """
     try:
-        return msgspec.convert(arguments, shape)
-    except msgspec.ValidationError as error:
+        return msgspec.json.decode(arguments.raw, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallError(Code.INVALID_PARAMS, str(error), handed=False) from None
 
 

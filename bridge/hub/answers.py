@@ -1,0 +1,69 @@
+"""What an extension answers to a call: the page's result, or what its tool threw. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from bridge.errors import CallError, failed
+from native_host import wire
+from native_host.wire import Code
+
+_MAX_PAGE_TEXT = 64 * 1024
+_BEFORE_PAYLOAD = b'{"success":true,"payload":'
+"""So extensions begin, and end with a brace: then nothing needs to be read twice to find what is between."""
+
+
+class Answer(NamedTuple):
+    """A CallToolResult, as far as the page has given one."""
+
+    result: bytes
+    """JSON."""
+    is_error: bool
+    """The page says, by `isError` or by throwing, that the tool has failed."""
+
+
+class _Flagged(msgspec.Struct, rename="camel"):
+    is_error: bool = False
+
+
+_flagged = msgspec.json.Decoder(_Flagged)
+_executed = msgspec.json.Decoder(wire.Executed)
+
+
+def read(executed: bytes) -> Answer | CallError:
+    """The answer in a result of `browser/executeTool`, or that it cannot be read."""
+    if executed.startswith(_BEFORE_PAYLOAD):
+        payload = executed[len(_BEFORE_PAYLOAD) : -1]
+        try:
+            return Answer(payload, _flagged.decode(payload).is_error)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # more than the payload, or one that is no result of a tool
+    return _read(executed)
+
+
+def _read(executed: bytes) -> Answer | CallError:
+    try:
+        found = _executed.decode(executed)
+    except (msgspec.DecodeError, RecursionError):
+        return CallError(Code.INTERNAL_ERROR, "the extension's answer cannot be read", handed=True)
+    if found.success:
+        payload = bytes(found.payload)
+        return Answer(payload, _says_error(payload))
+    return Answer(failed(_thrown(found.payload)), is_error=True)
+
+
+def _says_error(payload: bytes) -> bool:
+    try:
+        return _flagged.decode(payload).is_error
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _thrown(payload: msgspec.Raw) -> str:
+    try:
+        text = msgspec.json.decode(payload, type=str)
+    except msgspec.DecodeError:
+        text = bytes(payload).decode()
+    return text[:_MAX_PAGE_TEXT] or "The page's tool failed and did not say why."

@@ -1,0 +1,223 @@
+"""A call of a page's tool on its way: found, admitted, sent, answered, perhaps sent elsewhere. Pure.
+
+It is state and no task: whoever begins it takes it as far as it gets, and the transport's answer takes it on.
+What has to be waited for (a tab to be opened, a browser to come back) is waited for by somebody else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from bridge.errors import CallError, UnknownToolError, failed
+from bridge.hub import answers
+from bridge.hub.admission import Admission
+from bridge.hub.answers import Answer
+from bridge.hub.arguments import Arguments
+from bridge.hub.catalog import Catalog
+from bridge.hub.describing import cleaned
+from bridge.hub.entry import Entry, LiveEntry
+from bridge.hub.records import Keep, Recording
+from bridge.hub.registry import Registry
+from bridge.hub.sessions import Identity, Session
+from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
+from native_host import wire
+from native_host.wire import Code
+
+ATTEMPTS = 3
+"""How often a call that names no tab, and did not run, is tried: pages go while they are called."""
+_MAX_QUESTION = 1000
+
+_log = logging.getLogger(__name__)
+
+Outcome = bytes | Exception
+"""A CallToolResult as JSON, failures included; or an UnknownToolError: nobody offers that name, and this
+session was never shown it. Any other exception is a bug of ours, and in the log."""
+OnOutcome = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all calls are made with."""
+
+    registry: Registry
+    catalog: Catalog
+    admission: Admission
+    transport: TabTransport
+    call_s: float
+    now: Callable[[], float]
+    keep: Keep
+    told: Callable[[CallError], str]
+    """What the client hears of a failure."""
+    wait: Callable[[Call], Pending]
+    """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
+
+
+class Call:
+    """A `Pending`. While it waits for something it has a `Pending` itself."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: OnOutcome,
+        caller: Caller = NOBODY,
+    ) -> None:
+        self.session = session
+        self.name = name
+        self._around = around
+        self._arguments = arguments
+        self._on_done = on_done
+        self._caller = caller
+        self._recording = Recording(session, name, arguments, around.now())
+        self._pending: Pending = ENDED
+        self._entry: LiveEntry
+        """Where it was sent last."""
+        self._names_a_tab = False
+        self._left = ATTEMPTS
+        self._missed: set[Identity] = set()
+        """The tools that were not there when they were called."""
+        self._profile: str | None = None
+        """Where it was tried first: another profile is another account."""
+        self._refused: CallError | None = None
+        """By the tool that was missed last."""
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Count it and take it as far as it gets."""
+        try:
+            self._around.admission.count(self.session, self._recording.began)
+        except CallError as error:
+            self.fail(error)
+        else:
+            self._attempt()
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        if not self._is_over:
+            self._is_over = True
+            self._pending.cancel()
+            self._keep(None)
+
+    # ── To a tab ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _attempt(self) -> None:
+        self._left -= 1
+        try:
+            if (entry := self._at_once()) is None:
+                self._pending = self._around.wait(self)
+            else:
+                self.go(entry)
+        except Exception as error:
+            if self._is_over:
+                raise
+            self.fail(error)
+
+    def _at_once(self) -> LiveEntry | None:
+        """The tool in the tab that is to run it; None: there is something to wait for first."""
+        try:
+            entry = self.find()
+        except UnknownToolError:
+            return None
+        if not isinstance(entry, LiveEntry) or entry.offer.lost_at is not None:
+            return None
+        self.admit(entry)
+        return entry
+
+    def find(self) -> Entry:
+        """What its name means now. Raises as `Catalog.find` does."""
+        return self._around.catalog.find(self.session, self.name, self._missed, self._profile)
+
+    def admit(self, entry: Entry) -> None:
+        """It is meant for this tool.
+
+        Raises:
+            CallError: it may not be made.
+        """
+        site = entry.site
+        self._recording.site, self._recording.own_name = site, entry.own_name
+        self._profile = site.profile
+        self._around.admission.admit(self.session, entry, self._arguments, self._around.registry.pauses)
+
+    def go(self, entry: LiveEntry) -> None:
+        """It was admitted to this tool, in its tab: send it there."""
+        if self._is_over:
+            return
+        self._entry, attempt = entry, self._left
+        self._names_a_tab = self._around.catalog.names_a_tab(self.session, self.name)
+        offer = entry.offer
+        params = wire.ExecuteTool(
+            session=self.session.id,
+            tab_id=offer.tab_id,
+            frame_id=offer.frame.frame_id,
+            document_id=offer.frame.document_id,
+            tool_name=entry.own_name,
+            args=msgspec.Raw(self._arguments.raw),
+            wants_progress=self._caller.on_progress is not None,
+        )
+        tab = TabAddress(offer.browser.host, offer.tab_id)
+        caller = _marked(self._caller, entry.origin)
+        send = self._around.transport.send
+        pending = send(tab, "browser/executeTool", params, self._around.call_s, self._answered, caller)
+        if attempt == self._left:  # else the answer came meanwhile, and it is on its way elsewhere
+            self._pending = pending
+
+    def _answered(self, answer: bytes | CallError) -> None:
+        read = answer if isinstance(answer, CallError) else answers.read(answer)
+        if isinstance(read, Answer):
+            self._end(read.result, read)
+        elif self._may_go_elsewhere(read):
+            self._refused = read
+            self._missed.add(self._entry.meaning.identity)
+            self._attempt()
+        else:
+            self.fail(read)
+
+    def _may_go_elsewhere(self, error: CallError) -> bool:
+        """Not if it may have run, unless running it twice is harmless."""
+        if error.code not in (Code.NO_SUCH_TAB, Code.GONE, Code.NAVIGATED, Code.NO_LONGER_OFFERED):
+            return False
+        if self._left == 0 or self._names_a_tab:
+            return False
+        return not error.handed or self._entry.tool.is_repeatable
+
+    # ── Its end ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def fail(self, error: Exception) -> None:
+        """There is no answer."""
+        if self._is_over:
+            return
+        if isinstance(error, UnknownToolError):
+            error = self._refused or error
+        if isinstance(error, CallError):
+            self._end(failed(self._around.told(error)), error)
+            return
+        if not isinstance(error, UnknownToolError):
+            _log.error("calling %s failed", self.name, exc_info=error)
+        self._end(error, error)
+
+    def _end(self, outcome: Outcome, how: Answer | Exception) -> None:
+        self._is_over = True
+        self._on_done(outcome)  # first: whoever waits need not wait for the record
+        self._keep(how)
+
+    def _keep(self, how: Answer | Exception | None) -> None:
+        self._around.keep(self._recording.ended(how, self._around.now()))
+
+
+def _marked(caller: Caller, origin: str) -> Caller:
+    """What a page asks, under its name: a person must see who asks."""
+    if caller.on_question is None:
+        return caller
+    ask = caller.on_question
+
+    async def ask_marked(question: wire.ElicitConfirmation) -> bytes:
+        message = f"{origin} asks: {cleaned(question.message, _MAX_QUESTION)}"
+        return await ask(msgspec.structs.replace(question, message=message))
+
+    return Caller(caller.on_progress, ask_marked)
