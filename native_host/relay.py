@@ -17,7 +17,7 @@ from functools import partial
 
 import trio
 
-from native_host import __version__, endpoint, envelope, wire
+from native_host import __version__, endpoint, envelope, memory, wire
 from native_host.endpoint import Endpoint
 from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
@@ -34,7 +34,7 @@ _GIVEN_BYTES = 64 * 1024
 _MESSAGE_BYTES = 512
 """What keeping a message costs beside its own bytes, so that a million of very short ones count as well."""
 _LOOK_SECONDS = 3.0
-"""Between looks at our own files. Without them no bridge finds us, and a new host is better than this one."""
+"""Between looks at our own files (without them no bridge finds us: better a new host) and at our memory."""
 _FAREWELL_SECONDS = 0.5
 """How long a last message may take before its connection is closed regardless."""
 
@@ -45,6 +45,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     Raises:
         EndpointError: there is no private directory for the socket.
     """
+    memory.keep_freed()
     place = endpoint.open_first(endpoint.candidates())
     try:
         await Relay(place, extension_origin, browser_in, browser_out).serve()
@@ -122,7 +123,7 @@ class Relay:
                 nursery.start_soon(_end_at, signals, nursery.cancel_scope)
                 nursery.start_soon(self._write_to_browser, nursery.cancel_scope)
                 nursery.start_soon(self._expire_transfers)
-                nursery.start_soon(self._end_when_out_of_place, nursery.cancel_scope)
+                nursery.start_soon(self._look_now_and_then, nursery.cancel_scope)
                 nursery.start_soon(self._accept)
                 await self._read_from_browser()
                 nursery.cancel_scope.cancel()
@@ -193,8 +194,9 @@ class Relay:
             self._deliver(self._switchboard.expire(trio.current_time()))
             self._flush()
 
-    async def _end_when_out_of_place(self, host: trio.CancelScope) -> None:
-        while self._place.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
+    async def _look_now_and_then(self, host: trio.CancelScope) -> None:
+        while self._place.is_in_place():
+            memory.give_back()
             await trio.sleep(_LOOK_SECONDS)
         logger.warning(
             "the files in %s are gone: ending, so that the next host makes new ones", self._place.directory

@@ -240,12 +240,24 @@ async def test_a_flood_of_changes_neither_grows_the_host_nor_ends_a_client_that_
             while not (await sleeper.heard("browser/tabChanged"))["tab"]["title"].startswith("2999 "):
                 pass
     assert sleeper.bytes_read < 30 * MIB
-    assert peak_memory(pid(browser)) < 80 * MIB
+    assert memory(pid(browser), "VmHWM") < 80 * MIB
 
 
-def peak_memory(process: int) -> int:
+async def test_the_memory_of_large_answers_is_given_back_when_it_is_quiet(
+    browser: SimulatedBrowser, client: SocketClient, tab: SimulatedTab
+) -> None:
+    with trio.fail_after(30):
+        before = memory(pid(browser), "VmRSS")
+        for number in range(3):
+            await call(client, number, tab, "echo", {"text": "x" * (10 * MIB)})
+        assert memory(pid(browser), "VmHWM") > before + 10 * MIB
+        await until(lambda: memory(pid(browser), "VmRSS") < before + 3 * MIB)
+
+
+def memory(process: int, field: str) -> int:
+    """Resident bytes of a process, now or (VmHWM) at most."""
     status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    return int(status.partition(f"{field}:")[2].split()[0]) * 1024
 
 
 # ── Hostile clients ─────────────────────────────────────────────────────────────────────────────────────────
