@@ -27,6 +27,7 @@ from bridge.hub.transport import (
     TabAddress,
     TabTransport,
 )
+from bridge.links.directory import HostDirectory
 from bridge.links.link import Link, LinkError
 from native_host import endpoint, wire
 from native_host.endpoint import EndpointError, Record
@@ -60,7 +61,7 @@ class NativeLinks(TabTransport):
     def __init__(self, directories: Sequence[Path]) -> None:
         self.problems: dict[str, Problem] = {}
         """By host instance or directory: what `mcpb status` shows."""
-        self._directories = directories
+        self._directories = [HostDirectory(directory) for directory in directories]
         self._links: dict[str, Link] = {}
         self._sessions: list[wire.Session] = []
         self._listeners: list[Listener] = []
@@ -123,19 +124,19 @@ class NativeLinks(TabTransport):
                 if record.instance not in self._busy and self._may_try(record.instance):
                     self._busy.add(record.instance)
                     self._emit(HostSeen(record.instance, record.started_at))
-                    self._nursery.start_soon(self._serve, directory, record.instance)
-        for instance in self.problems.keys() - live - {str(directory) for directory in self._directories}:
+                    self._nursery.start_soon(self._serve, directory.path, record.instance)
+        for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
 
-    def _live_hosts(self, directory: Path) -> list[Record]:
+    def _live_hosts(self, directory: HostDirectory) -> list[Record]:
         try:
-            found = endpoint.live_hosts(directory)
+            found = directory.live_hosts(self._busy)
         except (EndpointError, OSError) as error:
-            if str(directory) not in self.problems:
+            if str(directory.path) not in self.problems:
                 _log.warning("%s", error)
-            self.problems[str(directory)] = Problem(str(error), 0)
+            self.problems[str(directory.path)] = Problem(str(error), 0)
             return []
-        self.problems.pop(str(directory), None)
+        self.problems.pop(str(directory.path), None)
         return found
 
     def _may_try(self, instance: str) -> bool:
