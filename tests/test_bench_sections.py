@@ -33,6 +33,7 @@ def test_whatever_is_started_is_timed_until_it_shows_a_sign_of_life(
 
 def test_memory_is_read_of_processes_that_live(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "LARGE_MB", (1,))
+    monkeypatch.setattr(memory, "REST_S", 0.0)
     monkeypatch.setattr(memory, "MANY_TOOLS", 20)
     [table] = memory.tables(bench)
     assert ("mcpb bridge", "after 1 MB result") in {(row.what, row.load) for row in table.rows}
