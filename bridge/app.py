@@ -28,8 +28,11 @@ from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
 from bridge.server import McpServer
 from bridge.store import SqliteToolStore
-from native_host import endpoint, wire
+from native_host import endpoint, memory, wire
 from native_host.home import mcpb_home
+
+_QUIET_S = 3.0
+"""Between looks at the memory of large messages."""
 
 T = TypeVar("T")
 
@@ -105,8 +108,10 @@ def serve_stdio() -> None:
 
 
 async def _serve_stdio(config: Config) -> None:
+    memory.keep_freed()
     with closing(_audit(config)) as audit:
         async with trio.open_nursery() as top:
+            top.start_soon(_give_memory_back)
             top.start_soon(_end_on_signal, top.cancel_scope)
             async with open_hub(config, audit.keep) as hub:
                 await speak_mcp(hub, stdio.serve)
@@ -121,6 +126,12 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
         nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
         await speak(server)
         nursery.cancel_scope.cancel()
+
+
+async def _give_memory_back() -> None:
+    while True:
+        await trio.sleep(_QUIET_S)
+        memory.give_back()
 
 
 async def _end_on_signal(everything: trio.CancelScope) -> None:
