@@ -116,7 +116,10 @@ class Catalog:
         """What the names of all entries mean; the same object as long as they are the same."""
         self._refresh()
         if self._edition.meanings is None:
-            self._edition.meanings = {entry.name: entry.meaning for entry in self.entries()}
+            meanings = {entry.name: entry.meaning for entry in self.kept()}
+            for document in self.documents():
+                meanings |= document.meanings
+            self._edition.meanings = meanings
         return self._edition.meanings
 
     # ── What a name means ───────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from bridge.hub.entry import LiveEntry
 from bridge.hub.naming import Place
 from bridge.hub.page_tool import PageTool
 from bridge.hub.registry import Browser, Frame
+from bridge.hub.sessions import Meaning
 from bridge.hub.tool_shape import Era
 from native_host import wire
 
@@ -28,7 +29,7 @@ class DocumentTools:
     tab_origin: str
     entries: dict[Place, LiveEntry]
     """In the page's order."""
-    _written: tuple[wire.Tab, Era, list[bytes]] | None = None
+    _written: tuple[wire.Tab, Era, bytes] | None = None
     """What was asked for last."""
 
     @property
@@ -49,8 +50,13 @@ class DocumentTools:
         names = (b"%b %b" % (entry.name.encode(), entry.tool.digest) for entry in self.allowed)
         return hashlib.blake2b(b"\n".join([origin, *names]), digest_size=16).digest()
 
-    def written(self, era: Era) -> list[bytes]:
-        """The MCP Tools as JSON with a comma before each, in parts to be joined.
+    @cached_property
+    def meanings(self) -> dict[str, Meaning]:
+        """What the names of those mean."""
+        return {entry.name: entry.meaning for entry in self.allowed}
+
+    def written(self, era: Era) -> bytes:
+        """The MCP Tools as JSON, a comma before each.
 
         Tabs change under it, and their titles often: the definitions stay, the place in them is another.
         """
@@ -60,7 +66,7 @@ class DocumentTools:
             place = in_text(in_tab(announced.origin, tab))
             around = (entry.around_place for entry in self.allowed if entry.tool.is_for(era))
             parts = [part for before, behind in around for part in (b",", before, place, behind)]
-            self._written = tab, era, parts
+            self._written = tab, era, b"".join(parts)
         return self._written[2]
 
     def is_of(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:

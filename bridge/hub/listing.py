@@ -59,7 +59,7 @@ class Listing:
 
     def _write(self, era: Era) -> bytes:
         documents, kept = self._shown()
-        live = chain.from_iterable(document.written(era) for document in documents)
+        live = (document.written(era) for document in documents)
         without_tab = (b",%b" % entry.definition() for entry in kept if entry.tool.is_for(era))
         return b"".join(chain((_OURS,), live, without_tab, (b"]",)))
 
