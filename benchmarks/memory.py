@@ -23,8 +23,8 @@ from benchmarks.table import Compared, Row, Table
 LARGE_MB = (5, 60)
 """A browser may say 64 at once."""
 MANY_TOOLS, MANY_TABS = 10_000, 100
-REST_S = 1.0
-"""After a load, for what is let go of by and by."""
+REST_S = 4.0
+"""After a load: free memory is given back every 3 s."""
 _OF_PACKAGE = "prompts/list"
 """What our own lane does not answer."""
 
