@@ -77,6 +77,13 @@ def decode(body: bytes) -> Envelope:
     return envelope
 
 
+def _is_utf8(body: bytes) -> bool:
+    try:
+        return body.isascii() or bool(body.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def _check_utf8(body: bytes) -> None:
     try:
         body.decode()
@@ -133,11 +140,11 @@ _BEFORE_ID, _BEFORE_RESULT = b'{"jsonrpc":"2.0","id":', b',"result":'
 def read_result(body: bytes) -> tuple[bytes, bytes] | None:
     """The id and the result of a body that is written as `answer` writes it; None: it takes `decode` to tell.
 
-    For who minted whole numbers as ids, and will read the result: whether it is JSON nobody has looked.
+    For who minted whole numbers as ids, and will read the result: nobody has looked whether it is JSON.
     """
     end = body.find(_BEFORE_RESULT, len(_BEFORE_ID), len(_BEFORE_ID) + ID_BYTES)
     raw_id = body[len(_BEFORE_ID) : end]
-    if not (raw_id.isdigit() and body.startswith(_BEFORE_ID)):
+    if not (raw_id.isdigit() and body.startswith(_BEFORE_ID) and body.endswith(b"}") and _is_utf8(body)):
         return None
     return raw_id, body[end + len(_BEFORE_RESULT) : -1]
 

@@ -90,3 +90,25 @@ def test_a_failure_says_whether_the_page_may_have_got_the_call() -> None:
         "id": 1,
         "error": {"code": -32010, "message": "gone", "data": {"handed": True}},
     }
+
+
+def test_an_answer_s_result_is_found_without_reading_it() -> None:
+    body = b"".join(envelope.answer(b"7", envelope.decode(b'{"id":1,"result":{"a":"\xc3\xa9"}}')))
+    assert envelope.read_result(body) == (b"7", b'{"a":"\xc3\xa9"}')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"}",
+        b'{"jsonrpc":"2.0","id":"7","result":{}}',
+        b'{"jsonrpc":"2.0", "id":7,"result":{}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{}} ',
+        b'{"jsonrpc":"2.0","id":7,"error":{"data":1,"result":{}}}',
+        b'{"jsonrpc":"2.0","method":"a","params":{"x":[1,"result":2]}}',
+        b'{"jsonrpc":"2.0","id":7,"result":"\xff"}',
+    ],
+)
+def test_what_is_written_otherwise_has_to_be_decoded(body: bytes) -> None:
+    assert envelope.read_result(body) is None

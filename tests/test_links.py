@@ -12,7 +12,8 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Caller, Event, LookedAround, OnQuestion, TabAddress
+from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, Pending, TabAddress
+from bridge.links import link
 from bridge.links.native import NativeLinks
 from native_host import envelope, wire
 from native_host.wire import Code
@@ -248,6 +249,87 @@ async def test_arguments_above_the_cap_fail_their_own_call_and_name_size_and_cap
         nursery.start_soon(ask)
         await host.answer(await host.heard("browser/executeTool"), "fine")
         await until(lambda: answers == [b'"fine"'])
+
+
+# ── More than the host takes ────────────────────────────────────────────────────────────────────────────────
+
+
+class Asker:
+    """Asks without waiting."""
+
+    def __init__(self, links: Links, host: PlayedHost) -> None:
+        self._links = links
+        self._host = host
+        self.told: list[bytes | CallError] = []
+
+    def ask(self, timeout_s: float = SOON_S) -> Pending:
+        at = TabAddress(self._host.instance)
+        return self._links.send(at, "getTabs", wire.Asked(), timeout_s, self.told.append)
+
+    def failures(self) -> list[tuple[int, bool]]:
+        return [(error.code, error.handed) for error in self.told if isinstance(error, CallError)]
+
+
+@pytest.fixture
+def asker(links: Links, host: PlayedHost, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    monkeypatch.setattr(wire, "CLIENT_IN_FLIGHT", 2)
+    monkeypatch.setattr(link, "MAX_WAITING", 2)
+    return Asker(links, host)
+
+
+async def test_what_has_no_room_in_flight_waits_for_its_turn(host: PlayedHost, asker: Asker) -> None:
+    with trio.fail_after(SOON_S):
+        for _ in range(4):
+            asker.ask()
+        asked = [await host.heard("getTabs"), await host.heard("getTabs")]
+        for number in range(4):
+            await host.answer(asked[number], number)
+            if len(asked) < 4:
+                asked.append(await host.heard("getTabs"))
+        await until(lambda: len(asker.told) == 4)
+    assert asker.told == [b"0", b"1", b"2", b"3"]
+
+
+async def test_more_than_may_wait_is_refused_and_was_not_handed(asker: Asker) -> None:
+    for _ in range(5):
+        asker.ask()
+    assert asker.failures() == [(Code.RATE_LIMITED, False)]
+
+
+async def test_what_is_given_up_while_it_waits_is_never_sent(host: PlayedHost, asker: Asker) -> None:
+    with trio.fail_after(SOON_S):
+        pending = [asker.ask() for _ in range(4)]
+        pending[2].cancel()
+        first = await host.heard("getTabs")
+        await host.heard("getTabs")
+        await host.answer(first, "done")
+        last = await host.heard("getTabs")
+    assert last["id"] == first["id"] + 3
+    assert asker.told == [b'"done"']
+
+
+async def test_what_waits_for_too_long_was_not_handed(host: PlayedHost, asker: Asker) -> None:
+    with trio.fail_after(SOON_S):
+        asker.ask()
+        asker.ask()
+        asker.ask(timeout_s=0.05)
+        await until(lambda: bool(asker.told))
+    assert asker.failures() == [(Code.TIMED_OUT, False)]
+
+
+async def test_what_ends_with_its_host_ends_after_the_host_is_known_to_be_lost(
+    links: Links, host: PlayedHost, asker: Asker
+) -> None:
+    """Else who asks once more would ask the same host."""
+    happened: list[object] = []
+    links.listen(lambda event: happened.append(type(event)))
+    with trio.fail_after(SOON_S):
+        links.send(TabAddress(host.instance), "getTabs", wire.Asked(), SOON_S, happened.append)
+        await host.heard("getTabs")
+        await trio.aclose_forcefully(host.stream)
+        await until(lambda: len(happened) == 2)
+    assert happened[0] is HostLost
+    assert isinstance(happened[1], CallError)
 
 
 async def test_a_question_that_the_bridge_does_not_know_is_answered_with_method_not_found(
