@@ -303,7 +303,8 @@ class Relay:
             if client.lags and not client.is_closing:
                 self._drop_laggard(client)
         self._unflushed.clear()
-        self._to_browser.flush()
+        if self._switchboard.outbox:
+            self._to_browser.flush()
         if self._room_in_browser:
             self._room_in_browser.unpark_all()
 
