@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import benchmarks.__main__ as bench_command
-from benchmarks import calls, hub, page, peers, processor, programs, routes
+from benchmarks import calls, hub, machine, page, peers, processor, programs, routes
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.driver import driven
 from benchmarks.limits import Limit
@@ -246,6 +246,11 @@ def test_what_does_not_do_its_work_is_said_and_the_next_section_goes_on(
     assert run.exit_code == 1
     assert "The section path\nFAILED: no native host within 60 s" in run.output
     assert run.output.index("FAILED") < run.output.index("The host alone")
+
+
+def test_a_run_on_a_busy_machine_says_so() -> None:
+    assert machine.load_in_words((0.25, 3.0, 2.0)) == "0.25 3.00 2.00"
+    assert "others are busy here" in machine.load_in_words((1.5, 0.0, 0.0))
 
 
 def test_only_a_whole_run_gets_into_the_page() -> None:
