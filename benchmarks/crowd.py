@@ -60,6 +60,7 @@ def tables(bench: Bench) -> Iterator[Table]:
         for measure in measures.values():
             measure()
         found = take_turns(measures, bench.rounds)
+        ran = list(_ran(host, clients, bench.count(CALLS)))
     calls = [
         Row(
             f"{size} of {most} clients call",
@@ -71,7 +72,7 @@ def tables(bench: Bench) -> Iterator[Table]:
         for size, samples in zip(SIZES, found.values(), strict=True)
     ]
     note = f"{CALLS_PER_SECOND} calls a second of all together, from when each was due; {bench.rounds} rounds"
-    yield Table("Many clients on one host", [*calls, *waiting], note)
+    yield Table("Many clients on one host", [*calls, *ran, *waiting], note)
 
 
 def _connected(bridge: int, conversation: Conversation) -> _Client:
@@ -160,6 +161,19 @@ class _Pace:
         if (result := bytes(answer.result)) == b"" or b'"isError":true' in result:
             raise EndError(f"a call was refused: {body.decode()}")
         self._took_ms.append((time.perf_counter() - due_at) * 1e3)
+
+
+def _ran(host: int, clients: Sequence[_Client], calls: int) -> Iterator[Row]:
+    """How long the processor runs for a call: of many bridges each finds less of its own in the caches."""
+    for size in SIZES:
+        processes = [host, *(client.bridge for client in clients[:size])]
+        try:
+            before = sum(map(ran_ms, processes))
+            _paced(clients[:size], calls)
+            took = (sum(map(ran_ms, processes)) - before) / calls
+        except FileNotFoundError:  # not Linux
+            return
+        yield Row(f"{size} of {len(clients)} clients call", "processor time of a call", took)
 
 
 def _paced(clients: Sequence[_Client], calls: int) -> list[float]:
