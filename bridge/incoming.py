@@ -275,15 +275,19 @@ _notifications = msgspec.json.Decoder(Notification)
 
 def read(line: bytes) -> Message | None:
     """The message in a line; None when it is for the package to judge."""
-    if not (line.isascii() or _is_utf8(line)) or not _is_shallow(line):
+    if not (line.isascii() or _is_utf8(line)):
         return None
     try:
         message = _known.decode(line)
+    except RecursionError:
+        return None
     except msgspec.DecodeError:
-        return _read_other(line)
+        return _read_other(line) if _is_shallow(line) else None
     if isinstance(message, Initialized | Cancelled) and bytes(message.id):
         return None
-    return message
+    if isinstance(message, CallTool):
+        return message if _openers(line) <= MAX_DEPTH or _is_shallow_call(line, message) else None
+    return message if _is_shallow(line) else None
 
 
 def _read_other(line: bytes) -> Answer | Notification | None:
@@ -310,17 +314,30 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _is_shallow(line: bytes) -> bool:
-    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
+def _is_shallow_call(line: bytes, call: CallTool) -> bool:
+    """The same as `_is_shallow`, sooner: what is long is usually the text of one argument."""
+    arguments = call.params.arguments_json
+    left = MAX_DEPTH - 1 - (_openers(line) - _openers(arguments))
+    members = map(bytes, msgspec.json.decode(arguments, type=dict[str, msgspec.Raw]).values())
+    return all(_is_shallow(member, left) for member in members if member[:1] in (b"{", b"["))
+
+
+def _is_shallow(line: bytes, limit: int = MAX_DEPTH) -> bool:
+    if _openers(line) <= limit:
         return True
     if b"\\" in line:
         line = line.replace(rb"\\", b"").replace(rb"\"", b"")
     brackets = b"".join(line.translate(None, _NOT_BRACKETS).split(b'"')[::2])
-    for _ in range(MAX_DEPTH):
+    for _ in range(limit):
         if not brackets:
             return True
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return not brackets
+
+
+def _openers(line: bytes) -> int:
+    """More than this the line is not nested: what stands in texts is counted as well."""
+    return line.count(b"{") + line.count(b"[")
 
 
 def is_id(raw: bytes) -> bool:
