@@ -332,6 +332,26 @@ async def test_what_ends_with_its_host_ends_after_the_host_is_known_to_be_lost(
     assert isinstance(happened[1], CallError)
 
 
+async def test_who_is_told_that_the_host_has_gone_may_give_up_what_else_was_asked(
+    links: Links, host: PlayedHost, asker: Asker
+) -> None:
+    at, told = TabAddress(host.instance), list[bytes | CallError]()
+
+    def give_all_up(answer: bytes | CallError) -> None:
+        told.append(answer)
+        for pending in others:
+            pending.cancel()
+
+    with trio.fail_after(SOON_S):
+        links.send(at, "getTabs", wire.Asked(), SOON_S, give_all_up)
+        others = [asker.ask() for _ in range(3)]
+        await host.heard("getTabs")
+        await trio.aclose_forcefully(host.stream)
+        await until(lambda: bool(told))
+    assert [type(answer) for answer in told] == [CallError]
+    assert asker.failures() == [(Code.GONE, False)] * 2  # those that waited; the third was given up
+
+
 async def test_a_question_that_the_bridge_does_not_know_is_answered_with_method_not_found(
     links: Links, host: PlayedHost
 ) -> None:

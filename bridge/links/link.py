@@ -117,12 +117,11 @@ class Link:
 
     def close(self) -> None:
         """It does not run any more: whoever waits learns that there will be no answer."""
-        requests = [*self._in_flight.values(), *self._waiting]
-        self._in_flight.clear()
-        self._waiting.clear()
-        for request in requests:
-            if not request.is_over:
-                request.settle(CallError(Code.GONE, handed=request.may_have_been_handed))
+        while self._waiting or self._in_flight:  # one at a time: who is told may give up another
+            request = next(iter(self._waiting or self._in_flight.values()))
+            self._waiting.pop(request, None)
+            self._in_flight.pop(request.raw_id, None)
+            request.settle(CallError(Code.GONE, handed=request.may_have_been_handed))
 
     def tell(self, method: str, params: Wire) -> None:
         """Send a notification, without waiting."""
