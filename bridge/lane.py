@@ -218,7 +218,7 @@ class Lane:
             given=questions.answer(response.action, response.content) if response else None,
         )
         opened = _Open(self.requests, bytes(message.id), client)
-        opened.pending = self._calls.begin(era, call, opened.answer)
+        opened.waits_for(self._calls.begin(era, call, opened.answer))
 
     def _answer_later(self, message: Request, client: Client, find: Callable[[], Awaitable[Parts]]) -> None:
         opened = _Open(self.requests, bytes(message.id), client)
@@ -279,23 +279,29 @@ class _Open:
     """A request that is answered here."""
 
     def __init__(self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client) -> None:
-        self.pending: Pending = ENDED
-        """What its answer comes from."""
         self.key = incoming.correlated(raw_id)
         self._requests = requests
         self._raw_id = raw_id
         self._client = client
+        self._pending: Pending = ENDED
+        self._is_answered = False
         requests.add(self)
+
+    def waits_for(self, pending: Pending) -> None:
+        """What its answer comes from; once that is here, neither keeps the other."""
+        if not self._is_answered:
+            self._pending = pending
 
     def answer(self, found: Parts | ProtocolError) -> None:
         """Once."""
+        self._is_answered, self._pending = True, ENDED
         self._requests.discard(self)
         outgoing.answer(self._client, self._raw_id, found)
 
     async def answer_with(self, find: Callable[[], Awaitable[Parts]]) -> None:
         """With what is found, unless it is cancelled before."""
         with trio.CancelScope() as scope:
-            self.pending = scope
+            self._pending = scope
             found: Parts | ProtocolError
             try:
                 found = await find()
@@ -307,7 +313,7 @@ class _Open:
     def cancel(self) -> None:
         """Without an answer."""
         self._requests.discard(self)
-        self.pending.cancel()
+        self._pending.cancel()
 
     def close(self) -> None:
         """With an answer that says so."""

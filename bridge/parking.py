@@ -84,7 +84,7 @@ class Parking:
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
         on_question = questions.bounded(partial(self._park, call))
-        call.pending = begin(call.end, Caller(call.report if on_progress else None, on_question))
+        call.comes_from(begin(call.end, Caller(call.report if on_progress else None, on_question)))
         return turn
 
     def resume(
@@ -159,15 +159,21 @@ class _Call:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.pending: Pending = ENDED
         self.question = Question("", {})
         self.expires_at = -math.inf
         self.answered = trio.Event()
         self.given = b""
         self.ended = trio.Event()
+        self._pending: Pending = ENDED
         self._outcome: Outcome | None = None
+        """Until it is told."""
         self._turn: _Turn | None = None
         """Of the client's message that waits for what comes next."""
+
+    def comes_from(self, pending: Pending) -> None:
+        """Whatever is pending knows this call: neither is to keep the other once it has ended."""
+        if not self.ended.is_set():
+            self._pending = pending
 
     @property
     def is_awaited(self) -> bool:
@@ -206,17 +212,21 @@ class _Call:
         self.answered.set()
         if self._outcome is not None:
             self.end_turn(self._outcome)
+            self._outcome = None
 
     def end(self, outcome: Outcome) -> None:
         """With its result, told when somebody waits for it."""
-        self._outcome = outcome
+        self._pending = ENDED
         self.ended.set()
-        self.end_turn(outcome)
+        if self.is_awaited:
+            self.end_turn(outcome)
+        else:
+            self._outcome = outcome
 
     def cancel(self) -> None:
         self._turn = None
         self.ended.set()
-        self.pending.cancel()
+        self._pending.cancel()
 
 
 class _Turn:
