@@ -31,7 +31,10 @@ class Inlet:
             trio.BrokenResourceError: the other end is gone.
         """
         while not (bodies := self._whole_frames()):
-            await trio.lowlevel.wait_readable(self._fd)
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+            except PermissionError:  # a file, as /dev/null is one: there is always something to be read
+                await trio.lowlevel.checkpoint()
             if not self._read():
                 break
         return bodies

@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import trio
@@ -50,6 +51,16 @@ async def test_a_large_frame_comes_whole(pipe: tuple[int, int], nursery: trio.Nu
             received += await inlet.receive()
     assert received == sent
     nursery.cancel_scope.cancel()
+
+
+async def test_a_file_is_read_to_its_end(short_tmp: Path) -> None:
+    (short_tmp / "frames").write_bytes(frame(b"one", "little"))
+    fd = os.open(short_tmp / "frames", os.O_RDONLY)
+    inlet = Inlet(fd, CAP, "little")
+    with trio.fail_after(1):
+        assert await inlet.receive() == [b"one"]
+        assert await inlet.receive() == []
+    os.close(fd)
 
 
 @pytest.mark.parametrize("rest", [b"", frame(b"cut off", "little")[:6]], ids=["between frames", "inside"])
