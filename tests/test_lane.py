@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import subprocess
@@ -140,3 +141,29 @@ async def test_all_that_is_open_at_the_end_is_told_so(autojump_clock: trio.testi
     assert sorted(message["id"] for message in closed) == [1, 1, 2]
     assert {message["error"]["message"] for message in closed} == {"Connection closed"}
     assert all(held.is_over for held in played.pages.held)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_has_ended_is_forgotten_at_once(era: str) -> None:
+    """What it answered may be large, and the collector that finds cycles comes seldom."""
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            for message in [*opened(era), call(era, 0, GET_CART)]:
+                await played.take(message)
+            gc.collect()
+            gc.disable()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            try:
+                for number in range(1, 9):
+                    await played.take(call(era, number))
+                answer_all(played)
+                played.pages.held.clear()
+                played.pages.asked.clear()
+                gc.collect()
+                kept = {type(thing) for thing in gc.garbage if type(thing).__module__.startswith("bridge")}
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()
+                gc.enable()
+    assert {1, 8} <= set(played.client.answered())
+    assert kept == set()

@@ -101,7 +101,8 @@ class Call:
         """See `Pending`."""
         if not self._is_over:
             self._is_over = True
-            self._pending.cancel()
+            pending, self._pending = self._pending, ENDED
+            pending.cancel()
             self._keep(None)
 
     # ── To a tab ────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,7 +165,7 @@ class Call:
         caller = _marked(self._caller, entry.origin)
         send = self._around.transport.send
         pending = send(tab, "browser/executeTool", params, self._around.call_s, self._answered, caller)
-        if attempt == self._left:  # else the answer came meanwhile, and it is on its way elsewhere
+        if attempt == self._left and not self._is_over:  # else the answer came meanwhile
             self._pending = pending
 
     def _answered(self, answer: bytes | CallError) -> None:
@@ -203,6 +204,7 @@ class Call:
 
     def _end(self, outcome: Outcome, how: Answer | Exception) -> None:
         self._is_over = True
+        self._pending = ENDED  # it knows this call: neither is to keep the other
         self._on_done(outcome)  # first: whoever waits need not wait for the record
         self._keep(how)
 
