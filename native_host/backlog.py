@@ -106,7 +106,8 @@ class Backlog:
         self.size -= count
         while count:
             outgoing = next(iter(self._queue))
-            self._begin(outgoing)
+            if not outgoing.has_begun:
+                self._begin(outgoing)
             if count < outgoing.size:
                 outgoing.parts = _without(outgoing.parts, count)
                 outgoing.size -= count
@@ -115,9 +116,9 @@ class Backlog:
             del self._queue[outgoing]
 
     def _begin(self, outgoing: Outgoing) -> None:
-        if not outgoing.has_begun and outgoing.topic is not None:
-            del self._by_topic[outgoing.topic]
         outgoing.has_begun = True
+        if outgoing.topic is not None:
+            del self._by_topic[outgoing.topic]
 
     def _count(self, outgoing: Outgoing) -> None:
         self.size += outgoing.size

@@ -114,6 +114,8 @@ class Questions:
         return self._drop(lambda asked: asked.connection == connection)
 
     def _drop(self, is_over: Callable[[_Asked], bool]) -> list[bytes]:
+        if not self._asked:  # as after almost every answer
+            return []
         gone = [raw_id for raw_id, asked in self._asked.items() if is_over(asked)]
         for raw_id in gone:
             del self._asked[raw_id]

@@ -64,9 +64,9 @@ class Outlet:
         """Write what waits, as far as the kernel takes it."""
         if self._is_broken:
             self.backlog.clear()
-        while not self._is_full and self._has_more():
+        while not self._is_full and (self.backlog.size or self._is_refilled()):
             try:
-                self.backlog.written(os.writev(self._fd, self.backlog.next_parts()))
+                self.backlog.written(self._write(self.backlog.next_parts()))
             except BlockingIOError:
                 self._is_full = True
                 self._runner.unpark_all()
@@ -112,8 +112,11 @@ class Outlet:
         if self._is_broken:
             raise trio.BrokenResourceError("the other end is gone")
 
-    def _has_more(self) -> bool:
-        if not self.backlog and not self._is_broken:
+    def _write(self, parts: list[Part]) -> int:
+        return os.write(self._fd, parts[0]) if len(parts) == 1 else os.writev(self._fd, parts)
+
+    def _is_refilled(self) -> bool:
+        if not self._is_broken:
             self._refill()
         return bool(self.backlog)
 

@@ -173,15 +173,16 @@ class Relay:
         for key, size in self._being_written:
             self._switchboard.written(key, size)
         self._being_written.clear()
-        outbox, given, now_s = self._switchboard.outbox, 0, trio.current_time()
+        outbox, given = self._switchboard.outbox, 0
         while outbox and given < _GIVEN_BYTES:
-            body, key, done = outbox.take(now_s)
+            body, key, done = outbox.take(trio.current_time())
             self._to_browser.put(*framed((body,), "native"))
             self._being_written.append((key, done))
             given += len(body)
         if outbox.is_transferring:
             self._transferring.set()
-        self._room_in_browser.unpark_all()
+        if self._room_in_browser:
+            self._room_in_browser.unpark_all()
 
     async def _expire_transfers(self) -> None:
         while True:

@@ -164,7 +164,7 @@ class Switchboard:
             return envelope.failure(raw_id, Code.INVALID_REQUEST, str(error))
         except TooManyRequestsError as error:
             return envelope.failure(raw_id, Code.RATE_LIMITED, str(error), retryAfterMs=100)
-        body = envelope.request(_encode(shared), message.method, bytes(message.params))
+        body = envelope.request(_encode(shared), message.method, message.params)
         if len(body) > wire.CHUNKED_BYTES:
             self._correlation.complete(shared)
             text = f"{len(body)} bytes for the browser, the limit is {wire.CHUNKED_BYTES}"
