@@ -88,7 +88,8 @@ export class Joiner {
 
 /** @param {string} text */
 function fromBase64(text) {
-  const binary = atob(text);
+  if (typeof Uint8Array.fromBase64 === "function") return Uint8Array.fromBase64(text);
+  const binary = atob(text); // before Chrome 140
   const bytes = new Uint8Array(binary.length);
   for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
   return bytes;

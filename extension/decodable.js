@@ -22,7 +22,23 @@ export class TooDeepError extends Error {
  * @throws {TooDeepError}
  */
 export function decodable(value, levels = MAX_DEPTH) {
-  return /** @type {T} */ (mend(value, levels));
+  return isDecodable(value, levels) ? value : /** @type {T} */ (mend(value, levels));
+}
+
+/**
+ * Makes nothing: almost every value is fine, and a long one has very many parts.
+ *
+ * @param {unknown} value
+ * @param {number} levels that may still open
+ * @returns {boolean}
+ */
+function isDecodable(value, levels) {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  if (levels === 0) throw new TooDeepError();
+  if (Array.isArray(value)) return value.every((item) => isDecodable(item, levels - 1));
+  const object = /** @type {Record<string, unknown>} */ (value);
+  return Object.keys(object).every((key) => key.isWellFormed() && isDecodable(object[key], levels - 1));
 }
 
 /**
@@ -31,34 +47,9 @@ export function decodable(value, levels = MAX_DEPTH) {
  * @returns {unknown}
  */
 function mend(value, levels) {
-  if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed();
+  if (typeof value === "string") return value.toWellFormed();
   if (typeof value !== "object" || value === null) return value;
   if (levels === 0) throw new TooDeepError();
-  return Array.isArray(value) ? mendArray(value, levels - 1) : mendObject(value, levels - 1);
-}
-
-/**
- * @param {unknown[]} array
- * @param {number} levels
- */
-function mendArray(array, levels) {
-  let mended = array;
-  array.forEach((item, index) => {
-    const better = mend(item, levels);
-    if (better === item) return;
-    if (mended === array) mended = [...array];
-    mended[index] = better;
-  });
-  return mended;
-}
-
-/**
- * @param {object} object
- * @param {number} levels
- */
-function mendObject(object, levels) {
-  const entries = Object.entries(object);
-  const mended = entries.map(([key, item]) => [key.toWellFormed(), mend(item, levels)]);
-  const same = mended.every(([key, item], index) => key === entries[index]?.[0] && item === entries[index]?.[1]);
-  return same ? object : Object.fromEntries(mended);
+  if (Array.isArray(value)) return value.map((item) => mend(item, levels - 1));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key.toWellFormed(), mend(item, levels - 1)]));
 }
