@@ -16,6 +16,9 @@ class NavigatedError extends Error {}
 class NotOfferedError extends Error {}
 
 class NativeTools {
+  /** The browser has refused an object, and taken JSON. */
+  #takesJson = false;
+
   /**
    * @param {() => void} onChange
    * @param {AbortSignal} closed
@@ -63,11 +66,14 @@ class NativeTools {
    */
   async #execute(tool, args, signal) {
     const context = /** @type {ModelContext} */ (this.context);
+    if (this.#takesJson) return context.executeTool(tool, JSON.stringify(args), { signal });
     try {
       return await context.executeTool(tool, args, { signal });
     } catch (error) {
       if (!wantsJson(error)) throw error;
-      return context.executeTool(tool, JSON.stringify(args), { signal });
+      const answer = await context.executeTool(tool, JSON.stringify(args), { signal });
+      this.#takesJson = true;
+      return answer;
     }
   }
 }
