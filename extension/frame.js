@@ -124,7 +124,7 @@ export class Frame {
       ...(capabilities && { capabilities }),
       ...(fit.notice && { notice: fit.notice }),
     };
-    this.bytes = Math.max(jsonBytes(this.offer), PageBounds.room(fit.tools));
+    this.bytes = Math.max(jsonBytes(this.offer), fit.room);
   }
 
   /**

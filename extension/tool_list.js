@@ -18,7 +18,7 @@ const LABEL_DEPTH = MAX_DEPTH - 2;
  * @param {unknown[]} given
  * @param {Record<string, unknown>} via by tool name
  * @param {unknown} leftOut how many the content script has left out already, for their size
- * @returns {{ tools: Tool[], via: Map<string, Via>, notice: string }}
+ * @returns {{ tools: Tool[], room: number, via: Map<string, Via>, notice: string }} `room`: bytes that the tools take
  */
 export function fitTools(given, via, leftOut = 0) {
   /** @type {Map<string, Tool>} */
@@ -27,9 +27,9 @@ export function fitTools(given, via, leftOut = 0) {
     const tool = /** @type {Tool | undefined} */ (hasName(entry) ? readable(entry, TOOL_DEPTH) : undefined);
     if (tool && !named.has(tool.name)) named.set(tool.name, tool);
   }
-  const tools = PageBounds.fitting([...named.values()]);
+  const { tools, room } = PageBounds.fitting([...named.values()]);
   const total = given.length + (Number.isSafeInteger(leftOut) ? Number(leftOut) : 0);
-  return { tools, via: viaOf(tools, via), notice: noticeFor(total, tools.length) };
+  return { tools, room, via: viaOf(tools, via), notice: noticeFor(total, tools.length) };
 }
 
 /** serverInfo or capabilities; undefined where it is too long or nested too deeply. @param {unknown} given */

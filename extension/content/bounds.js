@@ -41,26 +41,22 @@ var PageBounds = (() => {
     return Math.max(TOOL_BYTES, jsonBytes(tool) + 1);
   }
 
-  /** Bytes of room that these tools take. @param {unknown[]} tools */
-  function room(tools) {
-    return tools.reduce((/** @type {number} */ sum, tool) => sum + taken(tool), 0);
-  }
-
   /**
    * As many tools as a list may hold, in their order; one that is too long leaves its place to the next.
    *
    * @template T
    * @param {T[]} tools
-   * @returns {T[]}
+   * @returns {{ tools: T[], room: number }} `room`: bytes that they take
    */
   function fitting(tools) {
-    let left = FRAME_TOOLS_BYTES;
-    return tools.filter((tool) => {
+    let room = 0;
+    const fit = tools.filter((tool) => {
       const bytes = taken(tool);
-      if (bytes > left) return false;
-      left -= bytes;
+      if (room + bytes > FRAME_TOOLS_BYTES) return false;
+      room += bytes;
       return true;
     });
+    return { tools: fit, room };
   }
 
   /** An object that is short enough for a label; undefined where it is not. @param {unknown} value */
@@ -107,7 +103,6 @@ var PageBounds = (() => {
     QUESTION_RULE,
     cut,
     jsonBytes,
-    room,
     fitting,
     label,
     question,

@@ -105,7 +105,7 @@ class ToolSources {
         if (!via.has(tool.name) || source === "webmcp") via.set(tool.name, source);
       }
     }
-    const fitting = PageBounds.fitting([...tools.values()]);
+    const { tools: fitting } = PageBounds.fitting([...tools.values()]);
     const names = new Set(fitting.map(({ name }) => name));
     const [serverInfo, capabilities] = [PageBounds.label(server?.serverInfo), PageBounds.label(server?.capabilities)];
     this.onOffer({
