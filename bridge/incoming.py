@@ -19,6 +19,9 @@ MAX_DEPTH = 190
 """Of nested arrays and objects in a line: the package reads about 200."""
 
 _ABSENT = msgspec.Raw(b"")
+_ARGUMENTS_KEY = b'"arguments":'
+_SHORT_BYTES = 4096
+"""Of a line that is looked through at once."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'"{}[]'))
 
 
@@ -286,7 +289,7 @@ def read(line: bytes) -> Message | None:
     if isinstance(message, Initialized | Cancelled) and bytes(message.id):
         return None
     if isinstance(message, CallTool):
-        return message if _openers(line) <= MAX_DEPTH or _is_shallow_call(line, message) else None
+        return message if _is_shallow_call(line, message) else None
     return message if _is_shallow(line) else None
 
 
@@ -315,10 +318,18 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _is_shallow_call(line: bytes, call: CallTool) -> bool:
-    """The same as `_is_shallow`, sooner: what is long is usually the text of one argument."""
+    """The same as `_is_shallow`, without a look into what is long: usually it is the text of one argument."""
     arguments = call.params.arguments_json
-    left = MAX_DEPTH - 1 - (_openers(line) - _openers(arguments))
-    members = map(bytes, msgspec.json.decode(arguments, type=dict[str, msgspec.Raw]).values())
+    before, _, rest = line.partition(_ARGUMENTS_KEY)
+    if len(line) <= _SHORT_BYTES or not rest.startswith(arguments):
+        return _is_shallow(line)
+    left = MAX_DEPTH - 1 - _openers(before) - _openers(rest[len(arguments) :])
+    if left < 0:
+        return _is_shallow(line)
+    try:
+        members = map(bytes, msgspec.json.decode(arguments, type=dict[str, msgspec.Raw]).values())
+    except msgspec.DecodeError:  # half a character in a name
+        return _is_shallow(line)
     return all(_is_shallow(member, left) for member in members if member[:1] in (b"{", b"["))
 
 
