@@ -12,6 +12,9 @@ from collections import deque
 
 from native_host import envelope, wire
 
+_PIECE_BYTES = 128 * 1024
+"""Less than wire.CHUNK_BYTES allows: Chromium reads 4 KiB at a time, and the extension takes one piece while
+it reads the next."""
 _REMEMBERED = 64
 """Transfers that are written, and may yet be refused by the browser."""
 
@@ -28,8 +31,8 @@ class Transfer:
 
     def next_piece(self) -> tuple[bytes, bool]:
         """The next `host/chunk` message, and whether it was the last."""
-        start = self._seq * wire.CHUNK_BYTES
-        end = start + wire.CHUNK_BYTES
+        start = self._seq * _PIECE_BYTES
+        end = start + _PIECE_BYTES
         is_last = end >= len(self.body)
         size = b',"bytes":%d' % len(self.body) if self._seq == 0 else b""
         data = base64.b64encode(memoryview(self.body)[start:end])

@@ -54,7 +54,8 @@ def test_short_messages_pass_between_the_pieces_of_a_long_one() -> None:
     for number in range(3):
         outbox.put("short", b"%d" % number)
     order = ["piece" if isinstance(m, dict) else m for m in drain(outbox)]
-    assert order == ["piece", 0, "piece", 1, "piece", 2]
+    assert order[:6] == ["piece", 0, "piece", 1, "piece", 2]
+    assert set(order[6:]) <= {"piece"}
 
 
 def test_at_most_four_transfers_are_under_way_and_the_fifth_follows() -> None:
