@@ -1,6 +1,6 @@
 """The native hosts of one directory, which is read again only when something in it has changed.
 
-Each bridge looks four times a second, as long as it lives, and nearly always everything is as it was.
+Each bridge looks every second or more often, as long as it lives, and nearly always everything is as it was.
 """
 
 from __future__ import annotations

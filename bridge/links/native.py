@@ -1,4 +1,4 @@
-"""Links to every native host of this user: the directories are looked at four times a second."""
+"""Links to every native host of this user: the directories are looked at up to four times a second."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ from native_host.framing import FrameError
 from native_host.wire import Code, Wire
 
 LOOK_EVERY_S = 0.25
+LINKED_LOOK_EVERY_S = 0.75
+"""While there is a link: another host is linked within a second all the same, and a bridge that only waits
+costs a third. When a link ends, its successor is looked for sooner."""
 RETRY_S = 1.0
 """Before a host that broke off, and still lives, is linked again."""
 
@@ -67,6 +70,8 @@ class NativeLinks(TabTransport):
         self._listeners: list[Listener] = []
         self._busy: set[str] = set()
         """The hosts that are linked, or being linked."""
+        self._pause = trio.CancelScope()
+        """Between two looks."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
@@ -77,7 +82,7 @@ class NativeLinks(TabTransport):
                 self.look()
                 self._emit(LookedAround())
                 while True:
-                    await trio.sleep(LOOK_EVERY_S)
+                    await self._until_next_look()
                     self.look()
             finally:
                 self._nursery = None
@@ -128,6 +133,11 @@ class NativeLinks(TabTransport):
         for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
 
+    async def _until_next_look(self) -> None:
+        pause_s = LINKED_LOOK_EVERY_S if self._links else LOOK_EVERY_S
+        with trio.CancelScope(deadline=trio.current_time() + pause_s) as self._pause:
+            await trio.sleep_forever()
+
     def _live_hosts(self, directory: HostDirectory) -> list[Record]:
         try:
             found = directory.live_hosts(self._busy)
@@ -154,6 +164,7 @@ class NativeLinks(TabTransport):
         finally:
             link = self._links.pop(instance, None)
             self._busy.discard(instance)
+            self._pause.deadline = min(self._pause.deadline, trio.current_time() + LOOK_EVERY_S)
             self._emit(HostLost(instance))
             if link:  # who asks again now finds it gone
                 link.close()
