@@ -33,6 +33,7 @@ _PATH: Limits = {
     (SMALL, Role.PEER): limits.PATH_TO_BEST_PEER,
     (RESULT_1MB, Role.PYTHON_COPIER): limits.PATH_1MB_TO_PYTHON_COPIER,
 }
+_FIRST: Limits = {(SMALL, Role.PEER): limits.PATH_TO_BEST_PEER}
 _BESIDE = {
     Role.OURS: (Role.FLOOR, Role.PYTHON_COPIER, Role.PEER),
     Role.FLOOR: (),
@@ -112,7 +113,7 @@ def _first_calls(bench: Bench, route: str, subjects: Sequence[Subject]) -> Table
     sessions = bench.count(SESSIONS)
     afresh = [replace(subject, open=partial(_afresh, subject)) for subject in subjects]
     found = _measured(bench, afresh, partial(one_after_the_other, bench, SMALL), sessions)
-    rows = [_row(subject, SMALL, found, {}, limits.NONE) for subject in subjects]
+    rows = [_row(subject, SMALL, found, _FIRST, limits.NONE) for subject in subjects]
     title = f"The full path, the first {bench.count(CALLS[SMALL])} calls after the start"
     return Table(title, rows, f"{route}; {bench.programs.name}; {sessions} sessions, one subject at a time")
 
