@@ -348,12 +348,13 @@ async def test_a_request_in_pieces_is_joined(tmp_path: Path) -> None:
         transfer = Transfer(
             1, "", envelope.request(b'"7f-1:1"', "browser/executeTool", msgspec.json.encode(params))
         )
-        last = False
+        last, pieces = False, 0
         while not last:
             piece, last = transfer.next_piece()
+            pieces += 1
             await host.say(piece)
         assert len((await host.answer())["result"]["payload"]["content"][0]["text"]) > 3 * wire.MIB
-        assert len(browser.heard("host/chunk")) == 7
+        assert len(browser.heard("host/chunk")) == pieces > 1
         assert len(browser.heard("browser/executeTool")) == 1
 
 
