@@ -65,6 +65,12 @@ class Asking:
         question.answer(answer)
         return True
 
+    def fail(self, raw_id: bytes) -> None:
+        """Something came under this id that is no answer: if it is a question of ours, there will be none."""
+        if question := self._open.get(raw_id):
+            _log.warning("the client's answer to a page's question is no message of MCP")
+            question.answered.set()
+
 
 class _Question:
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ _ABSENT = msgspec.Raw(b"")
 _ARGUMENTS_KEY = b'"arguments":'
 _SHORT_BYTES = 4096
 """Of a line that is looked through at once."""
+_OF_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'"{}[]'))
 
 
@@ -338,11 +339,11 @@ def _is_shallow(line: bytes, limit: int = MAX_DEPTH) -> bool:
         return True
     if b"\\" in line:
         line = line.replace(rb"\\", b"").replace(rb"\"", b"")
-    brackets = b"".join(line.translate(None, _NOT_BRACKETS).split(b'"')[::2])
+    brackets = b"".join(line.translate(_OF_ONE_KIND, _NOT_BRACKETS).split(b'"')[::2])
     for _ in range(limit):
         if not brackets:
             return True
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = brackets.replace(b"[]", b"")  # one level
     return not brackets
 
 

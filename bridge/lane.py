@@ -161,7 +161,8 @@ class Lane:
         self._can_ask = message.params.capabilities.can_ask
         self._server.identify(message.params.client_info)
         opened = _Open(self.requests, bytes(message.id), client)
-        await opened.answer_with(partial(self._server.initialized, message.params.protocol_version))
+        find = partial(self._server.initialized, message.params.protocol_version)
+        await opened.answer_with(find, trio.CancelScope())
         return True
 
     def _takes_request(self, message: Request, client: Client) -> bool:
@@ -222,7 +223,9 @@ class Lane:
 
     def _answer_later(self, message: Request, client: Client, find: Callable[[], Awaitable[Parts]]) -> None:
         opened = _Open(self.requests, bytes(message.id), client)
-        self._nursery.start_soon(opened.answer_with, find)
+        scope = trio.CancelScope()
+        opened.waits_for(scope)  # it may be cancelled before its task starts
+        self._nursery.start_soon(opened.answer_with, find, scope)
 
     def _cancel(self, message: Cancelled) -> bool:
         """Whether it was a request that is answered here."""
@@ -256,6 +259,8 @@ class Lane:
         except envelope.UndecodableError as error:
             client.write(outgoing.failure(incoming.id_in(line), error.code, str(error)))
             return
+        if not found.method:
+            self._asking.fail(bytes(found.id))
         if self._era is None or found.method == "initialize":
             self._leaves_all = True
         if self._lines is None:
@@ -298,10 +303,10 @@ class _Open:
         self._requests.discard(self)
         outgoing.answer(self._client, self._raw_id, found)
 
-    async def answer_with(self, find: Callable[[], Awaitable[Parts]]) -> None:
+    async def answer_with(self, find: Callable[[], Awaitable[Parts]], scope: trio.CancelScope) -> None:
         """With what is found, unless it is cancelled before."""
-        with trio.CancelScope() as scope:
-            self._pending = scope
+        with scope:
+            await trio.lowlevel.checkpoint_if_cancelled()
             found: Parts | ProtocolError
             try:
                 found = await find()

@@ -123,7 +123,10 @@ class Package:
         return found
 
     def _ask(self, request: JSONRPCRequest, client: Client) -> None:
-        asked = _Asked(self._asked, self._requests, coerce_request_id(request.id), client)
+        key = coerce_request_id(request.id)
+        if earlier := self._asked.get(key):
+            earlier.settle()  # whose answer is whose cannot be told any more
+        asked = _Asked(self._asked, self._requests, key, client)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
             self._requests.add(asked)
 
@@ -280,8 +283,10 @@ def _told_late(missed: Missed) -> list[JSONRPCMessage]:
     """What fixes the package's era, and its side of the handshake."""
     match missed.era:
         case Era.HANDSHAKE:
-            params = json.loads(bytes(envelope.decode(missed.opening).params))
-            told: list[JSONRPCMessage] = [_request("initialize", params)]
+            opening = _parsed(missed.opening)
+            if not isinstance(opening, JSONRPCRequest):  # it reads no number of thousands of digits
+                return []
+            told: list[JSONRPCMessage] = [_request("initialize", opening.params or {})]
             if missed.is_initialized:
                 told.append(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized"))
             return told

@@ -19,10 +19,18 @@ CART = b'{"content":[{"type":"text","text":"tea"}]}'
         b'{"success":true,"payload":%b}' % CART,
         b'{"success":true,"payload":%b,"extensions":{"a":1}}' % CART,
         b'{"success": true, "payload": %b}' % CART,
+        b'{"success":true,"payload": %b}' % CART,
         b'{"payload":%b,"success":true}' % CART,
         b'{"success":true,"payload":1,"payload":%b}' % CART,
     ],
-    ids=["as extensions write it", "with more behind", "with spaces", "in another order", "twice"],
+    ids=[
+        "as extensions write it",
+        "with more behind",
+        "with spaces",
+        "with one space",
+        "in another order",
+        "twice",
+    ],
 )
 def test_the_page_s_result_is_passed_on_byte_for_byte(executed: bytes) -> None:
     assert answers.read(executed) == Answer(CART, is_error=False)

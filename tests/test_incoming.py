@@ -16,9 +16,10 @@ READ_DEPTH = 200
 
 
 def nested(depth: int) -> Any:
+    """Arrays and objects in turn."""
     value: Any = 1
-    for _ in range(depth):
-        value = [value]
+    for level in range(depth):
+        value = {"a": value} if level % 2 else [value]
     return value
 
 

@@ -17,9 +17,12 @@ import trio.lowlevel
 import trio.testing
 
 from bridge import lane
+from bridge.errors import CallError
+from native_host import wire
 from test_contract import (
     GET_CART,
     HOLD,
+    Played,
     Told,
     answer_all,
     asked,
@@ -167,3 +170,61 @@ async def test_a_call_that_has_ended_is_forgotten_at_once(era: str) -> None:
                 gc.enable()
     assert {1, 8} <= set(played.client.answered())
     assert kept == set()
+
+
+async def test_of_requests_with_the_same_id_none_stays_open_without_an_answer() -> None:
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            await played.take(initialize(ERAS[0]))
+            for _ in range(100):
+                await played.take(asked(ERAS[0], 1, "prompts/list"))
+            await played.lane.requests.wait_at_most(0)
+
+
+async def test_an_opening_that_the_package_cannot_read_ends_nothing() -> None:
+    opening = encoded(initialize(ERAS[0])).replace(b'"params": {', b'"params": {"x": %b, ' % (b"1" * 5000))
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            await played.take(opening)
+            await played.take(asked(ERAS[0], 1, "prompts/list"))
+            await played.take(asked(ERAS[0], 2, "ping"))
+            await played.lane.requests.wait_at_most(0)
+    assert set(played.client.answered()) == {"hello", 1, 2}
+
+
+@pytest.mark.parametrize("leaves_all", [False, True])
+@pytest.mark.parametrize(
+    "answer", [{"result": None}, {"error": {"message": "x"}}, {"result": {}, "error": 1}]
+)
+async def test_what_is_no_answer_to_a_question_ends_it(answer: dict[str, Any], leaves_all: bool) -> None:
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=leaves_all) as played:
+            await played.take(initialize(ERAS[0]))
+            await played.take(call(ERAS[0], 1, HOLD))
+            await trio.testing.wait_all_tasks_blocked()
+            failed: list[CallError] = []
+            played.nursery.start_soon(put_question, played, failed)
+            await trio.testing.wait_all_tasks_blocked()
+            (question,) = [one for one in played.client.messages if one.get("method") == "elicitation/create"]
+            await played.take({"id": question["id"], **answer})
+            await trio.testing.wait_all_tasks_blocked()
+            assert [error.detail for error in failed] == ["the MCP client failed to ask the person"]
+
+
+async def put_question(played: Played, failed: list[CallError]) -> None:
+    try:
+        await played.pages.held[0].caller.on_question(wire.ElicitConfirmation(message="Sure?"))
+    except CallError as error:
+        failed.append(error)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_list_that_is_cancelled_before_it_was_begun_is_not_answered(era: str) -> None:
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            for message in opened(era):
+                await played.take(message)
+            await played.take(asked(era, 7, "tools/list"))
+            await played.take(cancel(7))
+            await trio.testing.wait_all_tasks_blocked()
+    assert 7 not in played.client.answered()

@@ -34,7 +34,7 @@ _executed = msgspec.json.Decoder(wire.Executed)
 
 def read(executed: bytes) -> Answer | CallError:
     """The answer in a result of `browser/executeTool`, or that it cannot be read."""
-    if executed.startswith(_BEFORE_PAYLOAD):
+    if executed.startswith(_BEFORE_PAYLOAD + b"{"):
         payload = executed[len(_BEFORE_PAYLOAD) : -1]
         try:
             return Answer(payload, _flagged.decode(payload).is_error)
