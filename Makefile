@@ -58,5 +58,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules benchmarks/peers/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules benchmarks/peers/node_modules benchmarks/last.json .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

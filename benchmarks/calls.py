@@ -166,10 +166,10 @@ class Found:
     """Why others have none."""
     roles: dict[str, Role]
 
-    def best(self, role: Role) -> Samples | None:
+    def best(self, role: Role) -> str | None:
         """The quickest one of a role, where there is one."""
-        known = [samples for name, samples in self.samples.items() if self.roles[name] is role]
-        return min(known, key=lambda samples: samples.p50, default=None)
+        known = [name for name in self.samples if self.roles[name] is role]
+        return min(known, key=lambda name: self.samples[name].p50, default=None)
 
 
 def _measured(
@@ -213,7 +213,8 @@ def _row(subject: Subject, load: Load, found: Found, limits_of: Limits, p99_limi
         if best is None:
             continue
         limit = limits_of.get((load, role), limits.NONE) if subject.role is Role.OURS else limits.NONE
-        compared.append(Compared(samples.ratio_to(best), f"times {role.value}", limit))
+        unit = f"times {role.value}" + (f" ({best.split()[0]})" if role is Role.PEER else "")
+        compared.append(Compared(samples.ratio_to(found.samples[best]), unit, limit))
     if load is SMALL and subject.role is Role.OURS and p99_limit != limits.NONE:
         compared.append(Compared(samples.p99, "ms p99", p99_limit))
     return Row(subject.name, load.name, samples.p50, samples.p99, compared=compared)

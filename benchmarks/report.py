@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from benchmarks.limits import NONE
 from benchmarks.table import Table
 
 BEGIN = "<!-- The last run: `python -m benchmarks --write-readme` replaces what follows. -->"
@@ -24,6 +25,20 @@ class Report:
     def is_good(self) -> bool:
         """Whether all limits are met."""
         return all(table.is_good for table in self.tables)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything could be measured."""
+        return not any(table.failure for table in self.tables)
+
+    def verdict(self) -> str:
+        """The limits that are not met, one a line, after a sentence that counts them."""
+        judged = [(table, row, one) for table in self.tables for row in table.rows for one in row.compared]
+        judged = [found for found in judged if found[2].limit != NONE]
+        missed = [found for found in judged if not found[2].is_met]
+        failed = [f"  {table.title}: FAILED" for table in self.tables if table.failure]
+        lines = [f"  {table.title}, {row.what}, {row.load}: {one}" for table, row, one in missed]
+        return "\n".join([f"{len(judged) - len(missed)} of {len(judged)} limits are met.", *failed, *lines])
 
     def heading(self) -> str:
         """What to know before the tables."""
@@ -46,4 +61,6 @@ class Report:
             raise ValueError(f"the page needs both marks: {BEGIN} and {END}")
         circumstances = "\n".join(f"* {name}: {text}" for name, text in self.circumstances.items())
         tables = (table.markdown() for table in self.tables)
-        return "\n\n".join([before + BEGIN, circumstances, *tables, END]) + after
+        verdict, *missed = self.verdict().splitlines()
+        told = "\n".join([verdict, *(f"* {line.strip()}" for line in missed)])
+        return "\n\n".join([before + BEGIN, circumstances, told, *tables, END]) + after

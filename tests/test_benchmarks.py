@@ -198,7 +198,7 @@ def test_a_run_takes_the_place_of_the_one_before_in_a_page() -> None:
     report = Report({"date": "today"}, [Table("Calls", [Row("a call", "small", 0.5, 1)], "By hand")])
     once = report.written_into(f"# Title\n\n{BEGIN}\n\nOld.\n\n{END}\n\nMore.\n")
     assert once == (
-        f"# Title\n\n{BEGIN}\n\n* date: today\n\n### Calls\n\nBy hand\n\n"
+        f"# Title\n\n{BEGIN}\n\n* date: today\n\n0 of 0 limits are met.\n\n### Calls\n\nBy hand\n\n"
         "| subject | load | p50 | p99 | unit | beside |\n| --- | --- | --: | --: | --- | --- |\n"
         f"| a call | small | 0.5 | 1 | ms |  |\n\n{END}\n\nMore.\n"
     )
@@ -218,19 +218,33 @@ def test_a_page_without_that_place_is_not_written() -> None:
 # ── The command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("compared", "code"), [([], 0), ([SLOW], 1)])
+@pytest.mark.parametrize(
+    ("compared", "code", "verdict"),
+    [
+        ([], 0, "0 of 0 limits are met."),
+        ([SLOW], 1, "0 of 1 limits are met.\n  Calls, a call, small: 7.25 times the C copier (≤ 7: NOT MET)"),
+    ],
+)
 def test_the_command_prints_and_keeps_the_tables_and_fails_when_a_limit_is_not_met(
-    compared: list[Compared], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compared: list[Compared], code: int, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table("Calls", [Row("a call", "small", 0.5, 1, compared=compared)])
     monkeypatch.setattr(bench_command, "SECTIONS", {"calls": lambda _: iter([table])})
     kept = tmp_path / "last.json"
-    run = CliRunner().invoke(bench_command.main, ["--quick", "--json", str(kept)])
+    run = CliRunner().invoke(bench_command.main, ["--json", str(kept)])
     assert run.exit_code == code, run.output
-    assert run.output.endswith(f"\n{table.text()}\n")
+    assert run.output.endswith(f"\n{table.text()}\n\n{verdict}\n")
     report = msgspec.json.decode(kept.read_bytes(), type=Report)
     assert report.tables == [table]
     assert report.circumstances["machine"]
+
+
+def test_a_quick_run_judges_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table("Calls", [Row("a call", "small", 0.5, 1, compared=[SLOW])])
+    monkeypatch.setattr(bench_command, "SECTIONS", {"calls": lambda _: iter([table])})
+    run = CliRunner().invoke(bench_command.main, ["--quick", "--json", str(tmp_path / "last.json")])
+    assert run.exit_code == 0, run.output
+    assert "All of it works" in run.output
 
 
 def test_what_does_not_do_its_work_is_said_and_the_next_section_goes_on(
