@@ -17,7 +17,9 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import ENDED, LookedAround, Pending
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
+from native_host import wire
 from native_host.descriptor import make_ready
+from native_host.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import one_page
 
@@ -26,6 +28,7 @@ INITIALIZE = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
     b'{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"by hand","version":"1"}}}\n'
 )
+GET_CART = {"name": "website_tool_shop_example_tab1_getCart"}
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
 
 
@@ -134,15 +137,22 @@ async def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_read(
         refusal = await client.next_message()
         await client.say_line(PING % 8)
         assert await next_answer_id(client) == 8
-    assert refusal["error"] == {"code": -32600, "message": "the line is too long"}
+    assert refusal["error"] == {"code": -32600, "message": "the line is too long: the limit is 1000 bytes"}
+
+
+async def test_a_line_far_above_what_a_call_may_carry_is_refused_before_it_is_read_whole(
+    client: McpLines,
+) -> None:
+    with trio.fail_after(4 * SOON_S):
+        await client.say_line(b"x" * (wire.CHUNKED_BYTES + 17 * wire.MIB))
+        assert "the limit is 83886080 bytes" in (await client.next_message())["error"]["message"]
 
 
 async def test_what_was_asked_before_the_end_of_stdin_is_answered(
     client: McpLines, transport: WaitingTransport
 ) -> None:
     with trio.fail_after(SOON_S):
-        arguments = {"name": "website_tool_shop_example_tab1_getCart"}
-        request_id = await client.send("tools/call", arguments)
+        request_id = await client.send("tools/call", GET_CART)
         await client.aclose()
         transport.let_answer()
         assert (await client.answer_to(request_id))["content"][0]["text"] == "tea"
@@ -151,7 +161,7 @@ async def test_what_was_asked_before_the_end_of_stdin_is_answered(
 async def test_what_takes_longer_than_the_goodbye_is_given_up(
     client: McpLines, autojump_clock: trio.testing.MockClock
 ) -> None:
-    request_id = await client.send("tools/call", {"name": "website_tool_shop_example_tab1_getCart"})
+    request_id = await client.send("tools/call", GET_CART)
     await client.aclose()
     ended_at = trio.current_time()
     answer = await client.answer_to(request_id)
@@ -189,15 +199,30 @@ async def test_a_client_that_asks_on_and_reads_nothing_is_given_up_in_the_end(
     assert trio.current_time() - began == pytest.approx(stdio.STALLED_S)
 
 
-async def test_no_more_is_read_of_a_client_that_waits_for_too_many_answers(
+async def test_a_request_too_many_is_refused_and_a_cancellation_makes_room_for_the_next(
+    client: McpLines, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_OPEN", 2)
+    with trio.fail_after(SOON_S):
+        asked = [await client.send("tools/call", GET_CART) for _ in range(4)]
+        began = trio.current_time()
+        for request_id in asked[2:]:
+            error = (await client.answer_to(request_id))["error"]
+            assert (error["code"], error["message"][:20]) == (Code.RATE_LIMITED, "2 requests are open:")
+        assert trio.current_time() - began == pytest.approx(stdio.ROOM_S)  # once, not for each
+        await client.notify("notifications/cancelled", {"requestId": asked[0]})
+        assert await client.ask("ping") == {}
+
+
+async def test_a_burst_of_calls_that_are_answered_soon_passes_whole(
     client: McpLines, transport: WaitingTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "MAX_OPEN", 2)
-    arguments = {"name": "website_tool_shop_example_tab1_getCart"}
+    monkeypatch.setattr(stdio, "ROOM_S", SOON_S)
     with trio.fail_after(SOON_S):
-        asked = [await client.send("tools/call", arguments) for _ in range(5)]
-        await client.say_line(PING % 100)
+        asked = [await client.send("tools/call", GET_CART) for _ in range(5)]
         await trio.testing.wait_all_tasks_blocked()
-        assert len(transport.held) == 3
+        assert len(transport.held) == 2
         transport.let_answer()
-        assert {await next_answer_id(client) for _ in range(6)} == {*asked, 100}
+        answers = [await client.answer_to(request_id) for request_id in asked]
+    assert [answer["content"][0]["text"] for answer in answers] == ["tea"] * 5

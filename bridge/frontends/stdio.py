@@ -16,14 +16,18 @@ import trio
 from bridge import outgoing
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
+from native_host import envelope, wire
 from native_host.descriptor import make_ready
 from native_host.outlet import Outlet
 from native_host.wire import Code
 
-MAX_LINE_BYTES = 256 * 1024 * 1024
-"""Far above what a call may carry, so that a call that is too large is refused by name."""
+MAX_LINE_BYTES = wire.CHUNKED_BYTES + 16 * wire.MIB
+"""Above what a call may carry, so that one that is a little too large is refused by name. A line is held
+several times over while it is read."""
 MAX_OPEN = 1024
-"""Requests of the client without an answer; with more, nothing is read until there are fewer."""
+"""Requests of the client without an answer; further ones are refused, unless there is room soon."""
+ROOM_S = 0.5
+"""For room, before the first of them is refused: a burst of quick calls passes, one after the other."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """Answers that the client has not read; with more, nothing is read until it has."""
 STALLED_S = 30.0
@@ -100,6 +104,8 @@ class _Reader:
         self._everything = everything
         self._lines = _Lines()
         self._read_bytes = _READ_BYTES
+        self._is_full = False
+        """As the last request found it."""
 
     async def run(self) -> None:
         """Until the client says nothing more."""
@@ -126,13 +132,26 @@ class _Reader:
 
     async def _take(self, line: bytes | None) -> None:
         if line is None:
-            self._outlet.write(outgoing.failure(b"", Code.INVALID_REQUEST, "the line is too long"))
-        elif line and not line.isspace():
+            text = f"the line is too long: the limit is {MAX_LINE_BYTES} bytes"
+            self._outlet.write(outgoing.failure(b"", Code.INVALID_REQUEST, text))
+        elif line and not line.isspace() and not await self._refuses(line):
             await self._lane.take(line)
-        if len(self._lane.requests) > MAX_OPEN:
-            await self._lane.requests.wait_at_most(MAX_OPEN)
         if self._outlet.waiting_bytes > MAX_UNREAD_BYTES:
             await self._wait_until_it_reads()
+
+    async def _refuses(self, line: bytes) -> bool:
+        """Whether it is one request too many. All else is taken: cancellations and answers make room."""
+        if len(self._lane.requests) < MAX_OPEN or not (raw_id := _request_id(line)):
+            return False
+        if not self._is_full:
+            with trio.move_on_after(ROOM_S):
+                await self._lane.requests.wait_at_most(MAX_OPEN - 1)
+        count = len(self._lane.requests)
+        self._is_full = count >= MAX_OPEN
+        if self._is_full:
+            text = f"{count} requests are open: wait for an answer, or cancel one, then ask again"
+            self._outlet.write(outgoing.failure(raw_id, Code.RATE_LIMITED, text))
+        return self._is_full
 
     async def _wait_until_it_reads(self) -> None:
         """Nothing is read meanwhile, and so the end of stdin not seen: it does not wait for ever."""
@@ -143,6 +162,16 @@ class _Reader:
                 _log.warning("the client takes no answers, and is given up")
                 self._everything.cancel()
             await trio.lowlevel.checkpoint()
+
+
+def _request_id(line: bytes) -> bytes:
+    """JSON text; empty when it is no request, or one that is refused for that."""
+    try:
+        found = envelope.decode(line)
+    except envelope.UndecodableError:
+        return b""
+    raw_id = bytes(found.id)
+    return raw_id if found.is_request and envelope.is_id(raw_id) else b""
 
 
 class _Lines:
