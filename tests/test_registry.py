@@ -41,6 +41,16 @@ def test_an_unregistration_of_an_earlier_document_changes_nothing() -> None:
     assert offered(registry) == []
 
 
+def test_what_a_page_notifies_of_leaves_its_tools_alone() -> None:
+    registry = Registry()
+    connect(registry, "h1", *one_page("a"))
+    version = registry.version
+    said = wire.PageNotification(tab_id=1, frame_id=0, document_id="d1", method="notifications/message")
+    announce(registry, "h1", said)
+    assert [name for *_, name in offered(registry)] == ["a"]
+    assert registry.version == version
+
+
 def test_a_removed_tab_takes_the_tools_of_all_its_frames_along() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a"), tools(1, "b", frame_id=2))

@@ -353,7 +353,7 @@ class Registry:
             case wire.FrameTools():
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
                 self._register(browser, message)
-            case wire.FrameAddress():
+            case wire.FrameAddress() if type(message) is wire.FrameAddress:  # else of a frame that stays
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
                 self._unregister(browser, message)
             case wire.BrowserHello():
