@@ -12,7 +12,7 @@ from bridge.hub.calling import Outcome
 from bridge.hub.records import Called, Record
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
-from bridge.hub.transport import HostSeen, LookedAround
+from bridge.hub.transport import ENDED, HostLost, HostSeen, LookedAround
 from native_host import wire
 from native_host.wire import Code
 from played_transport import CART, PlayedTransport
@@ -149,6 +149,61 @@ async def test_when_the_router_ends_what_waits_is_recorded_as_cancelled(
         transport.on_look = nursery.cancel_scope.cancel
         router.begin(Session("ours"), "website_tool_nobody_example_tab1_x", NOTHING, lambda _: None)
     assert words(records) == ["cancelled"]
+
+
+async def test_what_would_wait_for_a_router_that_has_ended_is_recorded_as_cancelled(
+    router: Router, transport: PlayedTransport, records: list[Record]
+) -> None:
+    """The links end after it, and tell of every call that was open."""
+    outcomes: list[Outcome] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        await trio.testing.wait_all_tasks_blocked()
+        router.begin(Session("ours"), ANY, NOTHING, outcomes.append)
+        nursery.cancel_scope.cancel()
+    transport.happen(HostLost("h1"))
+    transport.asked[0].on_done(CallError(Code.GONE, handed=False))
+    assert (outcomes, words(records)) == ([], ["cancelled"])
+    assert router.begin(Session("ours"), "list_page_tools", NOTHING, outcomes.append) is ENDED
+
+
+async def test_a_call_that_was_refused_at_once_is_given_up_where_it_went_then(
+    router: Router, transport: PlayedTransport
+) -> None:
+    tabs = wire.Tabs(tabs=[tab(1, last_accessed=2), tab(2, ordinal=2, last_accessed=1)])
+    transport.announce("h1", tabs, tools(1, "getCart"), tools(2, "getCart", document_id="d2"))
+    refusal = CallError(Code.NO_SUCH_TAB, handed=False)
+    transport.on_request = lambda asked: refusal if asked.tab.tab_id == 1 else None
+    pending = router.begin(Session("ours"), ANY, NOTHING, lambda _: None)
+    pending.cancel()
+    assert [asked.tab.tab_id for asked in transport.given_up] == [2]
+
+
+async def test_a_call_that_is_given_up_when_its_browser_has_just_come_back_is_not_sent(
+    router: Router, transport: PlayedTransport, records: list[Record], nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(router.run)
+    transport.happen(HostLost("h1"))
+    pending = router.begin(Session("ours"), GET_CART, NOTHING, lambda _: None)
+    await trio.testing.wait_all_tasks_blocked()
+    transport.connect("h2", *one_page("getCart"), started_at=2.0)
+    pending.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert (transport.asked, words(records)) == ([], ["cancelled"])
+
+
+async def test_a_call_that_no_other_tab_can_take_ends_with_what_refused_it(
+    router: Router, transport: PlayedTransport, records: list[Record], nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(router.run)
+    outcomes: list[Outcome] = []
+    router.begin(Session("ours"), ANY, NOTHING, outcomes.append)
+    transport.announce("h1", wire.TabRemoved(tab_id=1))
+    transport.asked[0].on_done(CallError(Code.NO_SUCH_TAB, handed=False))
+    await trio.testing.wait_all_tasks_blocked()
+    (outcome,) = outcomes
+    assert isinstance(outcome, bytes)
+    assert words(records) == ["no_such_tab"]
 
 
 # ── Arguments ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -81,6 +81,8 @@ class Router:
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
         """What is to be waited for once `run` does."""
+        self._has_ended = False
+        """`run` has: nothing is waited for any more."""
         self._around = Surroundings(
             self.registry,
             self.catalog,
@@ -116,7 +118,7 @@ class Router:
             try:
                 await self._keep_up()
             finally:
-                self._nursery = None
+                self._nursery, self._has_ended = None, True
 
     async def _keep_up(self) -> None:
         look_at = trio.current_time()
@@ -247,6 +249,8 @@ class Router:
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
 
     def _in_background(self, wait: Callable[[], Awaitable[None]]) -> Pending:
+        if self._has_ended:
+            return ENDED
         scope = trio.CancelScope()
 
         async def run() -> None:
@@ -260,6 +264,9 @@ class Router:
         return scope
 
     def _wait(self, call: Call) -> Pending:
+        if self._has_ended:
+            call.cancel()  # that keeps a record of it
+            return ENDED
         return self._in_background(partial(self._bring_on, call))
 
     async def _bring_on(self, call: Call) -> None:
