@@ -6,7 +6,7 @@ with what there is to know, and not with how often that changes.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from native_host.backlog import Backlog, Outgoing, Part
@@ -22,7 +22,8 @@ class Newest:
 
     def __init__(self, backlog: Backlog) -> None:
         self._backlog = backlog
-        self._page_news: deque[Topic] = deque()
+        self._page_news: OrderedDict[Topic, None] = OrderedDict()
+        """Those that wait, the oldest first; before them some that are written by now."""
 
     def put(self, parts: tuple[Part, ...], news: News) -> None:
         """Queue a message; leave out what is waiting and need not be heard any more."""
@@ -88,15 +89,15 @@ class Newest:
             self._put_or_replace(outgoing, topic)
 
     def _put_page_news(self, outgoing: Outgoing, topic: Topic) -> None:
-        if not self._backlog.about(topic):
-            self._page_news.append(topic)
+        while self._page_news and not self._backlog.about(next(iter(self._page_news))):
+            self._page_news.popitem(last=False)
         self._put_or_replace(outgoing, topic)
-        while self._page_news and not self._backlog.about(self._page_news[0]):
-            self._page_news.popleft()
+        self._page_news[topic] = None
         if len(self._page_news) > PAGE_NEWS_WAITING:
-            self._withdraw_about(self._page_news.popleft())
+            self._withdraw_about(next(iter(self._page_news)))
 
     def _withdraw_about(self, topic: Topic) -> None:
+        self._page_news.pop(topic, None)
         if waiting := self._backlog.about(topic):
             self._backlog.withdraw(waiting)
 

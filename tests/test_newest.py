@@ -110,6 +110,40 @@ def test_a_frame_that_has_changed_documents_often_and_is_gone_is_known_to_be_gon
     assert [method for method, _ in slow.read()] == ["browser/registerTools", "browser/unregister"]
 
 
+def test_a_known_frame_s_list_that_waits_does_not_hide_that_the_frame_is_gone(slow: Slow) -> None:
+    slow.announce("browser/updateTools", **tools(1, notice="x"))
+    slow.announce("browser/unregister", **tools(1))
+    assert [method for method, _ in slow.read()] == ["browser/updateTools", "browser/unregister"]
+
+
+def test_a_tab_of_which_only_tools_were_heard_is_heard_to_be_gone(slow: Slow) -> None:
+    slow.announce("browser/registerTools", **tools(2))
+    slow.read()
+    slow.announce("browser/tabChanged", **tab(2))
+    slow.announce("browser/tabRemoved", tabId=2)
+    assert slow.read() == [("browser/tabRemoved", {"tabId": 2})]
+
+
+def test_a_known_tab_that_was_gone_twice_meanwhile_is_heard_to_be_gone_once(slow: Slow) -> None:
+    slow.announce("browser/tabRemoved", tabId=1)
+    slow.announce("browser/tabChanged", **tab(1))
+    slow.announce("browser/tabRemoved", tabId=1)
+    assert slow.read() == [("browser/tabRemoved", {"tabId": 1})]
+
+
+def test_the_whole_list_of_tabs_is_heard_instead_of_their_changes(slow: Slow) -> None:
+    slow.announce("browser/tabChanged", **tab(1, title="old"))
+    slow.announce("browser/tabs", tabs=[{"tabId": 1, "title": "new"}])
+    assert slow.read() == [("browser/tabs", {"tabs": [{"tabId": 1, "title": "new"}]})]
+
+
+def test_what_tells_nothing_new_does_not_wait_behind_what_does(slow: Slow) -> None:
+    slow.announce("browser/tabChanged", **tab(1))
+    for number in range(1000):
+        slow.announce("browser/unregister", **tools(number, 5))
+    assert slow.read() == [("browser/tabChanged", tab(1))]
+
+
 def test_what_has_begun_to_be_written_is_heard_to_its_end(slow: Slow) -> None:
     slow.announce("browser/tabChanged", **tab(1, title="old"))
     begun = bytes(slow.backlog.next_parts()[0])
@@ -140,6 +174,28 @@ def test_of_too_many_different_notifications_of_pages_the_newest_are_heard(
     for number in range(10):
         slow.announce("browser/pageNotification", **tools(1), method=str(number))
     assert [params["method"] for _, params in slow.read()] == ["7", "8", "9"]
+
+
+def test_notifications_that_went_with_their_tabs_leave_room_for_others(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "PAGE_NEWS_WAITING", 3)
+    slow.announce("browser/pageNotification", **tools(1), method="stays")
+    for number in range(2, 10):
+        slow.announce("browser/tabChanged", **tab(number))
+        slow.announce("browser/pageNotification", **tools(number), method="goes")
+        slow.announce("browser/tabRemoved", tabId=number)
+    assert [params["method"] for _, params in slow.read()] == ["stays"]
+
+
+def test_notifications_that_were_heard_leave_room_for_others(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "PAGE_NEWS_WAITING", 3)
+    for methods in ("abc", "ade"):
+        for method in methods:
+            slow.announce("browser/pageNotification", **tools(1), method=method)
+        assert [params["method"] for _, params in slow.read()] == list(methods)
 
 
 def test_what_waits_grows_with_what_there_is_to_know_and_not_with_how_often_it_changes(slow: Slow) -> None:
