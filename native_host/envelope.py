@@ -143,6 +143,8 @@ def read_result(body: bytes) -> tuple[bytes, bytes] | None:
     For who minted whole numbers as ids, and will read the result: nobody has looked whether it is JSON.
     """
     end = body.find(_BEFORE_RESULT, len(_BEFORE_ID), len(_BEFORE_ID) + ID_BYTES)
+    if end < 0:
+        return None
     raw_id = body[len(_BEFORE_ID) : end]
     if not (raw_id.isdigit() and body.startswith(_BEFORE_ID) and body.endswith(b"}") and _is_utf8(body)):
         return None

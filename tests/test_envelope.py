@@ -102,6 +102,7 @@ def test_an_answer_s_result_is_found_without_reading_it() -> None:
     [
         b"",
         b"}",
+        b'{"jsonrpc":"2.0","id":7}',
         b'{"jsonrpc":"2.0","id":"7","result":{}}',
         b'{"jsonrpc":"2.0", "id":7,"result":{}}',
         b'{"jsonrpc":"2.0","id":7,"result":{}} ',
