@@ -122,6 +122,16 @@ async def test_each_answer_reaches_the_request_that_asked_for_it(
     assert answers == {"first": b'"for the first"', "second": b'"for the second"'}
 
 
+async def test_after_a_page_has_notified_of_something_its_tools_are_still_offered(
+    links: Links, host: PlayedHost
+) -> None:
+    said = wire.PageNotification(tab_id=1, frame_id=0, document_id="d1", method="notifications/message")
+    with trio.fail_after(SOON_S):
+        await host.announce(said, tools(1, "later", frame_id=1, document_id="d2"))
+        await until(lambda: "later" in links.offered)
+    assert links.offered == ["getCart", "later"]
+
+
 async def test_an_answer_that_nobody_waits_for_is_dropped(links: Links, host: PlayedHost) -> None:
     with trio.fail_after(SOON_S):
         await host.answer({"id": 4711}, "late")
@@ -306,6 +316,55 @@ async def test_what_is_given_up_while_it_waits_is_never_sent(host: PlayedHost, a
         last = await host.heard("getTabs")
     assert last["id"] == first["id"] + 3
     assert asker.told == [b'"done"']
+
+
+async def test_what_is_given_up_before_the_host_has_taken_any_of_it_is_never_sent(
+    links: Links, host: PlayedHost
+) -> None:
+    """A long call, of which the host reads nothing yet, is before it."""
+
+    def ask(size: int) -> Pending:
+        args = msgspec.Raw(b'"%b"' % (b"x" * size))
+        call = wire.ExecuteTool(tab_id=1, frame_id=0, document_id="d1", tool_name="getCart", args=args)
+        at = TabAddress(host.instance, 1)
+        return links.send(at, "browser/executeTool", call, SOON_S, lambda _: None)
+
+    pending = [ask(size) for size in (8 * 1024 * 1024, 1, 2)]
+    pending[1].cancel()
+    with trio.fail_after(SOON_S):
+        await host.heard("bridge/sessions")
+        heard = [await host.next_message(), await host.next_message()]
+    assert [message["method"] for message in heard] == ["browser/executeTool"] * 2
+    assert heard[1]["params"]["args"] == "xx"
+
+
+async def test_what_is_given_up_makes_room_for_what_waits(host: PlayedHost, asker: Asker) -> None:
+    with trio.fail_after(SOON_S):
+        pending = [asker.ask() for _ in range(3)]
+        first = await host.heard("getTabs")
+        await host.heard("getTabs")
+        pending[0].cancel()
+        assert (await host.heard("browser/cancel"))["params"] == {"id": first["id"]}
+        assert (await host.heard("getTabs"))["id"] == first["id"] + 2
+
+
+async def test_what_is_asked_when_room_has_just_come_waits_behind_what_waits_longer(
+    links: Links, host: PlayedHost, asker: Asker
+) -> None:
+    def again(_: bytes | CallError) -> None:
+        asker.ask()
+
+    with trio.fail_after(SOON_S):
+        links.send(TabAddress(host.instance), "getTabs", wire.Asked(), SOON_S, again)
+        for _ in range(2):
+            asker.ask()
+        first = await host.heard("getTabs")
+        await host.heard("getTabs")
+        await host.answer(first, "done")
+        third = await host.heard("getTabs")
+        await host.answer(third, "done")
+        assert third["id"] == first["id"] + 2
+        assert (await host.heard("getTabs"))["id"] == first["id"] + 3
 
 
 async def test_what_waits_for_too_long_was_not_handed(host: PlayedHost, asker: Asker) -> None:
