@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from native_host import wire
+from native_host.backlog import Backlog
+from native_host.newest import Newest
 from native_host.switchboard import Switchboard
 from native_host.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
 
@@ -165,6 +167,26 @@ def test_what_is_for_one_asker_reaches_it_alone_under_its_own_id(talk: Conversat
         {"jsonrpc": "2.0", "method": "browser/progress", "for": 7, "params": {"progress": 0.5}}
     ]
     assert talk.to("ab-2") == []
+
+
+def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_are_all_heard(
+    talk: Conversation,
+) -> None:
+    backlog = Backlog()
+    waiting = Newest(backlog)
+    for raw_id in (7, 8):
+        talk.client("ab-1", id=raw_id, method="browser/executeTool", params={})
+    for progress in (1, 2, 3):
+        for call in ("ab-1:1", "ab-1:2"):
+            said = {"method": "browser/progress", "for": call, "params": {"progress": progress}}
+            (report,) = talk.board.from_browser(json.dumps(said).encode())
+            assert report.news is not None
+            waiting.put(report.parts, report.news)
+    heard = [json.loads(bytes(part)) for part in backlog.next_parts()]
+    assert [(report["for"], report["params"]["progress"]) for report in heard] == [(7, 3), (8, 3)]
+    question = {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "ab-1:1", "params": {}}
+    (asked,) = talk.board.from_browser(json.dumps(question).encode())
+    assert asked.news is None
 
 
 def test_a_question_goes_to_the_asker_and_its_answer_back_to_the_extension(talk: Conversation) -> None:
