@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
@@ -56,6 +57,7 @@ class _Commands(click.Group):
         if ctx.resilient_parsing:  # a shell completes a line
             return super().resolve_command(ctx, args)
         refuse_windows()  # before a command is imported: some could not be
+        _open_descriptors()
         self._refuse_unknown(ctx, args[0])
         found = super().resolve_command(ctx, args)
         _mend_registration(found[0], args)
@@ -101,6 +103,16 @@ def _mend_registration(command: str | None, args: Iterable[str]) -> None:
         click.echo(mended, err=True)
 
 
+def _open_descriptors() -> None:
+    """See that 0 to 2 are taken: else the log or the store would get one, and in it what is written there."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # The lowest one that is free, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
 @click.group("mcpb", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
     __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
@@ -115,6 +127,9 @@ def main() -> None:
 @main.command()
 def bridge() -> None:
     """Speak MCP on stdin and stdout (for MCP clients)."""
+    if closed := [name for name in ("stdin", "stdout") if getattr(sys, name) is None]:
+        click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)
+        return
     gc.disable()  # imports leave nothing to collect, and looking for it takes a twentieth of the start
     from bridge.app import serve_stdio
 

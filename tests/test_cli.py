@@ -99,6 +99,34 @@ def test_a_command_that_is_misspelt_is_told_which_was_meant(typed: str, meant: s
     assert meant in done.output
 
 
+def closing_at_start(
+    redirection: str, *command: str, said: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    shell = ["sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable, *command]
+    return subprocess.run(shell, input=said, capture_output=True, check=False, timeout=20)
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_file_that_a_command_opens_becomes_its_stdin_stdout_or_stderr(redirection: str) -> None:
+    program = (
+        "import os; from bridge.cli import main; main(['tools', '--help'], standalone_mode=False); "
+        "assert all(os.get_inheritable(fd) for fd in range(3)); os._exit(7)"
+    )
+    assert closing_at_start(redirection, "-c", program).returncode == 7
+
+
+@pytest.mark.parametrize(("redirection", "closed"), [("<&-", b"stdin"), (">&-", b"stdout")])
+def test_a_bridge_whose_stdin_or_stdout_is_closed_ends_and_says_so_once(
+    redirection: str, closed: bytes, mcpb_home: Path
+) -> None:
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
+    done = closing_at_start(redirection, "-m", "bridge", "bridge", said=asked)
+    assert done.returncode == 0
+    assert done.stderr == b"mcpb bridge ends: there is no client, as its %b is closed\n" % closed
+    log = mcpb_home / "state" / "mcpb.log"
+    assert not log.exists() or b"jsonrpc" not in log.read_bytes()
+
+
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     done = await run("tools")
     assert f"{GET_CART} [note=]\n    [http://localhost:8123 · tab 1" in done.output
