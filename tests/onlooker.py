@@ -14,6 +14,9 @@ from demo.chromium import Chromium
 from native_host import endpoint
 from peers import SocketClient, until
 
+STOPPED_S = 8
+"""Ample for a worker to be stopped and for its successor's host to be there."""
+
 Frame = dict[str, Any]
 """The params of `browser/registerTools`."""
 
@@ -126,5 +129,8 @@ async def onlooking(chain: Chain) -> AsyncIterator[Onlooker]:
 async def restart_worker(chain: Chain, browser: Chromium) -> None:
     """Stop the worker and wait for the host of its successor. Bound it."""
     before = {host.pid for host in hosts(chain)}
-    await browser.stop_workers()
-    await until(lambda: len(now := {host.pid for host in hosts(chain)}) == 1 and not now & before)
+    while True:
+        await browser.stop_workers()
+        with trio.move_on_after(STOPPED_S):  # one that the browser is just starting is not always stopped
+            await until(lambda: len(now := {host.pid for host in hosts(chain)}) == 1 and not now & before)
+            return

@@ -12,7 +12,7 @@ from mcp import Client
 
 from chain import Chain, call, until_listed
 from demo.chromium import Chromium
-from native_host import endpoint
+from onlooker import hosts, restart_worker
 from peers import SocketClient, until
 
 pytestmark = pytest.mark.chromium
@@ -22,17 +22,6 @@ TOOLS = 6
 
 Frames = dict[tuple[int, int], dict[str, Any]]
 """What is announced, by tab and frame."""
-
-
-def hosts(chain: Chain) -> list[endpoint.Record]:
-    return endpoint.live_hosts(chain.home / "run")
-
-
-async def restart_worker(chain: Chain, browser: Chromium) -> None:
-    """Stop the worker and wait for the host of its successor. Bound it."""
-    before = hosts(chain)
-    await browser.stop_workers()
-    await until(lambda: bool(hosts(chain)) and not {h.pid for h in hosts(chain)} & {h.pid for h in before})
 
 
 async def until_announced(chain: Chain, wanted: Callable[[Frames], object]) -> Frames:
