@@ -45,6 +45,8 @@ def run_directory(mcpb_home: Path) -> Path:
 @pytest.fixture
 async def browser(mcpb_home: Path) -> AsyncIterator[SimulatedBrowser]:
     async with SimulatedBrowser(HOST_COMMAND) as browser:
+        with trio.fail_after(10):  # it speaks before it has written down which profile it serves
+            await until(lambda: any(host.profile_id for host in endpoint.live_hosts(mcpb_home / "run")))
         yield browser
 
 
@@ -421,7 +423,6 @@ async def test_a_host_whose_files_are_removed_ends_so_that_the_next_can_be_found
 ) -> None:
     """Whoever deletes mcpb's directory under a running browser must not be left with a host nobody finds."""
     with trio.fail_after(20):
-        await until(lambda: bool(endpoint.live_hosts(run_directory)[0].profile_id))  # it writes no more
         shutil.rmtree(run_directory)
         await browser.wait_port_ended()
         await browser.connect()
