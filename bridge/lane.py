@@ -111,6 +111,7 @@ class Lane:
         """To the package, once it is needed."""
         self._package: Package | None = None
         """Once it is loaded."""
+        self._package_scope = trio.CancelScope()
         self._package_ended = trio.Event()
         server.hear_changes(self._tell_list_changed)
 
@@ -133,6 +134,14 @@ class Lane:
             await self._package_ended.wait()
         for asked in [*self.requests, *self._subscriptions]:
             asked.close()
+        self._server.stop_hearing(self._tell_list_changed)
+
+    def abandon(self) -> None:
+        """Nobody hears what is said any more: what is open is cancelled."""
+        self._server.stop_hearing(self._tell_list_changed)
+        self._package_scope.cancel()
+        for asked in [*self.requests, *self._subscriptions]:
+            asked.cancel()
 
     # ── What is answered here ───────────────────────────────────────────────────────────────────────────────
 
@@ -234,6 +243,7 @@ class Lane:
         key = incoming.correlated(message.request_id)
         if subscription := self._subscriptions.find(key):
             self._subscriptions.discard(subscription)
+            subscription.cancel()
             return True
         request = self.requests.find(key)
         if not isinstance(request, _Open):
@@ -257,7 +267,7 @@ class Lane:
         try:
             found = envelope.decode(line)
         except envelope.UndecodableError as error:
-            client.write(outgoing.failure(incoming.id_in(line), error.code, str(error)))
+            outgoing.refuse(client, incoming.id_in(line), error.code, str(error))
             return
         if not found.method:
             self._asking.fail(bytes(found.id))
@@ -270,13 +280,14 @@ class Lane:
         await self._lines.send(Passed(line, client))
 
     async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
-        if "bridge.package" not in sys.modules:
-            # In a thread: it takes half a second, and what needs no package is answered meanwhile.
-            await trio.to_thread.run_sync(import_module, "bridge.package")
-        from bridge.package import Package  # noqa: PLC0415
+        with self._package_scope:
+            if "bridge.package" not in sys.modules:
+                # In a thread: it takes half a second, and what needs no package is answered meanwhile.
+                await trio.to_thread.run_sync(import_module, "bridge.package")
+            from bridge.package import Package  # noqa: PLC0415
 
-        self._package = Package(self._server, self._client, self._calls, self.requests)
-        await self._package.run(lines, missed)
+            self._package = Package(self._server, self._client, self._calls, self.requests)
+            await self._package.run(lines, missed)
         self._package_ended.set()
 
 
@@ -319,10 +330,12 @@ class _Open:
         """Without an answer."""
         self._requests.discard(self)
         self._pending.cancel()
+        self._client.forgo()
 
     def close(self) -> None:
         """With an answer that says so."""
-        self.cancel()
+        self._requests.discard(self)
+        self._pending.cancel()
         outgoing.answer(self._client, self._raw_id, _CLOSED)
 
 
@@ -348,15 +361,33 @@ class _Subscription:
 
     def cancel(self) -> None:
         """Without an answer."""
+        self._client.forgo()
 
     def close(self) -> None:
         """With an answer that says so."""
         outgoing.answer(self._client, self._raw_id, _CLOSED)
 
 
+NewLane = Callable[[Client], Lane]
+
+
+@asynccontextmanager
+async def open_lanes(server: McpServer, *, leaves_all: bool = False) -> AsyncIterator[NewLane]:
+    """Lanes of one session, for as long as the block runs. Ids of different lanes have nothing in common.
+
+    `leaves_all`: the package answers everything.
+    """
+    async with open_parking() as parking, trio.open_nursery() as nursery:
+
+        def new_lane(client: Client) -> Lane:
+            return Lane(server, client, parking, nursery, leaves_all=leaves_all)
+
+        yield new_lane
+        nursery.cancel_scope.cancel()
+
+
 @asynccontextmanager
 async def open_lane(server: McpServer, client: Client, *, leaves_all: bool = False) -> AsyncIterator[Lane]:
-    """A session with a client, as long as the block runs. `leaves_all`: the package answers everything."""
-    async with open_parking() as parking, trio.open_nursery() as nursery:
-        yield Lane(server, client, parking, nursery, leaves_all=leaves_all)
-        nursery.cancel_scope.cancel()
+    """A session with one client, as long as the block runs."""
+    async with open_lanes(server, leaves_all=leaves_all) as new_lane:
+        yield new_lane(client)

@@ -35,13 +35,26 @@ class Client(Protocol):
         """Send a line. Never waits, never raises: that the client is gone is noticed elsewhere."""
         ...
 
+    def answer(self, *parts: Part, error: int = 0) -> object:
+        """Send the answer to a request; the code of the error, if it is one."""
+        ...
+
+    def forgo(self) -> None:
+        """A request is cancelled: there will be no answer to it."""
+        ...
+
 
 def answer(client: Client, raw_id: bytes, found: Parts | ProtocolError) -> None:
     """Send the answer to a request; `raw_id` is JSON."""
     if isinstance(found, ProtocolError):
-        client.write(failure(raw_id, *found))
+        refuse(client, raw_id, *found)
     else:
-        client.write(b'{"jsonrpc":"2.0","id":%b,"result":' % raw_id, *found, b"}\n")
+        client.answer(b'{"jsonrpc":"2.0","id":%b,"result":' % raw_id, *found, b"}\n")
+
+
+def refuse(client: Client, raw_id: bytes, code: int, message: str) -> None:
+    """Answer with an error; without an id it is not known to what."""
+    client.answer(failure(raw_id, code, message), error=int(code))
 
 
 def failure(raw_id: bytes, code: int, message: str) -> bytes:

@@ -113,7 +113,7 @@ class Package:
         if isinstance(found, str):
             raw_id = bytes(envelope.decode(passed.line).id)
             known_id = raw_id if envelope.is_id(raw_id) else b""
-            passed.client.write(outgoing.failure(known_id, Code.INVALID_REQUEST, found))
+            outgoing.refuse(passed.client, known_id, Code.INVALID_REQUEST, found)
             return None
         match found:
             case JSONRPCRequest():
@@ -134,24 +134,26 @@ class Package:
         known_id = as_request_id(request_id)
         if known_id is not None and (asked := self._asked.get(coerce_request_id(known_id))):
             asked.settle()
+            asked.client.forgo()
 
     # ── From the package ────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, item: SessionMessage) -> None:
         """Send what the package says to whom it concerns."""
         message, client = item.message, self._client
+        text = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             if message.id == _MISSED_ID:
                 return
             if asked := self._asked.get(coerce_request_id(message.id)):
                 client = asked.client
                 asked.settle()
-        elif (
-            isinstance(item.metadata, ServerMessageMetadata) and item.metadata.related_request_id is not None
-        ):
+            client.answer(text, b"\n", error=message.error.code if isinstance(message, JSONRPCError) else 0)
+            return
+        if isinstance(item.metadata, ServerMessageMetadata) and item.metadata.related_request_id is not None:
             asked = self._asked.get(coerce_request_id(item.metadata.related_request_id))
             client = asked.client if asked else client
-        client.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode(), b"\n")
+        client.write(text, b"\n")
 
     # ── What it answers ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,6 +247,7 @@ class _Asked:
 
     def cancel(self) -> None:
         """The package hears of that by itself."""
+        self.settle()
 
     def close(self) -> None:
         """The package has said so."""

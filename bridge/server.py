@@ -40,7 +40,7 @@ class McpServer:
         self._router = router
         self._session = session
         self._on_identified = on_identified
-        self._tell: Tell | None = None
+        self._tells: dict[Tell, None] = {}
 
     def identify(self, client: Implementation) -> None:
         """Who asks. Only the first time is it news."""
@@ -52,12 +52,16 @@ class McpServer:
 
     def hear_changes(self, tell: Tell) -> None:
         """Let `tell` be called whenever the list of tools has changed."""
-        self._tell = tell
+        self._tells[tell] = None
+
+    def stop_hearing(self, tell: Tell) -> None:
+        """It was the last time."""
+        self._tells.pop(tell, None)
 
     async def tell_list_changed(self) -> None:
         """Tell the client, in the way of its era, that its list of tools is out of date."""
-        if self._tell:
-            await self._tell()
+        for tell in list(self._tells):
+            await tell()
 
     async def initialized(self, requested: str) -> Parts:
         """The result of `initialize` for a client that asks for this revision."""

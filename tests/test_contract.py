@@ -57,6 +57,13 @@ class Told:
         assert line.count(b"\n") == 1
         self.messages.append(json.loads(line))
 
+    def answer(self, *parts: Part, error: int = 0) -> None:
+        self.write(*parts)
+        assert self.messages[-1].get("error", {}).get("code", 0) == error
+
+    def forgo(self) -> None:
+        pass
+
     async def wait_room(self, limit: int = 0) -> None:
         pass
 

@@ -17,6 +17,7 @@ from bridge import outgoing
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
 from native_host import envelope, wire
+from native_host.backlog import Part
 from native_host.descriptor import make_ready
 from native_host.outlet import Outlet
 from native_host.wire import Code
@@ -50,7 +51,7 @@ async def serve(server: McpServer) -> None:
 async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
     """Speak MCP on a pair of descriptors until either ends. They stay their owner's to close."""
     make_ready(stdin)
-    outlet = Outlet(stdout)
+    outlet = _Stdout(stdout)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_write, outlet, nursery.cancel_scope)
         async with open_lane(server, outlet) as lane:
@@ -60,6 +61,16 @@ async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
                 # Nobody may be reading any more: what does not get out now never will.
                 await outlet.wait_room()
         nursery.cancel_scope.cancel()
+
+
+class _Stdout(Outlet):
+    """All of it is one stream of lines."""
+
+    def answer(self, *parts: Part, error: int = 0) -> None:  # noqa: ARG002  (the client reads it)
+        self.write(*parts)
+
+    def forgo(self) -> None:
+        """A client that cancels waits for nothing."""
 
 
 async def _write(outlet: Outlet, everything: trio.CancelScope) -> None:
