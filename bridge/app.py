@@ -19,6 +19,7 @@ from bridge.audit import AuditLog
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.frontends import stdio
+from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record
@@ -121,7 +122,8 @@ async def _serve_stdio(config: Config) -> None:
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
     """One MCP session, from `speak`'s beginning to its end."""
     session = new_session()
-    server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]))
+    where = f"in {Path.cwd().name or '/'}"
+    server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]), where=where)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
         await speak(server)
@@ -138,6 +140,36 @@ async def _end_on_signal(everything: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for _ in signals:
             everything.cancel()
+
+
+def serve_http(settings: HttpSettings) -> None:
+    """`mcpb serve`: speak MCP over HTTP until a signal says so."""
+    log.configure(_state())
+    trio.run(_serve_http, configuration(), settings)
+
+
+async def _serve_http(config: Config, settings: HttpSettings) -> None:
+    from bridge.frontends.http import serving  # noqa: PLC0415  (what HTTP needs is imported by nobody else)
+    from bridge.frontends.http.front import Front  # noqa: PLC0415
+
+    memory.keep_freed()
+    sockets = serving.listen(settings.host, settings.port)
+    config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
+    stopped = trio.Event()
+    with closing(_audit(config)) as audit:
+        async with trio.open_nursery() as top:
+            top.start_soon(_give_memory_back)
+            top.start_soon(_stop_on_signal, stopped)
+            async with open_hub(config, audit.keep) as hub:
+                front = Front(hub.router, hub.links.set_sessions, settings, lambda _: {})
+                await front.serve(sockets, stopped)
+            top.cancel_scope.cancel()
+
+
+async def _stop_on_signal(stopped: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for _ in signals:
+            stopped.set()
 
 
 def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) -> T:

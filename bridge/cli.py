@@ -143,6 +143,24 @@ def bridge() -> None:
 
 
 @main.command()
+@click.option("--host", help="The address to listen on instead of the loopback addresses.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes a free one.")
+def serve(host: str | None, port: int | None) -> None:
+    """Speak MCP over HTTP (for MCP clients that want a URL)."""
+    gc.disable()
+    import msgspec
+
+    from bridge.app import serve_http
+    from bridge.frontends.http.settings import HttpSettings
+
+    gc.freeze()
+    gc.enable()
+    given = {"host": host, "port": port}
+    flags = {key: value for key, value in given.items() if value is not None}
+    serve_http(msgspec.structs.replace(HttpSettings(), **flags))
+
+
+@main.command()
 @click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one line for each change.")
 @click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
 def status(*, as_json: bool, is_watching: bool) -> None:

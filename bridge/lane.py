@@ -89,7 +89,8 @@ class Lane:
         parking: Parking,
         nursery: trio.Nursery,
         *,
-        leaves_all: bool,
+        era: Era | None = None,
+        leaves_all: bool = False,
     ) -> None:
         self._server = server
         self._client = client
@@ -99,7 +100,8 @@ class Lane:
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
-        self._era: Era | None = None
+        self._era = era
+        """As the client's first words tell, where it is not known before."""
         self._opening = b""
         """The line that began a handshake."""
         self._can_ask = False
@@ -368,7 +370,8 @@ class _Subscription:
         outgoing.answer(self._client, self._raw_id, _CLOSED)
 
 
-NewLane = Callable[[Client], Lane]
+NewLane = Callable[[Client, Era | None], Lane]
+"""For a client whose era is known, or None."""
 
 
 @asynccontextmanager
@@ -379,8 +382,8 @@ async def open_lanes(server: McpServer, *, leaves_all: bool = False) -> AsyncIte
     """
     async with open_parking() as parking, trio.open_nursery() as nursery:
 
-        def new_lane(client: Client) -> Lane:
-            return Lane(server, client, parking, nursery, leaves_all=leaves_all)
+        def new_lane(client: Client, era: Era | None) -> Lane:
+            return Lane(server, client, parking, nursery, era=era, leaves_all=leaves_all)
 
         yield new_lane
         nursery.cancel_scope.cancel()
@@ -390,4 +393,4 @@ async def open_lanes(server: McpServer, *, leaves_all: bool = False) -> AsyncIte
 async def open_lane(server: McpServer, client: Client, *, leaves_all: bool = False) -> AsyncIterator[Lane]:
     """A session with one client, as long as the block runs."""
     async with open_lanes(server, leaves_all=leaves_all) as new_lane:
-        yield new_lane(client)
+        yield new_lane(client, None)

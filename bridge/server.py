@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from bridge import results
@@ -36,10 +35,13 @@ Tell = Callable[[], Awaitable[None]]
 class McpServer:
     """Answers one MCP session out of the hub."""
 
-    def __init__(self, router: Router, session: Session, on_identified: Callable[[], None]) -> None:
+    def __init__(
+        self, router: Router, session: Session, on_identified: Callable[[], None], *, where: str = ""
+    ) -> None:
         self._router = router
         self._session = session
         self._on_identified = on_identified
+        self._where = where
         self._tells: dict[Tell, None] = {}
 
     def identify(self, client: Implementation) -> None:
@@ -47,7 +49,7 @@ class McpServer:
         if self._session.client.name:
             return
         self._session.client = wire.ClientInfo(name=client.name, version=client.version)
-        self._session.title = f"{client.title or client.name} in {Path.cwd().name or '/'}"
+        self._session.title = f"{client.title or client.name} {self._where}".rstrip()
         self._on_identified()
 
     def hear_changes(self, tell: Tell) -> None:

@@ -60,11 +60,11 @@ class TabOpener:
             if running.error is not None:
                 raise running.error
 
-    async def release(self, session: Session) -> None:
-        """A session is over: the tabs that were opened for it are anybody's."""
+    async def release(self, session: Session, *, close_tabs: bool = False) -> None:
+        """A session is over: the tabs that were opened for it are anybody's, or closed."""
         for profile in {profile for profile, _ in session.opened}:
             if browser := self._registry.live_browser(profile):
-                closing = wire.CloseSession(session=session.id)
+                closing = wire.CloseSession(session=session.id, close_tabs=close_tabs)
                 with suppress(CallError):  # then they are after a minute
                     await self._transport.request(
                         TabAddress(browser.host), "closeSession", closing, _REQUEST_S

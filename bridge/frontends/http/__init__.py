@@ -1,0 +1,1 @@
+"""MCP over HTTP: `mcpb serve`, beside stdio, on the same hub."""

@@ -1,0 +1,49 @@
+"""The body of a request, bounded in size and time before anything looks into it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import trio
+from starlette.requests import ClientDisconnect, Request
+
+from bridge.frontends.http.refusals import Refused
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_BODY_S = 30.0
+
+
+async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+    """The bytes of a body that says it is JSON (a form that a page sends never does).
+
+    Raises:
+        Refused: it is something else (415), longer than `limit` (413), too slow (408) or not all of it came.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        text = f"the body is {kind or 'of no type'}: send Content-Type: application/json"
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    try:
+        with trio.fail_after(MAX_BODY_S):
+            return await _read(request, limit)
+    except trio.TooSlowError:
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {MAX_BODY_S:g} s") from None
+    except ClientDisconnect:
+        raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too long: the limit is {limit} bytes")

@@ -1,0 +1,49 @@
+"""A connection that somebody made to us: who it is, and a way to end it at once.
+
+The server hands it to every request on it, as `request.state.connection`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
+
+from starlette.requests import HTTPConnection
+
+
+class Kind(Enum):
+    """What is known about the other end."""
+
+    OURS = auto()
+    """A process of our own user, says the system."""
+    ANOTHERS = auto()
+    """A process of another user of this machine."""
+    UNKNOWN = auto()
+    """It could be anybody."""
+
+
+class Peer(NamedTuple):
+    """The other end."""
+
+    kind: Kind
+    address: str
+    """Without its port; empty for a Unix socket."""
+
+
+class Connection(Protocol):
+    """What a request may know of the connection that it came on."""
+
+    @property
+    def peer(self) -> Peer:
+        """Whose it is, as it was when it was made."""
+        ...
+
+    def abort(self) -> None:
+        """End it now, whatever waits to be written: who does not read must not hold us up."""
+        ...
+
+
+def connection_of(request: HTTPConnection) -> Connection:
+    """The connection that a request came on."""
+    found: Connection = request.scope["state"]["connection"]
+    return found

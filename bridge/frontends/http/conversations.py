@@ -1,0 +1,278 @@
+"""The MCP sessions of HTTP clients: opened, found, and ended by their client, when nobody uses them, or all.
+
+One whose client goes on with it by its id is a conversation of the handshake era, over either transport. Since
+2026-07-28 there is no such id: requests of one client, as far as that can be told, share a conversation.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import NamedTuple
+
+import trio
+from starlette.requests import HTTPConnection
+
+from bridge.errors import CallError
+from bridge.frontends.http.message_stream import LastingStream, MessageStream
+from bridge.frontends.http.refusals import Refused
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.tool_shape import Era
+from bridge.lane import Lane, NewLane, open_lanes
+from bridge.server import McpServer
+from native_host import wire
+
+MAX_CONVERSATIONS = 1024
+FIRST_WORDS_S = 60.0
+"""A conversation whose client has not said who it is by then ends, unless it is waiting for an answer."""
+KEPT_STREAMS = 32
+KEPT_BYTES = 8 * 1024 * 1024
+"""Of streams that are over and passed on: a client may have lost the last of them, and come back for it."""
+RELEASE_S = 2.0
+"""At the end, for browsers to hear that a session is over."""
+_STANDALONE = "0"
+
+_log = logging.getLogger(__name__)
+
+
+class Owner(NamedTuple):
+    """Who opened a conversation; nobody else may go on with it."""
+
+    who: str
+
+
+def owner_of(request: HTTPConnection) -> Owner:
+    """Everybody who is let in acts for the one user, but by a token or without one."""
+    return Owner("token" if "authorization" in request.headers else "user")
+
+
+class Conversation:
+    """One client's session."""
+
+    def __init__(self, key: str, transport: str, owner: Owner, server: McpServer, session: Session) -> None:
+        self.key = key
+        self.transport = transport
+        """`streamable`, `sse` or `stateless`."""
+        self.owner = owner
+        self.server = server
+        self.session = session
+        self.is_primed = False
+        """Its client can read an event without a message, which tells it where to come back."""
+        self.standalone = LastingStream(_STANDALONE, self.end)
+        """What concerns no request of the client; of the oldest transport, everything."""
+        self._streams: dict[str, MessageStream] = {}
+        """Of requests, by name, the oldest first."""
+        self._count = 0
+        self._users = 0
+        self.used_at = trio.current_time()
+        self._ended = trio.Event()
+        self._new_lane: NewLane | None = None
+        self._lane: Lane | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The one that all of its requests share."""
+        if self._lane is None:
+            self._lane = self.new_lane(self.standalone)
+        return self._lane
+
+    def new_lane(self, client: MessageStream, era: Era | None = None) -> Lane:
+        """One of its own for a request whose id may be another request's as well."""
+        assert self._new_lane, "a conversation is found only while it runs"
+        return self._new_lane(client, era)
+
+    def runs_on(self, new_lane: NewLane) -> None:
+        """It has begun."""
+        self._new_lane = new_lane
+
+    def new_stream(self, raw_id: bytes) -> MessageStream:
+        """For one request, to be kept when it goes out as events."""
+        self._count += 1
+        return MessageStream(str(self._count), self.end, raw_id)
+
+    def keep(self, stream: MessageStream) -> None:
+        """Its client may come back for it; for which those are given up that were over first."""
+        self._streams[stream.name] = stream
+        delivered = [each for each in self._streams.values() if each.is_delivered]
+        size = sum(each.kept_bytes for each in delivered)
+        while delivered and (len(delivered) > KEPT_STREAMS or size > KEPT_BYTES):
+            oldest = delivered.pop(0)
+            size -= oldest.kept_bytes
+            del self._streams[oldest.name]
+
+    def find_stream(self, name: str) -> MessageStream | None:
+        """That has events of this name."""
+        return self.standalone if name == _STANDALONE else self._streams.get(name)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While a response is open, a conversation is not idle."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self.used_at = trio.current_time()
+
+    @property
+    def is_idle(self) -> bool:
+        """No response is open."""
+        return not self._users
+
+    @property
+    def has_ended(self) -> bool:
+        """Nobody finds it any more."""
+        return self._ended.is_set()
+
+    def end(self) -> None:
+        """Answer what is open, and be gone."""
+        self._ended.set()
+
+    async def wait_ended(self) -> None:
+        """Until somebody ends it."""
+        await self._ended.wait()
+
+    async def close(self) -> None:
+        """Its last words."""
+        if self._lane:
+            await self._lane.close()
+        for stream in [self.standalone, *self._streams.values()]:
+            stream.finish()
+
+    def abandon(self) -> None:
+        """End it without words: whoever could hear them is gone, and their calls are cancelled."""
+        if self._lane:
+            self._lane.abandon()
+        self.end()
+
+
+class Conversations:
+    """All of them. `run` is the task that they live in."""
+
+    def __init__(
+        self,
+        router: Router,
+        tell_hosts: Callable[[list[wire.Session]], None],
+        *,
+        idle_s: float,
+        closes_tabs: bool,
+    ) -> None:
+        self._router = router
+        self._tell_hosts = tell_hosts
+        self._idle_s = idle_s
+        self._closes_tabs = closes_tabs
+        self._open: dict[str, Conversation] = {}
+        """By key."""
+        self._nursery: trio.Nursery | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Conversation]:
+        return iter(list(self._open.values()))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; call `end_all` before, so that all have their last words."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await self._end_the_idle()
+
+    async def open(self, transport: str, owner: Owner) -> Conversation:
+        """A new one, under an id that nobody can guess (128 random bits).
+
+        Raises:
+            Refused: there are too many.
+        """
+        return await self._begin(f"session_{secrets.token_hex(16)}", transport, owner)
+
+    async def shared(self, name: str, owner: Owner) -> Conversation:
+        """The one of all requests that say the same of who asks.
+
+        Raises:
+            Refused: there are too many.
+        """
+        key = f"stateless {owner.who} {name}"
+        return self._open.get(key) or await self._begin(key, "stateless", owner)
+
+    def find(self, key: str, owner: Owner) -> Conversation:
+        """The one that has this id.
+
+        Raises:
+            Refused: there is none that its owner may go on with.
+        """
+        found = self._open.get(key)
+        if found is None or found.has_ended or found.owner != owner or found.transport == "stateless":
+            text = "there is no such session here: it ended, or mcpb was restarted. Initialize a new one"
+            raise Refused(HTTPStatus.NOT_FOUND, text)
+        return found
+
+    async def end_all(self) -> None:
+        """Everybody gets their last words."""
+        for conversation in self:
+            conversation.end()
+
+    async def _begin(self, key: str, transport: str, owner: Owner) -> Conversation:
+        assert self._nursery, "begun after `run`"
+        if len(self._open) >= MAX_CONVERSATIONS:
+            text = f"{MAX_CONVERSATIONS} sessions are open: end some, or wait until idle ones end"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "10"})
+        session = Session(secrets.token_hex(8))
+        server = McpServer(self._router, session, lambda: self._identified(conversation), where="over HTTP")
+        conversation = Conversation(key, transport, owner, server, session)
+        self._open[key] = conversation
+        await self._nursery.start(self._live, conversation)
+        return conversation
+
+    async def _live(
+        self, conversation: Conversation, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        try:
+            async with open_lanes(conversation.server) as new_lane:
+                conversation.runs_on(new_lane)
+                task_status.started()
+                await conversation.wait_ended()
+                await conversation.close()
+        finally:
+            self._open.pop(conversation.key, None)
+            self._tell()
+            with trio.move_on_after(RELEASE_S, shield=True):
+                await self._release(conversation.session)
+
+    async def _release(self, session: Session) -> None:
+        try:
+            await self._router.tabs.release(session, close_tabs=self._closes_tabs)
+        except CallError as error:
+            _log.info("a browser did not hear that a session is over: %s", error)
+
+    def _identified(self, conversation: Conversation) -> None:
+        self._tell()
+        assert self._nursery, "identified while it runs"
+        self._nursery.start_soon(self._tell_changes, conversation)
+
+    async def _tell_changes(self, conversation: Conversation) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._router.tell_changes, conversation.server.tell_list_changed)
+            await conversation.wait_ended()
+            nursery.cancel_scope.cancel()
+
+    def _tell(self) -> None:
+        """Hosts and popups know the sessions of clients that have said who they are."""
+        self._tell_hosts([each.session.on_wire() for each in self if each.session.client.name])
+
+    async def _end_the_idle(self) -> None:
+        while True:
+            await trio.sleep(min(self._idle_s, FIRST_WORDS_S) / 4)
+            now = trio.current_time()
+            for conversation in self:
+                if self._is_unused(conversation, now):
+                    conversation.end()
+
+    def _is_unused(self, conversation: Conversation, now: float) -> bool:
+        has_spoken = bool(conversation.session.client.name)
+        if has_spoken and not conversation.is_idle:
+            return False
+        return now - conversation.used_at >= (self._idle_s if has_spoken else FIRST_WORDS_S)

@@ -1,0 +1,97 @@
+"""What the person has set of `mcpb serve`: the table [http] of config.toml."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Annotated
+
+import msgspec
+
+from bridge.hub import origins
+
+PORT = 3456
+CALLS_PER_MINUTE = 100
+IDLE_MINUTES = 30
+
+ANY_PORT = ":*"
+"""At the end of one of `cors_origins`."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""What a client can send as a bearer token (RFC 6750, section 2.1)."""
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """docs/CONFIGURATION.md explains each.
+
+    Raises:
+        ValueError: one cannot be; the text has its key, what is wrong and how to write it, never the token.
+    """
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    """`127.0.0.1` and `localhost` mean both loopback addresses."""
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = PORT
+    """0 takes a free one."""
+    socket: str = ""
+    """Path of a Unix socket to listen on as well."""
+    auth_token: str = ""
+    """Required from everybody when set; else only from whom the system cannot tell us the user of."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may speak to us; `http://localhost:*` is any port there."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Values of the Host header that are right besides our own addresses, without the port."""
+    calls_per_minute: Annotated[int, msgspec.Meta(ge=0)] = CALLS_PER_MINUTE
+    """For each client; 0 is no limit."""
+    idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = IDLE_MINUTES
+    """A session that nobody uses for so long ends."""
+    close_tabs: bool = False
+    """Whether the tabs that a session opened are closed at its end."""
+
+    def __post_init__(self) -> None:
+        _check_host("host", self.host)
+        for host in self.allowed_hosts:
+            _check_host("allowed_hosts", host)
+        for origin in self.cors_origins:
+            if hint := _hint(origin):
+                raise ValueError(f'cors_origins: "{origin}" {hint}')
+        if self.auth_token and not _BEARER.fullmatch(self.auth_token):
+            raise ValueError("auth_token: only letters, digits and - . _ ~ + / can be sent as a token")
+
+
+def _check_host(key: str, host: str) -> None:
+    if is_address(host) or (_NAME.fullmatch(host) and not host.rpartition(".")[2].isdecimal()):
+        return
+    raise ValueError(
+        f'{key}: "{host}" is neither an address nor a name. Write it without scheme, port and brackets, '
+        'as "127.0.0.1", "::1" or "my-machine.local"'
+    )
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an address of IPv4 or IPv6 (without brackets), not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _hint(pattern: str) -> str:
+    """What is wrong with one of `cors_origins`; empty when nothing is."""
+    if pattern == "*":
+        return "would let every page of the web drive your browser: name the origins"
+    if pattern == "null":
+        return "is what any page can call itself: name an origin"
+    origin = pattern.removesuffix(ANY_PORT)
+    if "*" in origin:
+        return 'is no origin: an asterisk stands for the port alone, as in "http://localhost:*"'
+    try:
+        found = origins.read(origin)
+    except origins.OriginError as error:
+        return f"is no origin: {error}; write it as http://localhost:3000"
+    if found.port and origin != pattern:
+        return "has two ports: write one, or the asterisk in its place"
+    spelled = pattern.replace(origin, str(found), 1)
+    return "" if spelled == pattern else f"is written otherwise by browsers: {spelled}"

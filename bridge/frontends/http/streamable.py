@@ -1,0 +1,316 @@
+"""`/mcp`: MCP's Streamable HTTP, in both eras of the protocol.
+
+A request is answered in its own response: as JSON when its answer comes first and soon, else as server-sent
+events. In the handshake era (a session id, `Mcp-Session-Id`) a stream that breaks is no loss: its client asks
+for the rest with `Last-Event-ID`. Since 2026-07-28 there is no session: who closes a response has cancelled
+its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from bridge.frontends.http import request_headers
+from bridge.frontends.http.body import read_json
+from bridge.frontends.http.connection import connection_of
+from bridge.frontends.http.conversations import Conversation, Conversations, owner_of
+from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream, Pump
+from bridge.frontends.http.refusals import Refused
+from bridge.frontends.http.request_headers import Disagreement
+from bridge.hub.tool_shape import Era
+from bridge.server import HANDSHAKE_VERSIONS
+from native_host import envelope
+from native_host.wire import Code
+
+SESSION_ID = "mcp-session-id"
+SOON_S = 0.05
+"""An answer within this time is JSON. What takes longer gets a stream, which a client can come back for."""
+QUICK_S = 0.02
+"""So long nobody looks whether the client of a request is still there: most are answered by then."""
+MAX_OPEN = 256
+"""Requests of one session without an answer."""
+_STATUS = {
+    Code.PARSE_ERROR: HTTPStatus.BAD_REQUEST,
+    Code.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
+    Code.INVALID_PARAMS: HTTPStatus.BAD_REQUEST,
+    Code.METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    request_headers.HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
+    request_headers.UNSUPPORTED_VERSION: HTTPStatus.BAD_REQUEST,
+    -32021: HTTPStatus.BAD_REQUEST,  # a capability of the client is missing
+}
+"""Of an error that is the answer to a request (MCP 2026-07-28); what is not here is 200."""
+_EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform"}
+_PRIMED_VERSIONS = ("2025-11-25",)
+"""Whose clients can read an event without a message."""
+
+
+class Streamable:
+    """The ASGI application of `/mcp`."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        request = Request(scope, receive, send)
+        is_of_handshake = request_headers.is_of_handshake(request.headers)
+        match request.method:
+            case "POST" if is_of_handshake:
+                await self._post(request, send)
+            case "POST":
+                await self._post_stateless(request, send)
+            case "GET" if is_of_handshake:
+                await self._get(request, send)
+            case "DELETE" if is_of_handshake:
+                self._find(request).end()
+                await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
+            case method:
+                allowed = "GET, POST, DELETE" if is_of_handshake else "POST"
+                text = f"{method} is nothing that /mcp does: {allowed}"
+                raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": allowed})
+
+    # ── The handshake era ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _post(self, request: Request, send: Send) -> None:
+        line = await read_json(request)
+        found = _envelope(line)
+        conversation = await self._conversation(request, found)
+        with conversation.in_use():
+            if not (found.is_request and envelope.is_id(bytes(found.id))):
+                await _take_news(conversation, line)
+                await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
+                return
+            if len(conversation.lane.requests) >= MAX_OPEN:
+                text = f"{MAX_OPEN} requests of this session are open: wait for an answer"
+                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
+            stream = conversation.new_stream(bytes(found.id))
+            await conversation.lane.take(line, stream)
+            await self._reply(request, send, conversation, stream)
+
+    async def _conversation(self, request: Request, found: envelope.Envelope) -> Conversation:
+        if SESSION_ID in request.headers:
+            return self._find(request)
+        if found.method == "initialize" and found.is_request:
+            conversation = await self._conversations.open("streamable", owner_of(request))
+            conversation.is_primed = _asks_for(found) in _PRIMED_VERSIONS
+            return conversation
+        text = (
+            "Mcp-Session-Id is missing: begin with initialize, and send the id that its answer's header has"
+        )
+        raise Refused(HTTPStatus.BAD_REQUEST, text)
+
+    def _find(self, request: Request) -> Conversation:
+        if session_id := request.headers.get(SESSION_ID):
+            return self._conversations.find(session_id, owner_of(request))
+        raise Refused(HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant")
+
+    async def _reply(
+        self, request: Request, send: Send, conversation: Conversation, stream: MessageStream
+    ) -> None:
+        headers = {SESSION_ID: conversation.key}
+        with trio.move_on_after(SOON_S):
+            await stream.wait()
+        if answer := stream.only_answer():
+            if not conversation.session.client.name:
+                conversation.end()  # what opened it was no handshake
+            await _respond(request, send, answer, headers)
+            return
+        conversation.keep(stream)
+        await _stream(request, send, partial(stream.pump, opening=_opening(conversation, stream)), headers)
+
+    async def _get(self, request: Request, send: Send) -> None:
+        if not _takes_events(request):
+            text = "GET /mcp is a stream of events: send Accept: text/event-stream"
+            raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
+        conversation = self._find(request)
+        headers = {SESSION_ID: conversation.key}
+        with conversation.in_use():
+            if last := request.headers.get("last-event-id"):
+                stream, number = _place(conversation, last)
+                if stream.is_over_after(number):
+                    # A client takes this for the end; an empty stream it would lose, and come back again.
+                    await Response(status_code=HTTPStatus.NO_CONTENT)(request.scope, request.receive, send)
+                    return
+                await _stream(request, send, partial(stream.pump, after=number), headers)
+                return
+            stream = conversation.standalone
+            if stream.is_read:
+                text = "this session has its stream already, and a second one would get nothing"
+                raise Refused(HTTPStatus.CONFLICT, text)
+            pump = partial(stream.pump, opening=_opening(conversation, stream))
+            await _stream(request, send, pump, headers)
+
+    # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _post_stateless(self, request: Request, send: Send) -> None:
+        line = await read_json(request)
+        found = _envelope(line)
+        if not found.is_request:
+            await _acknowledge(request, send, found)
+            return
+        asker = request_headers.asker_or_disagreement(request.headers, line)
+        if isinstance(asker, Disagreement):
+            await _disagree(request, send, bytes(found.id), asker)
+            return
+        if found.method == "subscriptions/listen" and not _takes_events(request):
+            text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
+            raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
+        address = connection_of(request).peer.address
+        name = f"{address} {asker.name} {asker.version}"
+        conversation = await self._conversations.shared(name, owner_of(request))
+        stream = MessageStream()
+        lane = conversation.new_lane(stream, Era.STATELESS)
+        with conversation.in_use():
+            try:
+                await lane.take(line, stream)
+                await _reply_stateless(request, send, stream)
+            finally:
+                lane.abandon()
+
+
+async def _take_news(conversation: Conversation, line: bytes) -> None:
+    """A notification, or an answer to a question of ours; what is wrong with it is all that could be said."""
+    said = MessageStream()
+    await conversation.lane.take(line, said)
+    if text := said.only_answer():
+        error = msgspec.json.decode(envelope.decode(text).error, type=envelope.Error)
+        raise Refused(HTTPStatus.BAD_REQUEST, error.message, code=error.code)
+
+
+async def _acknowledge(request: Request, send: Send, found: envelope.Envelope) -> None:
+    """What is no request is no use here: there is nothing that a client could mean."""
+    if not found.method:
+        raise Refused(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
+    if refused := request_headers.unsupported(request.headers):
+        await _disagree(request, send, b"", refused)
+        return
+    await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
+
+
+async def _disagree(request: Request, send: Send, raw_id: bytes, found: Disagreement) -> None:
+    error = {"code": int(found.code), "message": found.message}
+    if found.data is not None:
+        error["data"] = found.data
+    answer = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
+        raw_id or envelope.NULL_ID,
+        msgspec.json.encode(error),
+    )
+    await _respond(request, send, answer, {}, _STATUS[found.code])
+
+
+async def _reply_stateless(request: Request, send: Send, stream: MessageStream) -> None:
+    with trio.move_on_after(QUICK_S):
+        await stream.wait()
+    if answer := stream.only_answer():
+        await _respond(request, send, answer, {}, _status(stream))
+        return
+
+    async def reply() -> None:
+        with trio.move_on_after(KEEP_ALIVE_S):
+            await stream.wait()
+        if answer := stream.only_answer():
+            await _respond(request, send, answer, {}, _status(stream))
+        else:
+            await _send_events(send, stream.pump, {})
+
+    await while_there(request, reply)
+
+
+def _status(stream: MessageStream) -> HTTPStatus:
+    return _STATUS.get(stream.error, HTTPStatus.OK)
+
+
+# ── What is read ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _envelope(line: bytes) -> envelope.Envelope:
+    try:
+        return envelope.decode(line)
+    except envelope.UndecodableError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
+
+
+def _asks_for(found: envelope.Envelope) -> str:
+    """The revision that an `initialize` asks for, and gets if it is one of this era."""
+    try:
+        asked = msgspec.json.decode(found.params, type=_Asked).protocol_version
+    except msgspec.DecodeError:
+        return ""
+    return asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+
+
+class _Asked(msgspec.Struct, rename="camel"):
+    protocol_version: str
+
+
+def _takes_events(request: Request) -> bool:
+    accept = request.headers.get("accept", "*/*")
+    return any(kind in accept for kind in ("text/event-stream", "text/*", "*/*"))
+
+
+def _place(conversation: Conversation, last_event_id: str) -> tuple[MessageStream, int]:
+    """The stream that an event was of, and its number there."""
+    name, _, number = last_event_id.rpartition("-")
+    stream = conversation.find_stream(name)
+    if stream is None or not (number.isascii() and number.isdigit()) or not stream.has_said(int(number)):
+        text = f"there is no event {last_event_id[:40]!r} here, or not any more: what followed it is lost"
+        raise Refused(HTTPStatus.BAD_REQUEST, text)
+    return stream, int(number)
+
+
+# ── What is sent ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _opening(conversation: Conversation, stream: MessageStream) -> bytes:
+    return stream.first_words() if conversation.is_primed else b""
+
+
+async def _respond(
+    request: Request,
+    send: Send,
+    answer: bytes,
+    headers: Mapping[str, str],
+    status: HTTPStatus = HTTPStatus.OK,
+) -> None:
+    response = Response(answer, status, dict(headers), "application/json")
+    await response(request.scope, request.receive, send)
+
+
+async def _stream(request: Request, send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
+    await while_there(request, partial(_send_events, send, pump, headers))
+
+
+async def _send_events(send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
+    """Everything that a stream passes on, as one response."""
+    raw_headers = [(name.encode(), value.encode()) for name, value in {**_EVENTS, **headers}.items()]
+    await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": raw_headers})
+    # The head goes out with the first part of a body, and a client waits for it.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+
+    async def send_part(data: bytes) -> None:
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    await pump(send_part)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def while_there(request: Request, job: Callable[[], Awaitable[None]]) -> None:
+    """Do it, for as long as the client of the request is there."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_watch, request, nursery.cancel_scope)
+        await job()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch(request: Request, job: trio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    job.cancel()
