@@ -13,10 +13,11 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
+from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.routing import CALL_S
@@ -28,7 +29,18 @@ _SHOWN_CHARS = 60
 _PLACE = re.compile(r"^(?P<complaint>.*?)(?: - at `\$\.(?P<key>[^`]+)`)?$", re.DOTALL)
 """How msgspec ends a complaint about a value: with a path like `$.policy.allow[1]`."""
 
+_HIDDEN = "auth_token"
+"""The key whose value nobody else may read, and no message shows."""
+_TABLES: dict[str, type[msgspec.Struct]] = {"policy": PolicyRules, "http": HttpSettings}
+_VARIABLES_OF_HTTP = {
+    "CLAUDE_BROWSER_MCP_PORT": "port",
+    "CLAUDE_BROWSER_AUTH_TOKEN": "auth_token",
+    **{f"MCPB_HTTP_{key.upper()}": key for key in HttpSettings.__struct_fields__},
+}
+"""Variables → keys of [http]; of two for one key, the later counts."""
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
+_Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 
 class ConfigError(Exception):
@@ -50,10 +62,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     audit_arguments: bool = False
     """Whether the audit log has the arguments of calls."""
     policy: PolicyRules = PolicyRules()
+    http: HttpSettings = HttpSettings()
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
+
+    For a key of [http] that is `MCPB_HTTP_<KEY>`; [policy] stands in the file alone.
 
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
@@ -67,8 +82,9 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError(f"{path}: {error}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_explained(error, found)}") from None
-    overrides = dict(_overrides(environ))
-    return msgspec.structs.replace(config, **overrides)
+    variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
+    http = _overridden(config.http, _VARIABLES_OF_HTTP, environ)
+    return msgspec.structs.replace(_overridden(config, variables, environ), http=http)
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,7 +93,8 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         _check_directory(path.parent)
-        return tomllib.loads(_content(path).decode())
+        content, is_open = _content(path)
+        found = tomllib.loads(content.decode())
     except FileNotFoundError:
         if path.is_symlink():
             raise ConfigError(f"{path} is a link that leads nowhere: remove it, or mend it") from None
@@ -91,6 +108,10 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
     except RecursionError:
         raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
+    if is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
+        mend = f"chmod go-r {shlex.quote(str(path))}"
+        raise ConfigError(f"{path} has http.{_HIDDEN} and others can read it. Write another one, and: {mend}")
+    return found
 
 
 def _check_directory(directory: Path) -> None:
@@ -103,7 +124,8 @@ def _check_directory(directory: Path) -> None:
         raise ConfigError(f"{directory} can be written by others, who could remove your {FILE}: {mend}")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path) -> tuple[bytes, bool]:
+    """The file's bytes, and whether others can read them."""
     with open(path, "rb", opener=_without_waiting) as file:
         # What is checked is what is read, wherever links lead.
         _check_directory(path.resolve().parent)
@@ -120,7 +142,7 @@ def _content(path: Path) -> bytes:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path} is longer than {MAX_BYTES} bytes")
-    return content
+    return content, bool(status.st_mode & 0o044)
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -144,10 +166,11 @@ def _refuse_unknown_keys(found: dict[str, Any]) -> None:
 def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
     """Each table that is one, where it is and what it should be; wrong types are complained of elsewhere."""
     yield "", found, Config
-    if not isinstance(policy := found.get("policy"), dict):
-        return
-    yield " in [policy]", policy, PolicyRules
-    rules = policy.get("tools")
+    for name, shape in _TABLES.items():
+        if isinstance(table := found.get(name), dict):
+            yield f" in [{name}]", table, shape
+    policy = found.get("policy")
+    rules = policy.get("tools") if isinstance(policy, dict) else None
     for index, rule in enumerate(rules if isinstance(rules, list) else []):
         if isinstance(rule, dict):
             yield f" in policy.tools[{index}]", rule, ToolRule
@@ -158,6 +181,8 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
         return "; write it above the first [table]"  # TOML takes what follows a table's head for its content
     if key in PolicyRules.__struct_fields__:
         return "; write it below [policy], above the first [[policy.tools]]"
+    if key in HttpSettings.__struct_fields__:
+        return "; write it below [http]"
     near = difflib.get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.__struct_fields__)}"
 
@@ -172,7 +197,8 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
     key, complaint = place["key"], place["complaint"]
     if not complaint.startswith("Expected"):
         return f"{key}: {complaint}"
-    return f"{key} = {_shown(_value_at(found, key))}: {_plain(complaint)}"
+    value = "…" if key.endswith(_HIDDEN) else _shown(_value_at(found, key))
+    return f"{key} = {value}: {_plain(complaint)}"
 
 
 def _value_at(found: Any, key: str) -> Any:
@@ -194,13 +220,21 @@ def _plain(complaint: str) -> str:
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    hints = get_type_hints(Config, include_extras=True)
-    for key in Config.__struct_fields__:
-        variable = f"MCPB_{key.upper()}"
-        if key == "policy" or not (text := environ.get(variable)):
-            continue
-        try:
-            yield key, msgspec.convert(text, hints[key], strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None
+def _overridden(settings: _Settings, variables: Mapping[str, str], environ: Mapping[str, str]) -> _Settings:
+    hints = get_type_hints(type(settings), include_extras=True)
+    for variable, key in variables.items():
+        if text := environ.get(variable):
+            given = _listed(text) if get_origin(hints[key]) is tuple else text
+            try:
+                value = msgspec.convert(given, hints[key], strict=False)
+                settings = msgspec.structs.replace(settings, **{key: value})
+            except msgspec.ValidationError as error:
+                raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None
+            except ValueError as error:
+                raise ConfigError(f"{variable}: {error}") from None
+    return settings
+
+
+def _listed(text: str) -> list[str]:
+    """Of `http://localhost:3000, https://shop.example`."""
+    return [part.strip() for part in text.split(",") if part.strip()]

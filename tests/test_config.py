@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bridge.config import MAX_BYTES, Config, ConfigError, read
+from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()
@@ -51,6 +52,9 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         [[policy.tools]]
         origin = "https://shop.example"
         description = "mine"
+        [http]
+        port = 4000
+        cors_origins = ["http://localhost:*", "https://shop.example"]
         """,
     )
     tools = (
@@ -59,7 +63,8 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
     )
     rules = PolicyRules(deny=("https://bank.example",), tools=tools)
     config = read(tmp_path, {})
-    assert config == Config(call_timeout_s=30.0, cached_days=0, policy=rules)
+    http = HttpSettings(port=4000, cors_origins=("http://localhost:*", "https://shop.example"))
+    assert config == Config(call_timeout_s=30.0, cached_days=0, policy=rules, http=http)
     assert Policy(config.policy).origin_refusal("https://bank.example")
 
 
@@ -79,6 +84,13 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         ("[policy]\nmax_name = 30", "there is no key max_name in [policy]; write it above the first [table]"),
         ("read_only = true", "there is no key read_only; write it below [policy]"),
         ("[[policy.tools]]\nallow = true\nread_only = true", "no key read_only in policy.tools[0]; write it"),
+        ("[http]\nprot = 1", "there is no key prot in [http]; did you mean port?"),
+        ("[http]\nauthToken = 'x'", "there is no key authToken in [http]; did you mean auth_token?"),
+        ("cors_origins = []", "there is no key cors_origins; write it below [http]"),
+        (
+            "[http]\ncached_days = 1",
+            "there is no key cached_days in [http]; write it above the first [table]",
+        ),
         ("zzz = 1", "there is no key zzz; there are call_timeout_s, max_name,"),
     ],
 )
@@ -114,6 +126,31 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
             'policy: "bank.example" is no origin: write it with its scheme: https://bank.example',
         ),
         ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no origin'),
+        ("http = 3456", "http = 3456: expected table, got int"),
+        ("[http]\nport = 65536", "http.port = 65536: expected int <= 65535"),
+        ("[http]\nport = '3456'", "http.port = '3456': expected int, got str"),
+        ("[http]\nidle_minutes = 0", "http.idle_minutes = 0: expected float > 0.0"),
+        (
+            "[http]\ncors_origins = 'http://localhost'",
+            "http.cors_origins = 'http://localhost': expected array",
+        ),
+        ("[http]\nhost = 'localhost:3456'", 'http: host: "localhost:3456" is neither an address nor a name.'),
+        ("[http]\nhost = 'http://localhost'", 'host: "http://localhost" is neither'),
+        ("[http]\nhost = '[::1]'", 'host: "[::1]" is neither an address nor a name. Write it without scheme'),
+        ("[http]\nhost = '127.0.1'", 'host: "127.0.1" is neither'),
+        ("[http]\nhost = ''", 'host: "" is neither'),
+        ("[http]\nallowed_hosts = ['box.local', 'box:80']", 'allowed_hosts: "box:80" is neither'),
+        ("[http]\ncors_origins = ['*']", 'cors_origins: "*" would let every page of the web drive'),
+        ("[http]\ncors_origins = ['null']", 'cors_origins: "null" is what any page can call itself'),
+        ("[http]\ncors_origins = ['http://*:3000']", "an asterisk stands for the port alone"),
+        ("[http]\ncors_origins = ['https://*.shop.example']", "an asterisk stands for the port alone"),
+        ("[http]\ncors_origins = ['localhost:3000']", "web pages are at http:// and https:// only; write it"),
+        ("[http]\ncors_origins = ['http://localhost:80:*']", "is written otherwise by browsers"),
+        ("[http]\ncors_origins = ['http://localhost:81:*']", "has two ports"),
+        (
+            "[http]\ncors_origins = ['HTTPS://Shop.example:443/cart']",
+            'cors_origins: "HTTPS://Shop.example:443/cart" is written otherwise by browsers: https://shop.example',
+        ),
         (f"audit_arguments = '{'x' * 1000}'", "…"),
     ],
 )
@@ -123,6 +160,12 @@ def test_a_value_that_cannot_be_is_refused_with_its_key_and_what_is_expected(
     said = complaint(tmp_path, text)
     assert says in said
     assert len(said) < 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "::1", "localhost", "my-box.local", "box_2"])
+def test_a_host_is_an_address_or_a_name(tmp_path: Path, host: str) -> None:
+    write(tmp_path, f"[http]\nhost = '{host}'\nallowed_hosts = ['{host}']")
+    assert read(tmp_path, {}).http == HttpSettings(host=host, allowed_hosts=(host,))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +194,37 @@ def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(
         read(tmp_path, {})
     path.chmod(mode & ~0o022)
     assert read(tmp_path, {}) == Config()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_file_with_a_token_that_others_may_read_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, mode: int
+) -> None:
+    path = write(tmp_path, "[http]\nauth_token = 'not-for-others'")
+    path.chmod(mode)
+    with pytest.raises(
+        ConfigError, match=r"has http\.auth_token and others can read it.*chmod go-r"
+    ) as refused:
+        read(tmp_path, {})
+    assert "not-for-others" not in str(refused.value)
+    path.chmod(mode & ~0o044)
+    assert read(tmp_path, {}).http.auth_token == "not-for-others"
+
+
+def test_no_message_shows_a_token(tmp_path: Path) -> None:
+    path = write(tmp_path, "[http]\nauth_token = 271828")
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=r"http\.auth_token = …: expected str, got int"):
+        read(tmp_path, {})
+    path.write_text("[http]\nauth_token = 'päss word'")
+    with pytest.raises(ConfigError, match="http: auth_token: only letters, digits and") as in_file:
+        read(tmp_path, {})
+    path.unlink()
+    with pytest.raises(
+        ConfigError, match="CLAUDE_BROWSER_AUTH_TOKEN: auth_token: only letters"
+    ) as in_environment:
+        read(tmp_path, {"CLAUDE_BROWSER_AUTH_TOKEN": "päss word"})
+    assert "word" not in f"{in_file.value} {in_environment.value}"
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
@@ -223,8 +297,34 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     assert config == Config(max_name=40, call_timeout_s=2.5, audit_arguments=True, cached_days=3)
 
 
+def test_the_keys_of_http_have_variables_too_with_commas_between_several_values(tmp_path: Path) -> None:
+    write(tmp_path, "[http]\nport = 4000\nclose_tabs = true")
+    environ = {
+        "MCPB_HTTP_PORT": "0",
+        "MCPB_HTTP_AUTH_TOKEN": "abc",
+        "MCPB_HTTP_CORS_ORIGINS": "http://localhost:*, https://shop.example,",
+    }
+    origins = ("http://localhost:*", "https://shop.example")
+    http = HttpSettings(port=0, auth_token="abc", cors_origins=origins, close_tabs=True)
+    assert read(tmp_path, environ) == Config(http=http)
+
+
+def test_port_and_token_have_other_names_which_our_own_go_before(tmp_path: Path) -> None:
+    write(tmp_path, "[http]\nport = 4000")
+    environ = {"CLAUDE_BROWSER_MCP_PORT": "4001", "CLAUDE_BROWSER_AUTH_TOKEN": "abc"}
+    assert read(tmp_path, environ).http == HttpSettings(port=4001, auth_token="abc")
+    ours = {"MCPB_HTTP_PORT": "4002", "MCPB_HTTP_AUTH_TOKEN": "def"}
+    assert read(tmp_path, {**ours, **environ}).http == HttpSettings(port=4002, auth_token="def")
+
+
 def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_path: Path) -> None:
-    environ = {"MCPB_HOME": "/x", "MCPB_LOG": "wire", "MCPB_POLICY": "{}", "MCPB_MAX_NAME": ""}
+    environ = {
+        "MCPB_HOME": "/x",
+        "MCPB_LOG": "wire",
+        "MCPB_POLICY": "{}",
+        "MCPB_HTTP": "{}",
+        "MCPB_MAX_NAME": "",
+    }
     assert read(tmp_path, environ) == Config()
 
 
@@ -235,6 +335,8 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         ("MCPB_CALL_TIMEOUT_S", "601", "expected float <= 600.0"),
         ("MCPB_MAX_NAME", "7", "expected int >= 24"),
         ("MCPB_AUDIT_ARGUMENTS", "perhaps", "expected bool, got str"),
+        ("MCPB_HTTP_PORT", "70000", "expected int <= 65535"),
+        ("CLAUDE_BROWSER_MCP_PORT", "http", "expected int, got str"),
     ],
 )
 def test_a_bad_value_in_the_environment_names_the_variable(
@@ -242,6 +344,13 @@ def test_a_bad_value_in_the_environment_names_the_variable(
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"{variable}='{value}': {expected}")):
         read(tmp_path, {variable: value})
+
+
+def test_what_no_single_value_shows_names_the_variable_too(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r'^MCPB_HTTP_CORS_ORIGINS: cors_origins: "\*" would let every page'
+    ):
+        read(tmp_path, {"MCPB_HTTP_CORS_ORIGINS": "*"})
 
 
 # ── The document ────────────────────────────────────────────────────────────────────────────────────────────
@@ -257,14 +366,16 @@ def keys_of(shape: type[msgspec.Struct], prefix: str = "") -> set[str]:
 
 
 def test_the_document_names_every_key_and_no_other() -> None:
-    ours = keys_of(Config) - {"policy"} | keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
+    ours = keys_of(Config) - {"policy", "http"} | keys_of(HttpSettings, "http.")
+    ours |= keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
     assert set(documented()) == ours
 
 
 def test_the_document_has_the_right_defaults() -> None:
-    for key, value in documented().items():
-        if "." not in key:
-            assert tomllib.loads(f"value = {value}")["value"] == getattr(Config(), key), key
+    found = {key: value for key, value in documented().items() if not key.startswith("policy.")}
+    whole = "\n".join(f"{key} = {value}" for key, value in found.items())
+    assert msgspec.convert(tomllib.loads(whole), Config) == Config()
+    assert len(found) == len(keys_of(Config)) - 2 + len(keys_of(HttpSettings))
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
