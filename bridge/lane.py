@@ -126,11 +126,11 @@ class Lane:
         if message is None or not await self._takes(message, line, client or self._client):
             await self._pass_on(line, client or self._client)
 
-    async def close(self) -> None:
+    async def close(self, patience_s: float = GOODBYE_S) -> None:
         """The client says nothing more: what it has asked is answered, then what takes too long is ended."""
         if self._lines:
             self._lines.close()
-        with trio.move_on_after(GOODBYE_S):
+        with trio.move_on_after(patience_s):
             await self.requests.wait_at_most(0)
         if self._lines:
             await self._package_ended.wait()
