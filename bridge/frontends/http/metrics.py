@@ -1,0 +1,116 @@
+"""`GET /metrics`: counts and durations for Prometheus, and nothing about what was called, where or by whom.
+
+Origins, tools and clients are no labels: pages and clients make them up without end, and they are private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bridge.hub.records import Called, Record
+from native_host.wire import Code
+
+OUTCOMES = (
+    "ok",
+    "tool-error",
+    "cancelled",
+    "unknown_tool",
+    *sorted(code.name.lower() for code in Code),
+)
+"""Of `Called.outcome`. Each is there from the beginning: the first of its kind is to count as a change."""
+OTHER = "other"
+"""Errors with numbers that browsers made up."""
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Most pages answer within milliseconds; a person who is asked may take 2 minutes."""
+
+
+class Present(NamedTuple):
+    """How many there are right now."""
+
+    sessions: Mapping[str, int]
+    """By transport."""
+    streams: int
+    """Of events to clients, that are open."""
+    browsers: int
+    """That calls can reach."""
+    tools: int
+    """That pages offer and that may be called."""
+
+
+class Metrics:
+    """What has been counted since the start. It has its own registry: nothing of it is the process's."""
+
+    def __init__(self, look: Callable[[], Present]) -> None:
+        """`look` is asked whenever somebody reads."""
+        self._registry = CollectorRegistry()
+        self._registry.register(_Gauges(look))
+        self._calls = Counter(
+            "mcpb_calls", "Tool calls that are over, by outcome.", ["outcome"], registry=self._registry
+        )
+        self._durations = Histogram(
+            "mcpb_call_duration_seconds",
+            "How long tool calls took, whatever came of them.",
+            buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+        self._refusals = Counter(
+            "mcpb_http_refused_requests",
+            "HTTP requests that were refused, by status.",
+            ["status"],
+            registry=self._registry,
+        )
+        for outcome in (*OUTCOMES, OTHER):
+            self._calls.labels(outcome)
+
+    def keep(self, record: Record) -> None:
+        """Count a call of the hub's records."""
+        if isinstance(record, Called):
+            self._calls.labels(record.outcome if record.outcome in OUTCOMES else OTHER).inc()
+            self._durations.observe(record.duration_s)
+
+    def refused(self, status: HTTPStatus) -> None:
+        """Count a request that was answered with an error."""
+        self._refusals.labels(str(status.value)).inc()
+
+    def written(self) -> bytes:
+        """Everything, in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+    def route(self) -> Route:
+        """Where it is read."""
+
+        async def answer(_: Request) -> Response:
+            return Response(self.written(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+        return Route("/metrics", answer, methods=["GET"])
+
+
+class _Gauges(Collector):
+    def __init__(self, look: Callable[[], Present]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._look()
+        sessions = GaugeMetricFamily(
+            "mcpb_http_sessions", "MCP sessions now, by transport.", labels=["transport"]
+        )
+        for transport, count in now.sessions.items():
+            sessions.add_metric([transport], count)
+        yield sessions
+        yield GaugeMetricFamily(
+            "mcpb_http_open_streams", "Streams of events to clients that are open now.", now.streams
+        )
+        yield GaugeMetricFamily("mcpb_browsers", "Browsers that calls can reach now.", now.browsers)
+        yield GaugeMetricFamily(
+            "mcpb_tools", "Tools that pages offer now, as far as they may be called.", now.tools
+        )
