@@ -9,7 +9,19 @@ from pathlib import Path
 
 import click
 
-from benchmarks import browser, calls, crowd, hub, machine, memory, processor, programs, scale, starts
+from benchmarks import (
+    browser,
+    calls,
+    crowd,
+    hub,
+    machine,
+    memory,
+    over_http,
+    processor,
+    programs,
+    scale,
+    starts,
+)
 from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
@@ -19,6 +31,7 @@ from demo.throw_away import throw_away_directory
 Section = Callable[[Bench], Iterator[Table]]
 SECTIONS: dict[str, Section] = {
     "path": calls.through_both,
+    "http": over_http.tables,
     "host": calls.through_host,
     "bridge": calls.through_bridge,
     "processor": processor.tables,
@@ -29,7 +42,7 @@ SECTIONS: dict[str, Section] = {
     "memory": memory.tables,
     "chromium": browser.tables,
 }
-"""In the order in which they run. Here is where calls over HTTP will be, once mcpb speaks it."""
+"""In the order in which they run."""
 LAST_RUN = Path(__file__).with_name("last.json")
 README = Path(__file__).with_name("README.md")
 

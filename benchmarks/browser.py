@@ -15,6 +15,7 @@ import trio
 
 import extension
 from benchmarks import calls, routes
+from benchmarks.conversation import Conversation
 from benchmarks.limits import REGISTRATION_MS, ROUND_TRIP_MS
 from benchmarks.loads import ALL, SMALL
 from benchmarks.mcp_client import Era, McpClient
@@ -75,7 +76,7 @@ def _calls(bench: Bench, place: Place, version: str) -> Table:
         without,
     ]
     route = f"client's stdio → bridge → native host → extension in {version} → page → back"
-    return calls.one_at_a_time(bench, _CALLS, route, subjects, {}, ROUND_TRIP_MS)
+    return calls.one_at_a_time(bench, _CALLS, route, subjects, {}, p99_limit=ROUND_TRIP_MS)
 
 
 @contextmanager
@@ -102,7 +103,7 @@ async def _registrations(bench: Bench, place: Place, page: Page) -> Table:
     return Table("From a page's registration to the client's list, in a real Chromium", [row])
 
 
-async def _register(client: McpClient, page: Page, number: int) -> float:
+async def _register(client: McpClient[Conversation], page: Page, number: int) -> float:
     """How many ms it takes until the client, which asks as soon as it is told, has the tools in its list."""
     await trio.sleep(_APART_S)
     offered_at = await page.evaluate(f"offerTen({number})")

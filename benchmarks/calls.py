@@ -34,10 +34,14 @@ _PATH: Limits = {
     (RESULT_1MB, Role.PYTHON_COPIER): limits.PATH_1MB_TO_PYTHON_COPIER,
 }
 _FIRST: Limits = {(SMALL, Role.PEER): limits.PATH_TO_BEST_PEER}
+_NO_LIMITS = (limits.NONE, limits.NONE)
+"""Of our median and of our slowest call of a hundred."""
 _BESIDE = {
-    Role.OURS: (Role.FLOOR, Role.PYTHON_COPIER, Role.PEER),
+    Role.OURS: (Role.FLOOR, Role.PYTHON_COPIER, Role.BARE_SERVER, Role.PACKAGE, Role.PEER),
     Role.FLOOR: (),
     Role.PYTHON_COPIER: (Role.FLOOR,),
+    Role.BARE_SERVER: (),
+    Role.PACKAGE: (Role.BARE_SERVER,),
     Role.PEER: (Role.FLOOR,),
     Role.BESIDE: (Role.FLOOR,),
 }
@@ -66,8 +70,9 @@ def through_both(bench: Bench) -> Iterator[Table]:
     """The full path."""
     route = "client's stdio → bridge → native host → extension's end → back"
     subjects = _through_both(bench)
-    yield one_at_a_time(bench, "The full path", route, subjects, _PATH, limits.PATH_P99_MS)
-    yield _pipelined(bench, f"The full path, {DEPTH} calls on the way at once", route, subjects)
+    yield one_at_a_time(bench, "The full path", route, subjects, _PATH, p99_limit=limits.PATH_P99_MS)
+    title = f"The full path, {DEPTH} calls on the way at once"
+    yield at_once(bench, title, route, subjects, DEPTH, limits.PATH_CALLS_PER_SECOND)
     yield _first_calls(bench, route, subjects)
 
 
@@ -85,14 +90,17 @@ def one_at_a_time(
     route: str,
     subjects: Sequence[Subject],
     limits_of: Limits,
+    *,
+    p50_limit: Limit = limits.NONE,
     p99_limit: Limit = limits.NONE,
 ) -> Table:
-    """Each load that somebody is able to, by all who are."""
+    """Each load that somebody is able to, by all who are. The last two are ours, in ms of a small call."""
     rows: list[Row] = []
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]
         found = _measured(bench, able, partial(one_after_the_other, bench, load))
-        rows += [_row(subject, load, found, limits_of, p99_limit) for subject in able]
+        absolute = (p50_limit, p99_limit) if load is SMALL else _NO_LIMITS
+        rows += [_row(subject, load, found, limits_of, absolute) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
 
@@ -113,7 +121,7 @@ def _first_calls(bench: Bench, route: str, subjects: Sequence[Subject]) -> Table
     sessions = bench.count(SESSIONS)
     afresh = [replace(subject, open=partial(_afresh, subject)) for subject in subjects]
     found = _measured(bench, afresh, partial(one_after_the_other, bench, SMALL), sessions)
-    rows = [_row(subject, SMALL, found, _FIRST, limits.NONE) for subject in subjects]
+    rows = [_row(subject, SMALL, found, _FIRST) for subject in subjects]
     title = f"The full path, the first {bench.count(CALLS[SMALL])} calls after the start"
     return Table(title, rows, f"{route}; {bench.programs.name}; {sessions} sessions, one subject at a time")
 
@@ -135,26 +143,34 @@ class _Afresh:
             return caller.call(load, count, depth)
 
 
-def _pipelined(bench: Bench, title: str, route: str, subjects: Sequence[Subject]) -> Table:
-    able = [subject for subject in subjects if subject.pipelines]
-    found = _measured(bench, able, partial(_all_at_once, bench))
-    rows = [_rate_row(subject, found) for subject in able]
+def at_once(
+    bench: Bench,
+    title: str,
+    route: str,
+    subjects: Sequence[Subject],
+    depth: int,
+    limit: Limit = limits.NONE,
+) -> Table:
+    """How many small calls a second, when each client has `depth` of them on the way."""
+    able = [subject for subject in subjects if subject.pipelines or depth == 1]
+    found = _measured(bench, able, partial(_all_at_once, bench, depth))
+    rows = [_rate_row(subject, found, limit) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
 
-def _rate_row(subject: Subject, found: Found) -> Row:
+def _rate_row(subject: Subject, found: Found, limit: Limit) -> Row:
     if subject.name not in found.samples:
         return Row(subject.name, SMALL.name, unit="calls/s", note=found.failures[subject.name])
     rate = found.samples[subject.name].p50
-    if subject.role is not Role.OURS:
+    if subject.role is not Role.OURS or limit == limits.NONE:
         return Row(subject.name, SMALL.name, rate, unit="calls/s")
-    judged = Compared(rate, "calls/s", limits.PATH_CALLS_PER_SECOND)
+    judged = Compared(rate, "calls/s", limit)
     return Row(subject.name, SMALL.name, rate, unit="calls/s", compared=[judged])
 
 
-def _all_at_once(bench: Bench, caller: Caller) -> list[float]:
-    count = bench.count(PIPELINED)
-    return [count / caller.call(SMALL, count, DEPTH).elapsed_s]
+def _all_at_once(bench: Bench, depth: int, caller: Caller) -> list[float]:
+    calls = caller.call(SMALL, bench.count(PIPELINED), depth)
+    return [len(calls.seconds) / calls.elapsed_s]
 
 
 @dataclass(frozen=True)
@@ -203,18 +219,26 @@ def _measured(
     return Found(samples, failures, {subject.name: subject.role for subject in subjects})
 
 
-def _row(subject: Subject, load: Load, found: Found, limits_of: Limits, p99_limit: Limit) -> Row:
+def _row(
+    subject: Subject,
+    load: Load,
+    found: Found,
+    limits_of: Limits,
+    absolute: tuple[Limit, Limit] = _NO_LIMITS,
+) -> Row:
     samples = found.samples.get(subject.name)
     if samples is None:
         return Row(subject.name, load.name, note=found.failures[subject.name])
+    is_ours = subject.role is Role.OURS
     compared = []
     for role in _BESIDE[subject.role]:
         best = found.best(role)
         if best is None:
             continue
-        limit = limits_of.get((load, role), limits.NONE) if subject.role is Role.OURS else limits.NONE
+        limit = limits_of.get((load, role), limits.NONE) if is_ours else limits.NONE
         unit = f"times {role.value}" + (f" ({best.split()[0]})" if role is Role.PEER else "")
         compared.append(Compared(samples.ratio_to(found.samples[best]), unit, limit))
-    if load is SMALL and subject.role is Role.OURS and p99_limit != limits.NONE:
-        compared.append(Compared(samples.p99, "ms p99", p99_limit))
+    if is_ours:
+        figures = zip((samples.p50, samples.p99), ("ms", "ms p99"), absolute, strict=True)
+        compared += [Compared(*figure) for figure in figures if figure[2] != limits.NONE]
     return Row(subject.name, load.name, samples.p50, samples.p99, compared=compared)

@@ -1,8 +1,9 @@
 /* The client's end: writes requests, waits for their answers, tells when each was written and answered.
  *
- *     client lines|frames FROM TO
+ *     client lines|frames|http|events FROM TO
  *
- * FROM and TO are descriptors. On stdin comes, behind its length (uint32), what has been read from FROM before; then
+ * FROM and TO are descriptors. Requests of `http` and `events` are whole ones of HTTP, whose length is right for an id
+ * of seven digits; those of `events` are answered on FROM, and acknowledged on TO. On stdin comes, behind its length (uint32), what has been read from FROM before; then
  * orders: count, depth and the length of a request (3 × uint32), and the request, with a zero byte where its id
  * belongs; without one, answers come in the order of the requests. At most `depth` requests are on the way at once.
  * For each call stdout gets 3 × int64: when it was written and when its answer was whole (ns), and how many bytes
@@ -22,6 +23,7 @@ struct call {
 };
 
 static struct reader in = {.fd = -1};
+static struct reader acknowledgements = {.fd = -1, .framing = HTTP};
 static int out = -1;
 static long long next_id = FIRST_ID;
 
@@ -63,6 +65,15 @@ static size_t put_request(char *to, const char *request, uint32_t length, long l
     return at - to;
 }
 
+/* One for each request: they are not what is waited for, and must not fill the other side's way to us. */
+static void read_acknowledgements(uint32_t count) {
+    bool is_at_end = false;
+    size_t size;
+    if (in.framing != EVENTS) return;
+    while (count-- > 0)
+        if (next_message(&acknowledgements, &size, true, &is_at_end) == NULL) die("a request is not acknowledged");
+}
+
 /* Which call of this order a message answers; -1: none of them. */
 static long long answered(const char *message, size_t length, bool has_ids, long long in_turn, long long first) {
     if (!has_ids) return in_turn;
@@ -87,7 +98,7 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
     uint32_t sent = 0, done = 0;
     while (done < count) {
         size_t bytes = 0;
-        uint32_t from = sent;
+        uint32_t from = sent, done_before = done;
         while (sent < count && sent - done < depth) {
             bytes += put_request(requests + bytes, request, length, next_id++);
             sent++;
@@ -106,6 +117,7 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
             may_wait = false;
         }
         if (is_at_end) die("the other side ended before it answered");
+        read_acknowledgements(done - done_before);
     }
     if (fwrite(calls, sizeof *calls, count, stdout) != count || fflush(stdout)) die("nobody takes the times");
     free(calls);
@@ -113,11 +125,11 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) die("usage: client lines|frames FROM TO");
+    if (argc != 4) die("usage: client lines|frames|http|events FROM TO");
     signal(SIGPIPE, SIG_IGN);
     in.framing = framing_of(argv[1]);
     in.fd = atoi(argv[2]);
-    out = atoi(argv[3]);
+    out = acknowledgements.fd = atoi(argv[3]);
     take_what_was_read();
     uint32_t order[3];
     while (fread(order, sizeof order, 1, stdin) == 1) {

@@ -26,17 +26,23 @@ def main(framing: Framing, from_fd: int, to_fd: int) -> None:
     orders = sys.stdin.buffer
     read_before = orders.read(_LENGTH.unpack(orders.read(_LENGTH.size))[0])
     conversation = Conversation(framing, from_fd, to_fd, read_before)
+    acknowledgements = Conversation("http", to_fd, to_fd) if framing == "events" else None
     first = FIRST_ID
     while order := orders.read(_ORDER.size):
         count, depth, length = _ORDER.unpack(order)
-        calls = _make_calls(conversation, count, depth, orders.read(length), first)
+        calls = _make_calls(conversation, acknowledgements, count, depth, orders.read(length), first)
         first += count
         sys.stdout.buffer.write(b"".join(_CALL.pack(*call) for call in calls))
         sys.stdout.buffer.flush()
 
 
 def _make_calls(
-    conversation: Conversation, count: int, depth: int, request: bytes, first: int
+    conversation: Conversation,
+    acknowledgements: Conversation | None,
+    count: int,
+    depth: int,
+    request: bytes,
+    first: int,
 ) -> list[tuple[int, int, int]]:
     """For each when it was written and answered (ns), and how long the answer was."""
     written: list[int] = []
@@ -51,12 +57,14 @@ def _make_calls(
         number = _answered(answer, first) if b"\0" in request else len(calls)
         if 0 <= number < len(written):
             calls[number] = (written[number], time.monotonic_ns(), len(answer))
+            if acknowledgements:
+                acknowledgements.next_body(until)
     return [calls[number] for number in range(count)]
 
 
 def _answered(answer: bytes, first: int) -> int:
     """Which call of this order a message answers; any other number: none of them."""
-    message = msgspec.json.decode(answer, type=_Answer)
+    message = msgspec.json.decode(answer or b"{}", type=_Answer)
     if bytes(message.error) or b'"isError":true' in answer[-1024:]:
         raise SystemExit(f"refused: {answer[:1024]!r}")
     digits = bytes(message.id).strip(b'"')
@@ -65,4 +73,4 @@ def _answered(answer: bytes, first: int) -> int:
 
 if __name__ == "__main__":
     _, how, from_, to = sys.argv
-    main("frames" if how == "frames" else "lines", int(from_), int(to))
+    main(msgspec.convert(how, Framing), int(from_), int(to))

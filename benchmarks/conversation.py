@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-Framing = Literal["lines", "frames"]
+from benchmarks.responses import RefusedError, take_events, take_response
+
+Framing = Literal["lines", "frames", "http", "events"]
 PATIENCE_S = 60.0
 _READ_BYTES = 1 << 20
 
@@ -26,9 +28,10 @@ class EndError(Exception):
 
 
 class Conversation:
-    """Messages as lines, or as frames with a length in the machine's byte order.
+    """Messages as lines, or as frames with a length in the machine's byte order; or HTTP.
 
-    `read_before` is what somebody else has read from the descriptor, and handed on.
+    Of `http`, bodies of responses are heard, of `events` those of a stream whose head has been read; what is
+    said is written as it is. `read_before` is what somebody else has read, and handed on.
     """
 
     def __init__(self, framing: Framing, from_fd: int, to_fd: int, read_before: bytes = b"") -> None:
@@ -41,7 +44,7 @@ class Conversation:
     def say(self, message: bytes | dict[str, Any]) -> None:
         """Write one message."""
         body = message if isinstance(message, bytes) else msgspec.json.encode(message)
-        data = body + b"\n" if self.framing == "lines" else struct.pack("=I", len(body)) + body
+        data = self._framed(body)
         while data:
             data = data[os.write(self.to_fd, data) :]
 
@@ -66,7 +69,7 @@ class Conversation:
         """
         until = time.monotonic() + PATIENCE_S
         while True:
-            message: dict[str, Any] = msgspec.json.decode(self.next_body(until))
+            message: dict[str, Any] = msgspec.json.decode(self.next_body(until) or b"{}")
             if is_wanted(message):
                 return message
 
@@ -98,6 +101,15 @@ class Conversation:
         while (body := self._take_body()) is not None:
             yield body
 
+    def _framed(self, body: bytes) -> bytes:
+        match self.framing:
+            case "lines":
+                return body + b"\n"
+            case "frames":
+                return struct.pack("=I", len(body)) + body
+            case _:
+                return body
+
     def _read(self) -> None:
         data = os.read(self.from_fd, _READ_BYTES)
         if not data:
@@ -105,6 +117,8 @@ class Conversation:
         self._buffer += data
 
     def _take_body(self) -> bytes | None:
+        if self.framing in ("http", "events"):
+            return self._take_http()
         if self.framing == "lines":
             start, end = 0, self._buffer.find(b"\n")
             following = end + 1
@@ -116,3 +130,9 @@ class Conversation:
         body = bytes(self._buffer[start:end])
         del self._buffer[:following]
         return body
+
+    def _take_http(self) -> bytes | None:
+        try:
+            return (take_response if self.framing == "http" else take_events)(self._buffer)
+        except RefusedError as error:
+            raise EndError(f"refused: {error}") from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.loads import Load
@@ -14,6 +15,17 @@ from benchmarks.subject import Bench, Calls
 
 Request = Callable[[Load], bytes]
 """A whole message, with a zero byte where its id belongs; without one, answers come in turn."""
+
+
+class Call(NamedTuple):
+    """What the client's end tells of one."""
+
+    written: int
+    """ns, on the machine's monotonic clock."""
+    answered: int
+    answer_bytes: int
+
+
 _ORDER = struct.Struct("=III")
 _CALL = struct.Struct("=qqq")
 
@@ -28,23 +40,50 @@ class DrivenCaller:
 
     def call(self, load: Load, count: int, depth: int = 1) -> Calls:
         """See `Caller`."""
+        self.order(load, count, depth)
+        return _calls(self.wait(load, count))
+
+    def order(self, load: Load, count: int, depth: int = 1) -> None:
+        """Have calls made, without waiting for their answers."""
         assert self._process.stdin
-        assert self._process.stdout
         request = self._request(load)
-        try:
+        with suppress(BrokenPipeError):  # its last words will be told
             self._process.stdin.write(_ORDER.pack(count, depth, len(request)) + request)
             self._process.stdin.flush()
-            data = self._process.stdout.read(count * _CALL.size)
-        except BrokenPipeError:
-            data = b""
+
+    def wait(self, load: Load, count: int) -> list[Call]:
+        """The calls that were ordered.
+
+        Raises:
+            EndError: an answer did not come, or was not one.
+        """
+        assert self._process.stdout
+        data = self._process.stdout.read(count * _CALL.size)
         if len(data) < count * _CALL.size:
             raise EndError(f"{load.name}: not all calls were answered. {self._corner.last_words()}")
-        calls = list(_CALL.iter_unpack(data))
-        return Calls(
-            seconds=[(answered - written) / 1e9 for written, answered, _ in calls],
-            elapsed_s=(max(answered for _, answered, _ in calls) - calls[0][0]) / 1e9,
-            answer_bytes=min(size for _, _, size in calls),
-        )
+        return [Call(*fields) for fields in _CALL.iter_unpack(data)]
+
+
+class Together:
+    """Several clients that call at the same time, each as often as the others. See `Caller`."""
+
+    def __init__(self, callers: Sequence[DrivenCaller]) -> None:
+        self._callers = callers
+
+    def call(self, load: Load, count: int, depth: int = 1) -> Calls:
+        """See `Caller`; the depth is that of each."""
+        each = max(1, count // len(self._callers))
+        for caller in self._callers:
+            caller.order(load, each, depth)
+        return _calls([call for caller in self._callers for call in caller.wait(load, each)])
+
+
+def _calls(calls: Sequence[Call]) -> Calls:
+    return Calls(
+        seconds=[(call.answered - call.written) / 1e9 for call in calls],
+        elapsed_s=(max(call.answered for call in calls) - min(call.written for call in calls)) / 1e9,
+        answer_bytes=min(call.answer_bytes for call in calls),
+    )
 
 
 @contextmanager

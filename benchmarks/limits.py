@@ -38,6 +38,11 @@ PATH_CALLS_PER_SECOND = Limit(least=10_000)
 """Pipelined."""
 PATH_1MB_TO_PYTHON_COPIER = Limit(most=2)
 
+# A call from the client's HTTP connection to the extension and back.
+STREAMABLE_MS = Limit(most=1)
+SSE_MS = Limit(most=1.2)
+"""From the request's first byte to the event's last."""
+
 # A call from the host's socket to the extension and back.
 HOST_TO_FLOOR = Limit(most=5)
 HOST_TO_OTHER_HOST = Limit(most=1)

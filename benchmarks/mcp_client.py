@@ -1,15 +1,15 @@
-"""What an MCP client says, in both eras of the protocol, on the stdio of a server."""
+"""What an MCP client says, in both eras of the protocol."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from benchmarks.conversation import PATIENCE_S, Conversation, EndError
+from benchmarks.conversation import PATIENCE_S, EndError
 from benchmarks.driver import Request
 from benchmarks.loads import Load
 
@@ -43,12 +43,27 @@ class Era(Enum):
         }
 
 
-class McpClient:
+class Spoken(Protocol):
+    """What is needed of a conversation until calls are made."""
+
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """See `Conversation`."""
+        ...
+
+    def say(self, message: dict[str, Any]) -> None:
+        """See `Conversation`."""
+        ...
+
+
+S = TypeVar("S", bound=Spoken)
+
+
+class McpClient(Generic[S]):
     """Shakes hands, looks for tools, and knows how a call is written."""
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: S,
         era: Era = Era.HANDSHAKE,
         capabilities: dict[str, Any] = CAPABILITIES,
     ) -> None:

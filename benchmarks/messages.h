@@ -1,10 +1,12 @@
-/* Messages on a descriptor: lines, bodies behind a 4-byte length in the machine's byte order, or what a server says
- * on a WebSocket that has been opened. */
+/* Messages on a descriptor: lines, bodies behind a 4-byte length in the machine's byte order, what a server says on a
+ * WebSocket that has been opened, responses of HTTP, or server-sent events of a response whose head has been read. */
 
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
 #define _GNU_SOURCE
+#include "responses.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@
 /* So much at either end of a message is looked at for what it says of itself. */
 #define EDGE_BYTES 1024
 
-enum framing { LINES, FRAMES, WEBSOCKET };
+enum framing { LINES, FRAMES, WEBSOCKET, HTTP, EVENTS };
 
 struct reader {
     int fd;
@@ -34,7 +36,9 @@ static inline enum framing framing_of(const char *name) {
     if (!strcmp(name, "lines")) return LINES;
     if (!strcmp(name, "frames")) return FRAMES;
     if (!strcmp(name, "websocket")) return WEBSOCKET;
-    die("the framing is 'lines', 'frames' or 'websocket'");
+    if (!strcmp(name, "http")) return HTTP;
+    if (!strcmp(name, "events")) return EVENTS;
+    die("the framing is 'lines', 'frames', 'websocket', 'http' or 'events'");
     return LINES;
 }
 
@@ -81,10 +85,23 @@ static inline size_t header_of(enum framing framing, const unsigned char *begin,
     return header;
 }
 
+/* A body of HTTP that has been read already, or NULL. */
+static inline char *held_body(struct reader *in, size_t *length) {
+    char *begin = in->data + in->start, *body = begin;
+    size_t held = in->end - in->start, taken;
+    if (in->framing == HTTP)
+        body = response_body(begin, held, length, &taken);
+    else if ((taken = join_chunks(begin, held, true, length)) == 0)
+        body = NULL;
+    if (body != NULL) in->start += taken;
+    return body;
+}
+
 /* A whole message that has been read already, or NULL. */
 static inline char *held_message(struct reader *in, size_t *length, size_t *searched) {
     size_t held = in->end - in->start;
     char *begin = in->data + in->start;
+    if (in->framing == HTTP || in->framing == EVENTS) return held_body(in, length);
     if (in->framing != LINES) {
         size_t header = header_of(in->framing, (unsigned char *)begin, held, length);
         if (header == 0 || held < header + *length) return NULL;

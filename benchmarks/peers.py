@@ -26,6 +26,7 @@ import msgspec
 
 from benchmarks.conversation import PATIENCE_S, Conversation, EndError
 from benchmarks.driver import driven
+from benchmarks.http_client import read_head
 from benchmarks.loads import ALL, ARGUMENTS_1MB, RESULT_1MB, RESULT_10KB, SMALL, Load
 from benchmarks.mcp_client import McpClient
 from benchmarks.processes import Corner, started
@@ -210,7 +211,7 @@ def _opened_page(port: int) -> int:
         opened = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.sendall(_upgrade(port))
-        answer = _head(opened)
+        answer = read_head(opened)
     except OSError as error:
         raise EndError(f"{_RELAY} opens no WebSocket: {error}") from error
     if b" 101 " not in answer:
@@ -233,14 +234,6 @@ def _upgrade(port: int) -> bytes:
         "",
     ]
     return "\r\n".join(lines).encode()
-
-
-def _head(opened: socket.socket) -> bytes:
-    """Of an answer, and nothing behind it: messages follow."""
-    answer = b""
-    while not answer.endswith(b"\r\n\r\n") and (byte := opened.recv(1)):
-        answer += byte
-    return answer
 
 
 def _text_frame(text: bytes) -> bytes:
@@ -304,7 +297,7 @@ def missing_chromium() -> str:
 
 
 @contextmanager
-def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient]:
+def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient[Conversation]]:
     """A server on stdio that has shaken hands."""
     with running_server(corner, command) as (_, conversation):
         client = McpClient(conversation, capabilities={})  # so that it asks us nothing
@@ -314,7 +307,7 @@ def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient]:
 
 @contextmanager
 def _calling(
-    bench: Bench, corner: Corner, client: McpClient, instead: Load | None = None
+    bench: Bench, corner: Corner, client: McpClient[Conversation], instead: Load | None = None
 ) -> Iterator[Caller]:
     """A load's tool by its own name, or whatever the load another one instead."""
     request = client.request_by(lambda load: load.tool)

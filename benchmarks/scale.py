@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from benchmarks import limits
-from benchmarks.conversation import PATIENCE_S, EndError
+from benchmarks.conversation import PATIENCE_S, Conversation, EndError
 from benchmarks.driver import DrivenCaller, driven
 from benchmarks.limits import Limit
 from benchmarks.loads import ALL, SMALL, Load
@@ -95,7 +95,7 @@ def _serving(bench: Bench, tools: int, tabs: int) -> Iterator[DrivenCaller]:
             yield caller
 
 
-def _public_name(client: McpClient, tools: int) -> str:
+def _public_name(client: McpClient[Conversation], tools: int) -> str:
     """Of the tool that is called, as soon as all are listed."""
     until = time.monotonic() + PATIENCE_S
     while len(names := client.tool_names()) < tools:

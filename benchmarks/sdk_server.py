@@ -1,7 +1,8 @@
-"""An MCP server as one writes it with the mcp package alone, on stdio: what a client gets without our lane.
+"""An MCP server as one writes it with the mcp package alone: what a client gets without our lane.
 
-    python -m benchmarks.sdk_server            answers each load's tool by itself
-    python -m benchmarks.sdk_server DIRECTORY  relays calls to the native host that serves in DIRECTORY
+    python -m benchmarks.sdk_server            on stdio, answers each load's tool by itself
+    python -m benchmarks.sdk_server DIRECTORY  on stdio, relays calls to the native host in DIRECTORY
+    python -m benchmarks.sdk_server fd://FD    the first over HTTP, on a socket that listens
 
 The second does the least that a bridge has to do: no policy, no audit, no check of arguments, one browser.
 """
@@ -18,8 +19,12 @@ import mcp_types
 import msgspec
 import trio
 from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import Receive, Scope, Send
 
+from benchmarks.bare_server import live, serve_app
 from benchmarks.loads import ALL
 from native_host import endpoint, envelope, wire
 from native_host.framing import FrameDecoder, frame
@@ -93,8 +98,8 @@ class HostConnection:
         return envelope.decode(body)
 
 
-async def serve(tools: list[mcp_types.Tool], call: Call) -> None:
-    """Speak MCP on stdin and stdout, until stdin ends."""
+def plain_server(tools: list[mcp_types.Tool], call: Call) -> Server[Any]:
+    """With these tools."""
 
     async def list_tools(_context: object, _params: object) -> mcp_types.ListToolsResult:
         return mcp_types.ListToolsResult(tools=tools)
@@ -104,13 +109,17 @@ async def serve(tools: list[mcp_types.Tool], call: Call) -> None:
     ) -> mcp_types.CallToolResult:
         return await call(params.name, params.arguments or {})
 
-    server = Server("plain", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server("plain", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def serve(server: Server[Any]) -> None:
+    """Speak MCP on stdin and stdout, until stdin ends."""
     async with stdio_server() as (heard, said):
         await server.run(heard, said, server.create_initialization_options())
 
 
-async def answer_by_itself() -> None:
-    """Offer every load's tool."""
+def server_by_itself() -> Server[Any]:
+    """Offers every load's tool, and has their results."""
     tools = [mcp_types.Tool.model_validate(load.definition) for load in ALL]
     results = {load.tool: mcp_types.CallToolResult.model_validate_json(load.result) for load in ALL}
 
@@ -118,7 +127,28 @@ async def answer_by_itself() -> None:
         await trio.lowlevel.checkpoint()
         return results[tool]
 
-    await serve(tools, call)
+    return plain_server(tools, call)
+
+
+async def answer_over_http(bind: str) -> None:
+    """By itself, in each way that MCP has over HTTP. Runs until cancelled."""
+    server = server_by_itself()
+    streamable, legacy = StreamableHTTPSessionManager(server), SseServerTransport("/message")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        match scope:
+            case {"type": "lifespan"}:
+                await live(receive, send)
+            case {"path": "/mcp"}:
+                await streamable.handle_request(scope, receive, send)
+            case {"path": "/sse"}:
+                async with legacy.connect_sse(scope, receive, send) as (heard, said):
+                    await server.run(heard, said, server.create_initialization_options())
+            case _:
+                await legacy.handle_post_message(scope, receive, send)
+
+    async with streamable.run():
+        await serve_app(app, bind)
 
 
 async def relay(directory: Path) -> None:
@@ -130,9 +160,20 @@ async def relay(directory: Path) -> None:
         connection = HostConnection(stream)
         await connection.introduce()
         nursery.start_soon(connection.hear_answers)
-        await serve(list(connection.tools.values()), connection.call)
+        await serve(plain_server(list(connection.tools.values()), connection.call))
         nursery.cancel_scope.cancel()
 
 
+async def answer_by_itself() -> None:
+    """On stdio."""
+    await serve(server_by_itself())
+
+
 if __name__ == "__main__":
-    trio.run(relay, Path(sys.argv[1])) if len(sys.argv) > 1 else trio.run(answer_by_itself)
+    match sys.argv[1:]:
+        case []:
+            trio.run(answer_by_itself)
+        case [where] if where.startswith("fd://"):
+            trio.run(answer_over_http, where)
+        case [where]:
+            trio.run(relay, Path(where))
