@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import trio
@@ -180,7 +181,7 @@ def sweep(directory: Path) -> None:
     """Remove the files of hosts that are dead: lock free, socket ours, nothing answering."""
     for lock_path in directory.glob("*.lock"):
         with _locked(lock_path) as is_stale:
-            if is_stale and not _answers(socket_path(directory, lock_path.stem)):
+            if is_stale and not answers(socket_path(directory, lock_path.stem)):
                 _remove(directory, lock_path.stem)
 
 
@@ -189,7 +190,7 @@ def left_by_dead_hosts(directory: Path) -> list[Path]:
     left: list[Path] = []
     for lock_path in sorted(directory.glob("*.lock")):
         with _locked(lock_path) as is_stale:
-            if is_stale and not _answers(socket_path(directory, lock_path.stem)):
+            if is_stale and not answers(socket_path(directory, lock_path.stem)):
                 left += _files(directory, lock_path.stem)
     return left
 
@@ -225,6 +226,15 @@ def _claim(directory: Path) -> tuple[str, int]:
 def _listen(directory: Path, instance: str) -> socket.socket:
     path = socket_path(directory, instance)
     check_length(path)
+    return bind(path)
+
+
+def bind(path: Path) -> socket.socket:
+    """A socket that listens at `path`, for this user alone.
+
+    Raises:
+        EndpointError: the system refuses.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     umask = os.umask(0o177)
     try:
@@ -278,7 +288,8 @@ def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
     return is_kind(found.st_mode) and found.st_uid == os.getuid()
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
+    """Whether somebody of ours listens there."""
     # Only after lstat: on Linux a connect to a regular file is refused just like one to a dead socket.
     if not _is_ours(path, stat.S_ISSOCK):
         return False
@@ -369,21 +380,32 @@ def check_peer(stream: trio.SocketStream) -> None:
         EndpointError: it is another one, or has gone.
     """
     try:
-        uid = _peer_uid(stream)
+        uid = peer_uid(stream)
     except OSError as error:  # macOS knows the user of a connected socket only
         raise EndpointError(f"the other end of the socket has gone ({error.strerror})") from error
     if uid != os.getuid():
         raise EndpointError(f"the other end of the socket belongs to user {uid}, not to you")
 
 
-def _peer_uid(stream: trio.SocketStream) -> int:
+class HasOptions(Protocol):
+    """A socket, or a stream on one."""
+
+    def getsockopt(self, level: int, option: int, buffersize: int, /) -> bytes:
+        """As `socket.socket` has it."""
+        ...
+
+
+def peer_uid(unix_socket: HasOptions) -> int:
+    """The user at the other end, as it was when they connected.
+
+    Raises:
+        OSError: they have gone (on macOS alone), or it is no Unix socket.
+    """
     if (peer_credentials := getattr(socket, "SO_PEERCRED", None)) is not None:
-        raw = stream.getsockopt(socket.SOL_SOCKET, peer_credentials, struct.calcsize("3i"))
-        assert isinstance(raw, bytes)
+        raw = unix_socket.getsockopt(socket.SOL_SOCKET, peer_credentials, struct.calcsize("3i"))
         return int(struct.unpack("3i", raw)[1])
     # macOS: struct xucred {u_int version; uid_t uid; …} by LOCAL_PEERCRED (1) at level SOL_LOCAL (0).
-    raw = stream.getsockopt(0, 1, 76)
-    assert isinstance(raw, bytes)
+    raw = unix_socket.getsockopt(0, 1, 76)
     return int(struct.unpack_from("II", raw)[1])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -29,6 +29,13 @@ class Refused(Exception):  # noqa: N818  (it is the answer, not a fault of ours)
         self.message = message
         self.code = int(_CODES.get(status, Code.INVALID_REQUEST) if code is None else code)
         self.headers = headers
+
+
+def not_allowed(method: str, path: str, allowed: Sequence[str]) -> Refused:
+    """A method that a path does not have."""
+    names = ", ".join(allowed)
+    text = f"{method} is nothing that {path} does: {names}"
+    return Refused(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": names})
 
 
 def response(refused: Refused) -> Response:

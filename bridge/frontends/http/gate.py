@@ -1,0 +1,182 @@
+"""Who may speak to us. Asked of every request before anything else; pure, but for what the connection knows.
+
+A port of this machine is within reach of every program on it, of other users, and of all pages that a browser
+on it shows. So a request has to be sent to a name of ours (else a page could have given its own name our
+address), by no page that was not let in, and by our own user or with a token.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from http import HTTPStatus
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from bridge.frontends.http.connection import Kind, Peer, connection_of
+from bridge.frontends.http.refusals import Refused
+from bridge.frontends.http.settings import ANY_PORT, HttpSettings, is_address
+
+HEALTH = "/health"
+FOR_BROWSERS = {"/", "/open"}
+"""The status page and the link that opens it: a person may come to them from anywhere."""
+OF_THE_PAGE = "/page/"
+"""What the status page consists of. It asks for a cookie where no token is sent."""
+LINKS = "/page/links"
+"""Makes links that open the status page, so it lets in nobody who could not do everything else."""
+
+_PORT_OF_HTTP = 80
+_LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
+_AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
+_FORWARDED = {"forwarded", "x-forwarded-for", "via"}
+"""By these a proxy says that it speaks for somebody else."""
+
+_LETTING_IN = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, "
+    "Mcp-Method, Mcp-Name, Mcp-Session-Id",
+}
+_EXPOSED = "Mcp-Session-Id, X-Session-Id"
+
+_FOREIGN = "a web page may use mcpb only if its origin is among cors_origins, under [http] in config.toml"
+_SEND = "send it in a header, as Authorization: Bearer TOKEN, never in a URL"
+_ANOTHERS = (
+    "this connection is another user's: start an mcpb serve of your own, or ask whoever runs this one "
+    f"for the token, and {_SEND}"
+)
+_CONFIGURED = "It is the auth_token of [http] in config.toml, or CLAUDE_BROWSER_AUTH_TOKEN."
+_KEPT = (
+    "It is in ~/.mcpb/state/http-token of the user who runs mcpb serve ($MCPB_HOME/state, where that is set)."
+)
+
+
+class Gate:
+    """The rules of one server."""
+
+    def __init__(self, settings: HttpSettings, port: int, token: str) -> None:
+        """`port` is the one that is listened on; `token` is right where one is needed, never empty."""
+        self._port = port
+        self._token = token.encode()
+        self._always_asks = bool(settings.auth_token)
+        self._where = _CONFIGURED if self._always_asks else _KEPT
+        self._own_names = _LOOPBACK | {_in_host(settings.host)}
+        self._allowed_names = {_in_host(host) for host in settings.allowed_hosts}
+        self._origins = [_pattern(origin) for origin in settings.cors_origins]
+
+    def admit(self, request: Request) -> dict[str, str]:
+        """The headers that whatever is answered gets besides: CORS, for pages that are let in.
+
+        Raises:
+            Refused: it is not let in. 421: sent to another name. 403: by a page, or another user. 401: the
+                token is missing, or another.
+        """
+        peer = connection_of(request).peer
+        path, headers = request.scope["path"], request.headers
+        if not self._is_for_us(headers, peer):
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
+        is_page_let_in = self._is_page_let_in(headers)
+        if not (is_page_let_in or _is_of_no_page(request) or _is_of_own_page(path, headers)):
+            raise Refused(HTTPStatus.FORBIDDEN, _FOREIGN)
+        shared = self._shared(headers) if is_page_let_in else {}
+        if self._origins:
+            shared["Vary"] = "Origin"
+        if refused := self._stranger(request, peer, is_page_let_in=is_page_let_in):
+            refused.headers = {**(refused.headers or {}), **shared}
+            raise refused
+        return shared
+
+    # ── The name ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_for_us(self, headers: Headers, peer: Peer) -> bool:
+        given = headers.getlist("host")
+        found = _AUTHORITY.fullmatch(given[0].lower()) if len(given) == 1 else None
+        if found is None:
+            return False
+        name, port = found["name"], found["port"]
+        if name in self._allowed_names:  # a proxy may have a port of its own
+            return True
+        if not peer.address and name == "localhost" and port is None:  # a Unix socket has none
+            return True
+        return name in self._own_names and int(port or _PORT_OF_HTTP) == self._port
+
+    def _other_name(self) -> str:
+        return (
+            f"the Host header names another server: this one is http://localhost:{self._port}. "
+            "Further names are allowed_hosts, under [http] in config.toml"
+        )
+
+    # ── Pages ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_page_let_in(self, headers: Headers) -> bool:
+        given = headers.getlist("origin")
+        return len(given) == 1 and any(pattern.fullmatch(given[0]) for pattern in self._origins)
+
+    def _shared(self, headers: Headers) -> dict[str, str]:
+        """CORS (Fetch, "HTTP extensions"): what a browser lets the page do, and see of the answer."""
+        shared = {"Access-Control-Allow-Origin": headers["origin"], "Access-Control-Expose-Headers": _EXPOSED}
+        if "access-control-request-method" in headers:
+            shared |= _LETTING_IN
+        if headers.get("access-control-request-private-network") == "true":
+            shared["Access-Control-Allow-Private-Network"] = "true"
+        return shared
+
+    # ── Users ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _stranger(self, request: Request, peer: Peer, *, is_page_let_in: bool) -> Refused | None:
+        """Why this peer is not let in, if it is not."""
+        given = request.headers.getlist("authorization")
+        if self._is_token(given):
+            return None
+        if peer.kind is Kind.ANOTHERS:
+            return Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
+        is_known = peer.kind is Kind.OURS and not _FORWARDED.intersection(request.headers)
+        if is_known and not self._always_asks:
+            return None
+        path = request.scope["path"]
+        is_preflight = is_page_let_in and request.method == "OPTIONS"  # browsers send no token with it
+        if path == HEALTH or is_preflight or (_is_page_path(path) and not given):
+            return None
+        what = "the token is not the right one" if given else "a token is needed"
+        challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if given else "Bearer"}
+        return Refused(HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {self._where}", headers=challenge)
+
+    def _is_token(self, given: list[str]) -> bool:
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        is_right = secrets.compare_digest(token.strip().encode(), self._token)
+        return is_right and scheme.lower() == "bearer"
+
+
+def _in_host(host: str) -> str:
+    """A configured host as the Host header has it, without its port."""
+    if is_address(host) and ":" in host:
+        return f"[{ip_address(host).compressed}]"
+    return host.lower()
+
+
+def _pattern(origin: str) -> re.Pattern[str]:
+    if origin.endswith(ANY_PORT):
+        return re.compile(re.escape(origin.removesuffix(ANY_PORT)) + r"(:[0-9]{1,5})?")
+    return re.compile(re.escape(origin))
+
+
+def _is_of_no_page(request: Request) -> bool:
+    """No page has sent it; or a page's link has led a person to the status page."""
+    headers = request.headers
+    if "origin" in headers:
+        return False
+    # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return True
+    is_followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_followed and request.method == "GET" and request.scope["path"] in FOR_BROWSERS
+
+
+def _is_of_own_page(path: str, headers: Headers) -> bool:
+    """The status page has sent it, to itself. It needs nothing else of us, so nothing else is given."""
+    return headers.getlist("origin") == [f"http://{headers['host'].lower()}"] and _is_page_path(path)
+
+
+def _is_page_path(path: str) -> bool:
+    return path in FOR_BROWSERS or (path.startswith(OF_THE_PAGE) and not path.startswith(LINKS))

@@ -1,0 +1,240 @@
+"""Who is at the other end of a connection: our own user, another one, or nobody can tell."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+
+from bridge.frontends.http import peers
+from bridge.frontends.http.connection import Kind, Peer
+from bridge.frontends.http.peers import peer_of
+
+NOBODY = 65534
+SOON_S = 10
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+
+pytestmark = on_linux
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """What is opened in a test, closed at its end."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def listening(opened: ExitStack, address: str = "127.0.0.1") -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
+        pytest.skip("there is no IPv6 here")
+    both = address == "::"
+    listener = socket.create_server((address, 0), family=family, dualstack_ipv6=both)
+    listener.settimeout(SOON_S)
+    return opened.enter_context(listener)
+
+
+def connected(opened: ExitStack, listener: socket.socket, to: str) -> tuple[socket.socket, socket.socket]:
+    """A client's end and ours."""
+    client = socket.create_connection((to, listener.getsockname()[1]), timeout=SOON_S)
+    ours, _ = listener.accept()
+    return opened.enter_context(client), opened.enter_context(ours)
+
+
+@contextmanager
+def process_of_nobody(family: socket.AddressFamily, address: object) -> Iterator[None]:
+    """A process of another user that has connected, and lives as long as the block."""
+    program = f"""
+import os, socket, sys
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+connection = socket.socket({int(family)})
+connection.connect({address!r})
+connection.send(b"x")
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
+        try:
+            yield
+        finally:
+            process.communicate(timeout=SOON_S)
+
+
+# ── Over TCP ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "seen_as"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ("::1", "::1", "::1"),
+        ("::", "127.0.0.1", "127.0.0.1"),
+        ("::", "::1", "::1"),
+        ("127.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.3", "127.0.0.1"),
+    ],
+)
+def test_our_own_process_is_recognised_at_every_loopback_address(
+    opened: ExitStack, at: str, to: str, seen_as: str
+) -> None:
+    _, ours = connected(opened, listening(opened, at), to)
+    assert peer_of(ours) == Peer(Kind.OURS, seen_as)
+
+
+async def test_a_socket_of_trio_is_as_good(opened: ExitStack) -> None:
+    listener = listening(opened)
+    _, ours = connected(opened, listener, "127.0.0.1")
+    ours.setblocking(False)
+    assert peer_of(trio.socket.from_stdlib_socket(ours)).kind is Kind.OURS
+
+
+@needs_root
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_process_of_another_user_is_recognised(opened: ExitStack, address: str) -> None:
+    listener = listening(opened, address)
+    with process_of_nobody(listener.family, listener.getsockname()[:2]):
+        ours = opened.enter_context(listener.accept()[0])
+        assert peer_of(ours) == Peer(Kind.ANOTHERS, address)
+
+
+def test_root_is_another_user_too(opened: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ours = connected(opened, listening(opened), "127.0.0.1")
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    assert peer_of(ours).kind is Kind.ANOTHERS
+
+
+def test_a_client_that_has_said_all_it_has_to_say_is_still_there(opened: ExitStack) -> None:
+    client, ours = connected(opened, listening(opened), "127.0.0.1")
+    client.shutdown(socket.SHUT_WR)
+    assert peer_of(ours).kind is Kind.OURS
+
+
+def test_one_that_has_closed_its_end_is_nobody_s_any_more(opened: ExitStack) -> None:
+    """The kernel keeps it for a while, as if it were root's."""
+    client, ours = connected(opened, listening(opened), "127.0.0.1")
+    client.close()
+    assert peer_of(ours).kind is Kind.UNKNOWN
+
+
+@needs_root
+def test_another_user_s_that_has_closed_its_end_does_not_become_root_s(opened: ExitStack) -> None:
+    listener = listening(opened)
+    with process_of_nobody(listener.family, listener.getsockname()):
+        ours = opened.enter_context(listener.accept()[0])
+    assert ours.recv(1) == b"x"
+    assert ours.recv(1) == b""
+    assert peer_of(ours).kind is Kind.UNKNOWN
+
+
+def test_one_that_has_gone_with_a_reset_is_nobody_s(opened: ExitStack) -> None:
+    client, ours = connected(opened, listening(opened), "127.0.0.1")
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    with pytest.raises(ConnectionResetError):
+        ours.recv(1)
+    assert peer_of(ours) == Peer(Kind.UNKNOWN, "")
+
+
+def test_whoever_listens_on_a_port_that_a_peer_had_is_not_taken_for_it(opened: ExitStack) -> None:
+    """Where there is no such connection, the kernel answers with the socket that listens there."""
+    listener, elsewhere = listening(opened), listening(opened)
+    here, there = (
+        peers._End(ip_address("127.0.0.1"), each.getsockname()[1]) for each in (listener, elsewhere)
+    )
+    assert peers._user_of(there, here) is None
+
+
+def test_a_connection_that_ends_while_we_ask_is_nobody_s(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then its ports may be somebody else's."""
+    client, ours = connected(opened, listening(opened), "127.0.0.1")
+
+    def answer_too_late(*_: object) -> int:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        return os.getuid()
+
+    monkeypatch.setattr(peers, "_user_of", answer_too_late)
+    assert peer_of(ours).kind is Kind.UNKNOWN
+
+
+def test_at_the_address_of_another_machine_it_could_be_anybody() -> None:
+    class FromElsewhere:
+        family = socket.AF_INET
+
+        def getpeername(self) -> tuple[str, int]:
+            return "192.0.2.7", 50000
+
+    assert peer_of(cast("socket.socket", FromElsewhere())) == Peer(Kind.UNKNOWN, "192.0.2.7")
+
+
+def test_where_the_system_does_not_tell_it_could_be_anybody(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, ours = connected(opened, listening(opened), "127.0.0.1")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        assert peer_of(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: Any) -> socket.socket:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        patch.setattr(socket, "socket", refuse)
+        assert peer_of(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
+
+
+def test_a_user_whom_many_may_look_like_is_not_believed(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a user namespace all users from outside look like nobody."""
+    _, ours = connected(opened, listening(opened), "127.0.0.1")
+    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    monkeypatch.setattr(peers, "_user_of", lambda *_: NOBODY)
+    assert peer_of(ours).kind is Kind.UNKNOWN
+
+
+# ── Over a Unix socket ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def unix_listener(opened: ExitStack, path: Path) -> socket.socket:
+    listener = opened.enter_context(socket.socket(socket.AF_UNIX))
+    listener.settimeout(SOON_S)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+def test_a_unix_socket_knows_its_peer(opened: ExitStack, short_tmp: Path) -> None:
+    listener = unix_listener(opened, short_tmp / "s")
+    client = opened.enter_context(socket.socket(socket.AF_UNIX))
+    client.connect(str(short_tmp / "s"))
+    ours = opened.enter_context(listener.accept()[0])
+    assert peer_of(ours) == Peer(Kind.OURS, "")
+    client.close()
+    assert peer_of(ours) == Peer(Kind.OURS, "")
+
+
+@needs_root
+def test_another_user_at_a_unix_socket_is_recognised(opened: ExitStack, short_tmp: Path) -> None:
+    listener = unix_listener(opened, short_tmp / "s")
+    short_tmp.chmod(0o755)
+    (short_tmp / "s").chmod(0o777)
+    with process_of_nobody(socket.AF_UNIX, str(short_tmp / "s")):
+        ours = opened.enter_context(listener.accept()[0])
+        assert peer_of(ours) == Peer(Kind.ANOTHERS, "")
