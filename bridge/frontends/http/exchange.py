@@ -1,0 +1,86 @@
+"""One request and its answer. Whatever the application does, the body is read and the answer has an end.
+
+A client may send its whole body before it reads a word, and hypercorn waits for ever with a body that nobody
+takes: one that the application has not asked for is read to its end here, within bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+import trio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bridge.frontends.http import refusals
+from bridge.frontends.http.refusals import Refused
+
+DRAINED_BYTES = 64 * 1024 * 1024
+DRAINED_S = 5.0
+
+
+class Exchange:
+    """What an application answers to one request."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, abort: Callable[[], None]) -> None:
+        self._scope = scope
+        self._receive_on = receive
+        self._send_on = send
+        self._abort = abort
+        self._answering = trio.CancelScope()
+        self._is_read = False
+        """The whole body has been taken."""
+        self._has_begun = False
+        self._has_ended = False
+        """The answer."""
+
+    async def run(self, app: ASGIApp) -> None:
+        """Until there is an answer, or nobody is there to take it."""
+        if self._scope["type"] == "websocket":
+            await self._refuse_websocket()
+            return
+        with self._answering:
+            await app(self._scope, self._receive, self._send)
+        if not self._answering.cancelled_caught:
+            return
+        if not self._has_begun:
+            text = "mcpb serve was ended before this could be answered: start it, and send the request again"
+            gone = Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            await refusals.response(gone)(self._scope, self._receive, self._send)
+        elif not self._has_ended:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def finish(self) -> None:
+        """The server ends: so does the answer."""
+        self._answering.cancel()
+
+    async def _receive(self) -> Message:
+        message = await self._receive_on()
+        self._is_read = not message.get("more_body", False)
+        return message
+
+    async def _send(self, message: Message) -> None:
+        self._has_begun = True
+        if message["type"] != "http.response.body" or message.get("more_body", False):
+            await self._send_on(message)
+            return
+        self._has_ended = True
+        if not self._is_read:
+            await self._send_on({**message, "more_body": True})
+            await self._drain()
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send_on(message)
+
+    async def _drain(self) -> None:
+        size = 0
+        with trio.move_on_after(DRAINED_S):
+            while not self._is_read and size <= DRAINED_BYTES:
+                size += len((await self._receive()).get("body", b""))
+        if not self._is_read:
+            self._abort()
+
+    async def _refuse_websocket(self) -> None:
+        refused = refusals.response(Refused(HTTPStatus.BAD_REQUEST, "no WebSockets here: POST to /mcp"))
+        start = {"status": refused.status_code, "headers": refused.raw_headers}
+        await self._send_on({"type": "websocket.http.response.start", **start})
+        await self._send_on({"type": "websocket.http.response.body", "body": refused.body})

@@ -1,0 +1,90 @@
+"""What a running `mcpb serve` says of itself to our other commands: `serve.json` in the state directory.
+
+The server holds a lock on its file as long as it lives: liveness is the lock, never the pid. Of several
+servers the one that was started last is found.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from native_host import endpoint
+
+_FILE = "serve.json"
+_MAX_BYTES = 4096
+
+
+class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that runs."""
+
+    pid: int
+    url: str
+    """Of the status page; every other route is below it."""
+    started_at: float
+    """Seconds since the epoch."""
+
+
+@contextmanager
+def published(state: Path, record: ServeRecord) -> Iterator[None]:
+    """Let the server be found as long as the block runs.
+
+    Raises:
+        endpoint.EndpointError: the directory cannot be made, or is not private.
+        OSError: the file cannot be written.
+    """
+    endpoint.prepare(state)
+    path, draft = state / _FILE, state / f"{_FILE}.{record.pid}"
+    lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.write(lock, msgspec.json.encode(record))
+        draft.rename(path)
+        yield
+    finally:
+        if _is_same(path, lock):
+            path.unlink()
+        os.close(lock)
+
+
+def running(state: Path) -> ServeRecord | None:
+    """The server that was started last, if it lives."""
+    try:
+        file = os.open(state / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read(file)
+    finally:
+        os.close(file)
+
+
+def _read(file: int) -> ServeRecord | None:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        return None
+    try:
+        # Shared, so that two that look at the same moment do not take each other for the server.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass  # its server lives
+    else:
+        return None
+    try:
+        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=ServeRecord)
+    except msgspec.DecodeError:
+        return None
+
+
+def _is_same(path: Path, file: int) -> bool:
+    """Whether another server has not put its own in this one's place."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file))
+    except OSError:
+        return False
