@@ -132,9 +132,15 @@ class Router:
             if trio.current_time() >= self.registry.next_expiry():
                 self._forget_the_lost()
 
-    async def tell_changes(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Call `tell` whenever the list of tools has changed. Runs until cancelled."""
+    async def tell_changes(
+        self,
+        tell: Callable[[], Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
         told, version = self._listing.told(), self.catalog.version
+        task_status.started()
         while True:
             while self.catalog.version == version:
                 await self.news.wait()

@@ -8,6 +8,7 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from bridge.frontends.http.refusals import Refused
+from native_host import envelope
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_BODY_S = 30.0
@@ -33,6 +34,18 @@ async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {MAX_BODY_S:g} s") from None
     except ClientDisconnect:
         raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
+
+
+def message_in(body: bytes) -> envelope.Envelope:
+    """The JSON-RPC message that a body is.
+
+    Raises:
+        Refused: it is none (400).
+    """
+    try:
+        return envelope.decode(body)
+    except envelope.UndecodableError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
 
 
 async def _read(request: Request, limit: int) -> bytes:

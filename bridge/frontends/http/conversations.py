@@ -1,7 +1,7 @@
-"""The MCP sessions of HTTP clients: opened, found, and ended by their client, when nobody uses them, or all.
+"""The MCP sessions of HTTP clients: opened, found, and ended: by their client, or when nobody uses them.
 
-One whose client goes on with it by its id is a conversation of the handshake era, over either transport. Since
-2026-07-28 there is no such id: requests of one client, as far as that can be told, share a conversation.
+One whose client goes on with it by its id is a conversation of the handshake era, over either transport.
+Since 2026-07-28 there is no such id: requests of one client, as far as that can be told, share one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 from starlette.requests import HTTPConnection
 
 from bridge.errors import CallError
-from bridge.frontends.http.message_stream import LastingStream, MessageStream
+from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
@@ -26,14 +26,19 @@ from bridge.lane import Lane, NewLane, open_lanes
 from bridge.server import McpServer
 from native_host import wire
 
+TRANSPORTS = ("streamable", "sse", "stateless")
 MAX_CONVERSATIONS = 1024
 FIRST_WORDS_S = 60.0
 """A conversation whose client has not said who it is by then ends, unless it is waiting for an answer."""
+MAX_OPEN = 256
+"""Requests of one conversation without an answer."""
 KEPT_STREAMS = 32
 KEPT_BYTES = 8 * 1024 * 1024
 """Of streams that are over and passed on: a client may have lost the last of them, and come back for it."""
 RELEASE_S = 2.0
 """At the end, for browsers to hear that a session is over."""
+STATELESS = "stateless"
+"""The transport of those that are shared."""
 _STANDALONE = "0"
 
 _log = logging.getLogger(__name__)
@@ -56,20 +61,21 @@ class Conversation:
     def __init__(self, key: str, transport: str, owner: Owner, server: McpServer, session: Session) -> None:
         self.key = key
         self.transport = transport
-        """`streamable`, `sse` or `stateless`."""
+        """One of TRANSPORTS."""
         self.owner = owner
         self.server = server
         self.session = session
         self.is_primed = False
         """Its client can read an event without a message, which tells it where to come back."""
         self.standalone = LastingStream(_STANDALONE, self.end)
-        """What concerns no request of the client; of the oldest transport, everything."""
+        """What concerns no request of the client; the oldest transport puts its own here, for everything."""
         self._streams: dict[str, MessageStream] = {}
         """Of requests, by name, the oldest first."""
         self._count = 0
         self._users = 0
         self.used_at = trio.current_time()
         self._ended = trio.Event()
+        self._begun = trio.Event()
         self._new_lane: NewLane | None = None
         self._lane: Lane | None = None
 
@@ -85,9 +91,24 @@ class Conversation:
         assert self._new_lane, "a conversation is found only while it runs"
         return self._new_lane(client, era)
 
+    def check_room(self) -> None:
+        """Another request comes.
+
+        Raises:
+            Refused: too many have no answer yet.
+        """
+        if len(self.lane.requests) >= MAX_OPEN:
+            text = f"{MAX_OPEN} requests of this session are open: wait for an answer"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
+
     def runs_on(self, new_lane: NewLane) -> None:
         """It has begun."""
         self._new_lane = new_lane
+        self._begun.set()
+
+    async def wait_begun(self) -> None:
+        """Until `new_lane` may be called."""
+        await self._begun.wait()
 
     def new_stream(self, raw_id: bytes) -> MessageStream:
         """For one request, to be kept when it goes out as events."""
@@ -97,11 +118,16 @@ class Conversation:
     def keep(self, stream: MessageStream) -> None:
         """Its client may come back for it; for which those are given up that were over first."""
         self._streams[stream.name] = stream
-        delivered = [each for each in self._streams.values() if each.is_delivered]
-        size = sum(each.kept_bytes for each in delivered)
-        while delivered and (len(delivered) > KEPT_STREAMS or size > KEPT_BYTES):
-            oldest = delivered.pop(0)
-            size -= oldest.kept_bytes
+        self._forget(lambda each: each.is_delivered, KEPT_STREAMS, KEPT_BYTES)
+        self._forget(lambda each: each.is_finished, MAX_OPEN, MAX_UNSENT_BYTES)
+
+    def _forget(self, may_go: Callable[[MessageStream], bool], count: int, size: int) -> None:
+        """Those that may go, the oldest first, until no more are left than this."""
+        streams = [each for each in self._streams.values() if may_go(each)]
+        kept = sum(each.kept_bytes for each in streams)
+        while len(streams) > count or kept > size:
+            oldest = streams.pop(0)
+            kept -= oldest.kept_bytes
             del self._streams[oldest.name]
 
     def find_stream(self, name: str) -> MessageStream | None:
@@ -117,6 +143,11 @@ class Conversation:
         finally:
             self._users -= 1
             self.used_at = trio.current_time()
+
+    @property
+    def open_responses(self) -> int:
+        """That are not over: streams of events, and answers that are waited for."""
+        return self._users
 
     @property
     def is_idle(self) -> bool:
@@ -139,7 +170,7 @@ class Conversation:
     async def close(self) -> None:
         """Its last words."""
         if self._lane:
-            await self._lane.close()
+            await self._lane.close(patience_s=0)
         for stream in [self.standalone, *self._streams.values()]:
             stream.finish()
 
@@ -196,48 +227,63 @@ class Conversations:
             Refused: there are too many.
         """
         key = f"stateless {owner.who} {name}"
-        return self._open.get(key) or await self._begin(key, "stateless", owner)
+        if (found := self._open.get(key)) and not found.has_ended:
+            await found.wait_begun()
+            return found
+        return await self._begin(key, STATELESS, owner)
 
-    def find(self, key: str, owner: Owner) -> Conversation:
-        """The one that has this id.
+    def find(self, transport: str, key: str, owner: Owner) -> Conversation:
+        """The one that has this id, and was opened over this transport.
 
         Raises:
             Refused: there is none that its owner may go on with.
         """
         found = self._open.get(key)
-        if found is None or found.has_ended or found.owner != owner or found.transport == "stateless":
+        if found is None or found.has_ended or (found.transport, found.owner) != (transport, owner):
             text = "there is no such session here: it ended, or mcpb was restarted. Initialize a new one"
             raise Refused(HTTPStatus.NOT_FOUND, text)
         return found
 
-    async def end_all(self) -> None:
+    def end_all(self) -> None:
         """Everybody gets their last words."""
         for conversation in self:
             conversation.end()
 
     async def _begin(self, key: str, transport: str, owner: Owner) -> Conversation:
         assert self._nursery, "begun after `run`"
-        if len(self._open) >= MAX_CONVERSATIONS:
-            text = f"{MAX_CONVERSATIONS} sessions are open: end some, or wait until idle ones end"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "10"})
+        self._make_room()
         session = Session(secrets.token_hex(8))
-        server = McpServer(self._router, session, lambda: self._identified(conversation), where="over HTTP")
+        server = McpServer(self._router, session, self._tell, where="over HTTP")
         conversation = Conversation(key, transport, owner, server, session)
         self._open[key] = conversation
         await self._nursery.start(self._live, conversation)
         return conversation
 
+    def _make_room(self) -> None:
+        """Some clients begin a session for each call, and end none."""
+        living = [each for each in self if not each.has_ended]
+        if len(living) < MAX_CONVERSATIONS:
+            return
+        idle = [each for each in living if each.is_idle]
+        if not idle:
+            text = f"{MAX_CONVERSATIONS} sessions are in use: end some, then try again"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "10"})
+        min(idle, key=lambda each: each.used_at).end()
+
     async def _live(
         self, conversation: Conversation, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         try:
-            async with open_lanes(conversation.server) as new_lane:
+            async with open_lanes(conversation.server) as new_lane, trio.open_nursery() as nursery:
+                await nursery.start(self._router.tell_changes, conversation.server.tell_list_changed)
                 conversation.runs_on(new_lane)
                 task_status.started()
                 await conversation.wait_ended()
                 await conversation.close()
+                nursery.cancel_scope.cancel()
         finally:
-            self._open.pop(conversation.key, None)
+            if self._open.get(conversation.key) is conversation:  # else a new one shares its name
+                del self._open[conversation.key]
             self._tell()
             with trio.move_on_after(RELEASE_S, shield=True):
                 await self._release(conversation.session)
@@ -247,17 +293,6 @@ class Conversations:
             await self._router.tabs.release(session, close_tabs=self._closes_tabs)
         except CallError as error:
             _log.info("a browser did not hear that a session is over: %s", error)
-
-    def _identified(self, conversation: Conversation) -> None:
-        self._tell()
-        assert self._nursery, "identified while it runs"
-        self._nursery.start_soon(self._tell_changes, conversation)
-
-    async def _tell_changes(self, conversation: Conversation) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._router.tell_changes, conversation.server.tell_list_changed)
-            await conversation.wait_ended()
-            nursery.cancel_scope.cancel()
 
     def _tell(self) -> None:
         """Hosts and popups know the sessions of clients that have said who they are."""
@@ -272,7 +307,7 @@ class Conversations:
                     conversation.end()
 
     def _is_unused(self, conversation: Conversation, now: float) -> bool:
-        has_spoken = bool(conversation.session.client.name)
+        has_spoken = bool(conversation.session.client.name) or conversation.transport == STATELESS
         if has_spoken and not conversation.is_idle:
             return False
         return now - conversation.used_at >= (self._idle_s if has_spoken else FIRST_WORDS_S)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from socket import socket
 
 import trio
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
-from bridge.frontends.http import health, serving, tools
+from bridge.frontends.http import health, legacy_sse, serving, tools
 from bridge.frontends.http.conversations import Conversations
+from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.routes import Admit, App
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.streamable import Streamable
@@ -28,7 +30,8 @@ class Front:
         tell_hosts: Callable[[list[wire.Session]], None],
         settings: HttpSettings,
         admit: Admit,
-        further: Iterable[BaseRoute] = (),
+        metrics: Metrics,
+        further: Iterable[Route] = (),
     ) -> None:
         self.conversations = Conversations(
             router,
@@ -36,13 +39,16 @@ class Front:
             idle_s=settings.idle_minutes * MINUTE_S,
             closes_tabs=settings.close_tabs,
         )
-        routes: list[BaseRoute] = [
+        routes: list[Route] = [
             Route("/mcp", Streamable(self.conversations), methods=None),
             health.route(lambda: len(self.conversations)),
             tools.route(router),
+            metrics.route(),
+            *legacy_sse.routes(self.conversations),
             *further,
         ]
-        self.app = App(routes, admit)
+        metrics.watch(partial(present, router, self.conversations))
+        self.app = App(routes, admit, metrics.refused)
 
     async def serve(
         self,
@@ -54,8 +60,11 @@ class Front:
         """Serve whoever connects. Then every session has its last words, and every response its end."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.conversations.run)
-            nursery.start_soon(serving.serve, self.app, sockets)
+            nursery.start_soon(self._end_conversations, until)
             task_status.started()
-            await until.wait()
-            await self.conversations.end_all()
+            await serving.serve(self.app, sockets, until)
             nursery.cancel_scope.cancel()
+
+    async def _end_conversations(self, until: trio.Event) -> None:
+        await until.wait()
+        self.conversations.end_all()

@@ -34,7 +34,7 @@ CANCELLED = -32800
 
 
 class MessageStream:
-    """The way to a client (`outgoing.Client`): its lines are numbered from 1, in the order of their writing."""
+    """The way to a client (`outgoing.Client`): its lines are numbered from 1, as they are written."""
 
     def __init__(
         self, name: str = "", on_broken: Callable[[], None] = lambda: None, raw_id: bytes = b""
@@ -57,7 +57,7 @@ class MessageStream:
         """Nothing more will be written."""
         self.is_broken = False
         self._reader = 0
-        """Of the response that takes the events, the number; an earlier one ends when there is a later one."""
+        """Number of the response that takes the events; an earlier one ends when there is a later one."""
         self.is_read = False
         """A response takes the events now."""
         self._changed = trio.lowlevel.ParkingLot()
@@ -218,7 +218,7 @@ class MessageStream:
         return f"{self.name}-{number}".encode()
 
     def first_words(self) -> bytes:
-        """An event without a message: its id lets a client come back that has got nothing yet (2025-11-25)."""
+        """An event without a message: its id lets a client come back that has got none (2025-11-25)."""
         return b"id: %b\nretry: %d\ndata: \n\n" % (self._event_id(self._sent), RETRY_MS)
 
     def _is_waiting(self) -> bool:

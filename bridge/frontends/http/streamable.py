@@ -8,7 +8,7 @@ its request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 
@@ -19,24 +19,24 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bridge.frontends.http import request_headers
-from bridge.frontends.http.body import read_json
+from bridge.frontends.http.body import message_in, read_json
 from bridge.frontends.http.connection import connection_of
 from bridge.frontends.http.conversations import Conversation, Conversations, owner_of
-from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream, Pump
-from bridge.frontends.http.refusals import Refused
+from bridge.frontends.http.events import send_events, stream_events, while_there
+from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
+from bridge.frontends.http.refusals import Refused, not_allowed
 from bridge.frontends.http.request_headers import Disagreement
 from bridge.hub.tool_shape import Era
 from bridge.server import HANDSHAKE_VERSIONS
 from native_host import envelope
 from native_host.wire import Code
 
+TRANSPORT = "streamable"
 SESSION_ID = "mcp-session-id"
 SOON_S = 0.05
 """An answer within this time is JSON. What takes longer gets a stream, which a client can come back for."""
 QUICK_S = 0.02
 """So long nobody looks whether the client of a request is still there: most are answered by then."""
-MAX_OPEN = 256
-"""Requests of one session without an answer."""
 _STATUS = {
     Code.PARSE_ERROR: HTTPStatus.BAD_REQUEST,
     Code.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
@@ -47,7 +47,6 @@ _STATUS = {
     -32021: HTTPStatus.BAD_REQUEST,  # a capability of the client is missing
 }
 """Of an error that is the answer to a request (MCP 2026-07-28); what is not here is 200."""
-_EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform"}
 _PRIMED_VERSIONS = ("2025-11-25",)
 """Whose clients can read an event without a message."""
 
@@ -73,24 +72,20 @@ class Streamable:
                 self._find(request).end()
                 await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
             case method:
-                allowed = "GET, POST, DELETE" if is_of_handshake else "POST"
-                text = f"{method} is nothing that /mcp does: {allowed}"
-                raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": allowed})
+                raise not_allowed(method, "/mcp", ["GET", "POST", "DELETE"] if is_of_handshake else ["POST"])
 
     # ── The handshake era ───────────────────────────────────────────────────────────────────────────────────
 
     async def _post(self, request: Request, send: Send) -> None:
         line = await read_json(request)
-        found = _envelope(line)
+        found = message_in(line)
         conversation = await self._conversation(request, found)
         with conversation.in_use():
             if not (found.is_request and envelope.is_id(bytes(found.id))):
                 await _take_news(conversation, line)
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
-            if len(conversation.lane.requests) >= MAX_OPEN:
-                text = f"{MAX_OPEN} requests of this session are open: wait for an answer"
-                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
+            conversation.check_room()
             stream = conversation.new_stream(bytes(found.id))
             await conversation.lane.take(line, stream)
             await self._reply(request, send, conversation, stream)
@@ -99,7 +94,7 @@ class Streamable:
         if SESSION_ID in request.headers:
             return self._find(request)
         if found.method == "initialize" and found.is_request:
-            conversation = await self._conversations.open("streamable", owner_of(request))
+            conversation = await self._conversations.open(TRANSPORT, owner_of(request))
             conversation.is_primed = _asks_for(found) in _PRIMED_VERSIONS
             return conversation
         text = (
@@ -109,7 +104,7 @@ class Streamable:
 
     def _find(self, request: Request) -> Conversation:
         if session_id := request.headers.get(SESSION_ID):
-            return self._conversations.find(session_id, owner_of(request))
+            return self._conversations.find(TRANSPORT, session_id, owner_of(request))
         raise Refused(HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant")
 
     async def _reply(
@@ -124,7 +119,8 @@ class Streamable:
             await _respond(request, send, answer, headers)
             return
         conversation.keep(stream)
-        await _stream(request, send, partial(stream.pump, opening=_opening(conversation, stream)), headers)
+        pump = partial(stream.pump, opening=_opening(conversation, stream))
+        await stream_events(request, send, pump, headers)
 
     async def _get(self, request: Request, send: Send) -> None:
         if not _takes_events(request):
@@ -139,26 +135,30 @@ class Streamable:
                     # A client takes this for the end; an empty stream it would lose, and come back again.
                     await Response(status_code=HTTPStatus.NO_CONTENT)(request.scope, request.receive, send)
                     return
-                await _stream(request, send, partial(stream.pump, after=number), headers)
+                await stream_events(request, send, partial(stream.pump, after=number), headers)
                 return
             stream = conversation.standalone
             if stream.is_read:
                 text = "this session has its stream already, and a second one would get nothing"
                 raise Refused(HTTPStatus.CONFLICT, text)
             pump = partial(stream.pump, opening=_opening(conversation, stream))
-            await _stream(request, send, pump, headers)
+            await stream_events(request, send, pump, headers)
 
     # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────
 
     async def _post_stateless(self, request: Request, send: Send) -> None:
         line = await read_json(request)
-        found = _envelope(line)
+        found = message_in(line)
         if not found.is_request:
             await _acknowledge(request, send, found)
             return
         asker = request_headers.asker_or_disagreement(request.headers, line)
         if isinstance(asker, Disagreement):
             await _disagree(request, send, bytes(found.id), asker)
+            return
+        if found.method == "initialize":
+            text = "Method not found: there is no handshake since 2026-07-28"
+            await _disagree(request, send, bytes(found.id), Disagreement(Code.METHOD_NOT_FOUND, text))
             return
         if found.method == "subscriptions/listen" and not _takes_events(request):
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
@@ -219,7 +219,7 @@ async def _reply_stateless(request: Request, send: Send, stream: MessageStream) 
         if answer := stream.only_answer():
             await _respond(request, send, answer, {}, _status(stream))
         else:
-            await _send_events(send, stream.pump, {})
+            await send_events(send, stream.pump, {})
 
     await while_there(request, reply)
 
@@ -229,13 +229,6 @@ def _status(stream: MessageStream) -> HTTPStatus:
 
 
 # ── What is read ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _envelope(line: bytes) -> envelope.Envelope:
-    try:
-        return envelope.decode(line)
-    except envelope.UndecodableError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
 
 
 def _asks_for(found: envelope.Envelope) -> str:
@@ -282,35 +275,3 @@ async def _respond(
 ) -> None:
     response = Response(answer, status, dict(headers), "application/json")
     await response(request.scope, request.receive, send)
-
-
-async def _stream(request: Request, send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
-    await while_there(request, partial(_send_events, send, pump, headers))
-
-
-async def _send_events(send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
-    """Everything that a stream passes on, as one response."""
-    raw_headers = [(name.encode(), value.encode()) for name, value in {**_EVENTS, **headers}.items()]
-    await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": raw_headers})
-    # The head goes out with the first part of a body, and a client waits for it.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-
-    async def send_part(data: bytes) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-
-    await pump(send_part)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def while_there(request: Request, job: Callable[[], Awaitable[None]]) -> None:
-    """Do it, for as long as the client of the request is there."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_watch, request, nursery.cancel_scope)
-        await job()
-        nursery.cancel_scope.cancel()
-
-
-async def _watch(request: Request, job: trio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    job.cancel()

@@ -1,0 +1,189 @@
+"""The sessions of HTTP clients: who finds which, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import pytest
+import trio
+import trio.testing
+
+from bridge.frontends.http import conversations as module
+from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations, Owner
+from bridge.frontends.http.refusals import Refused
+from bridge.hub.routing import Router
+from bridge.hub.transport import LookedAround
+from bridge.incoming import Implementation
+from native_host import wire
+from played_transport import PlayedTransport
+from said_by_hosts import browser_hello
+
+IDLE_S = 600.0
+US, TOKEN = Owner("user"), Owner("token")
+CLIENT = Implementation(name="by hand", version="1")
+SOON_S = 5
+
+
+class Played:
+    def __init__(self, transport: PlayedTransport, router: Router, *, closes_tabs: bool) -> None:
+        self.transport = transport
+        self.told: list[list[str]] = []
+        self.all = Conversations(router, self._tell, idle_s=IDLE_S, closes_tabs=closes_tabs)
+
+    def _tell(self, sessions: list[wire.Session]) -> None:
+        self.told.append([session.client.name for session in sessions])
+
+
+@asynccontextmanager
+async def conversations(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
+    transport = PlayedTransport()
+    router = Router(transport)
+    transport.happen(LookedAround())
+    transport.connect("h1")
+    played = Played(transport, router, closes_tabs=closes_tabs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        await nursery.start(played.all.run)
+        yield played
+        nursery.cancel_scope.cancel()
+
+
+async def ended(conversation: Conversation) -> None:
+    with trio.fail_after(2 * IDLE_S):
+        await conversation.wait_ended()
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_it_was_opened_on() -> None:
+    async with conversations() as played:
+        ours = await played.all.open("streamable", US)
+        assert played.all.find("streamable", ours.key, US) is ours
+        wrong = [("streamable", "session_0", US), ("sse", ours.key, US), ("streamable", ours.key, TOKEN)]
+        for transport, key, owner in wrong:
+            with pytest.raises(Refused) as refused:
+                played.all.find(transport, key, owner)
+            assert refused.value.status is HTTPStatus.NOT_FOUND
+
+
+async def test_requests_that_say_the_same_of_who_asks_share_a_session_that_has_no_id() -> None:
+    async with conversations() as played:
+        shared = await played.all.shared("127.0.0.1 by hand 1", US)
+        assert await played.all.shared("127.0.0.1 by hand 1", US) is shared
+        assert await played.all.shared("127.0.0.1 by hand 2", US) is not shared
+        assert await played.all.shared("127.0.0.1 by hand 1", TOKEN) is not shared
+        with pytest.raises(Refused):
+            played.all.find(shared.transport, "session_", US)
+
+
+async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> None:
+    found: list[Conversation] = []
+    async with conversations() as played:
+
+        async def share() -> None:
+            found.append(await played.all.shared("a", US))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(share)
+            nursery.start_soon(share)
+    assert found[0] is found[1]
+
+
+async def test_hosts_hear_of_clients_that_have_said_who_they_are_and_of_their_end() -> None:
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        assert not played.told
+        conversation.server.identify(CLIENT)
+        conversation.end()
+        await trio.testing.wait_all_tasks_blocked()
+    assert played.told == [["by hand"], []]
+
+
+async def test_a_session_that_nobody_uses_ends(autojump_clock: trio.testing.MockClock) -> None:
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        conversation.server.identify(CLIENT)
+        with conversation.in_use():
+            await trio.sleep(2 * IDLE_S)
+        assert not conversation.has_ended
+        began = trio.current_time()
+        await ended(conversation)
+        assert IDLE_S <= trio.current_time() - began <= IDLE_S + FIRST_WORDS_S
+        assert not len(played.all)
+
+
+async def test_a_client_that_says_nothing_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with conversations() as played:
+        silent = await played.all.open("sse", US)
+        listener = await played.all.shared("without a name", US)
+        with silent.in_use(), listener.in_use():
+            await ended(silent)
+            assert trio.current_time() <= 2 * FIRST_WORDS_S
+            await trio.sleep(IDLE_S)
+        assert not listener.has_ended
+
+
+async def test_when_all_places_are_taken_the_session_that_was_idle_longest_makes_room(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 3)
+    async with conversations() as played:
+        busy, idle, later = [await played.all.open("streamable", US) for _ in range(3)]
+        with busy.in_use():
+            await trio.sleep(1)
+            with later.in_use():
+                pass
+            await played.all.open("streamable", US)
+            assert (busy.has_ended, idle.has_ended, later.has_ended) == (False, True, False)
+
+
+async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 1)
+    async with conversations() as played:
+        busy = await played.all.open("streamable", US)
+        with busy.in_use(), pytest.raises(Refused) as refused:
+            await played.all.open("streamable", US)
+    assert refused.value.status is HTTPStatus.TOO_MANY_REQUESTS
+
+
+@pytest.mark.parametrize("closes_tabs", [True, False])
+async def test_the_tabs_of_a_session_that_ends_are_anybodys_or_closed_as_is_configured(
+    closes_tabs: bool,
+) -> None:
+    async with conversations(closes_tabs=closes_tabs) as played:
+        conversation = await played.all.open("streamable", US)
+        conversation.session.opened[browser_hello().profile.id, "https://shop.example/"] = 1
+        conversation.end()
+        await trio.testing.wait_all_tasks_blocked()
+    (closing,) = [
+        asked.params for asked in played.transport.asked if isinstance(asked.params, wire.CloseSession)
+    ]
+    assert (closing.session, closing.close_tabs) == (conversation.session.id, closes_tabs)
+
+
+async def test_streams_that_are_over_are_kept_until_there_are_too_many() -> None:
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        streams = [conversation.new_stream(b"1") for _ in range(module.KEPT_STREAMS + 2)]
+        for stream in streams:
+            stream.answer(b"{}\n")
+            assert stream.only_answer()
+            conversation.keep(stream)
+        found = [conversation.find_stream(stream.name) for stream in streams]
+    assert found[:2] == [None, None]
+    assert found[2:] == streams[2:]
+
+
+async def test_an_answer_that_nobody_has_taken_is_kept_longer() -> None:
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        lost = conversation.new_stream(b"1")
+        conversation.keep(lost)
+        lost.answer(b"{}\n")
+        for _ in range(2 * module.KEPT_STREAMS):
+            taken = conversation.new_stream(b"2")
+            taken.answer(b"{}\n")
+            taken.only_answer()
+            conversation.keep(taken)
+        assert conversation.find_stream(lost.name) is lost
