@@ -12,10 +12,9 @@ import secrets
 from http import HTTPStatus
 from ipaddress import ip_address
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from bridge.frontends.http.connection import Kind, Peer, connection_of
+from bridge.frontends.http.connection import Kind, connection_of
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.settings import ANY_PORT, HttpSettings, is_address
 
@@ -72,32 +71,29 @@ class Gate:
             Refused: it is not let in. 421: sent to another name. 403: by a page, or another user. 401: the
                 token is missing, or another.
         """
-        peer = connection_of(request).peer
-        path, headers = request.scope["path"], request.headers
-        if not self._is_for_us(headers, peer):
+        asked = _Asked(request)
+        if not self._is_for_us(asked):
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
-        is_page_let_in = self._is_page_let_in(headers)
-        if not (is_page_let_in or _is_of_no_page(request) or _is_of_own_page(path, headers)):
+        is_page_let_in = self._is_page_let_in(asked)
+        if not (is_page_let_in or _is_of_no_page(asked) or _is_of_own_page(asked)):
             raise Refused(HTTPStatus.FORBIDDEN, _FOREIGN)
-        shared = self._shared(headers) if is_page_let_in else {}
+        shared = _shared(asked) if is_page_let_in else {}
         if self._origins:
             shared["Vary"] = "Origin"
-        if refused := self._stranger(request, peer, is_page_let_in=is_page_let_in):
+        is_preflight = is_page_let_in and asked.method == "OPTIONS"
+        if refused := self._stranger(asked, is_preflight=is_preflight):
             refused.headers = {**(refused.headers or {}), **shared}
             raise refused
         return shared
 
-    # ── The name ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _is_for_us(self, headers: Headers, peer: Peer) -> bool:
-        given = headers.getlist("host")
-        found = _AUTHORITY.fullmatch(given[0].lower()) if len(given) == 1 else None
+    def _is_for_us(self, asked: _Asked) -> bool:
+        found = _AUTHORITY.fullmatch(asked.said("host").lower())
         if found is None:
             return False
         name, port = found["name"], found["port"]
         if name in self._allowed_names:  # a proxy may have a port of its own
             return True
-        if not peer.address and name == "localhost" and port is None:  # a Unix socket has none
+        if not asked.peer.address and name == "localhost" and port is None:  # a Unix socket has none
             return True
         return name in self._own_names and int(port or _PORT_OF_HTTP) == self._port
 
@@ -107,45 +103,81 @@ class Gate:
             "Further names are allowed_hosts, under [http] in config.toml"
         )
 
-    # ── Pages ───────────────────────────────────────────────────────────────────────────────────────────────
+    def _is_page_let_in(self, asked: _Asked) -> bool:
+        origin = asked.said("origin")
+        return any(pattern.fullmatch(origin) for pattern in self._origins)
 
-    def _is_page_let_in(self, headers: Headers) -> bool:
-        given = headers.getlist("origin")
-        return len(given) == 1 and any(pattern.fullmatch(given[0]) for pattern in self._origins)
-
-    def _shared(self, headers: Headers) -> dict[str, str]:
-        """CORS (Fetch, "HTTP extensions"): what a browser lets the page do, and see of the answer."""
-        shared = {"Access-Control-Allow-Origin": headers["origin"], "Access-Control-Expose-Headers": _EXPOSED}
-        if "access-control-request-method" in headers:
-            shared |= _LETTING_IN
-        if headers.get("access-control-request-private-network") == "true":
-            shared["Access-Control-Allow-Private-Network"] = "true"
-        return shared
-
-    # ── Users ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _stranger(self, request: Request, peer: Peer, *, is_page_let_in: bool) -> Refused | None:
+    def _stranger(self, asked: _Asked, *, is_preflight: bool) -> Refused | None:
         """Why this peer is not let in, if it is not."""
-        given = request.headers.getlist("authorization")
-        if self._is_token(given):
+        has_token = "authorization" in asked.headers
+        if has_token and self._is_token(asked.said("authorization")):
             return None
-        if peer.kind is Kind.ANOTHERS:
+        if asked.peer.kind is Kind.ANOTHERS:
             return Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
-        is_known = peer.kind is Kind.OURS and not _FORWARDED.intersection(request.headers)
+        is_known = asked.peer.kind is Kind.OURS and _FORWARDED.isdisjoint(asked.headers)
         if is_known and not self._always_asks:
             return None
-        path = request.scope["path"]
-        is_preflight = is_page_let_in and request.method == "OPTIONS"  # browsers send no token with it
-        if path == HEALTH or is_preflight or (_is_page_path(path) and not given):
+        if asked.path == HEALTH or is_preflight:  # browsers send no token when they ask first
             return None
-        what = "the token is not the right one" if given else "a token is needed"
-        challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if given else "Bearer"}
+        if asked.is_for_status_page and not has_token:
+            return None
+        what = "the token is not the right one" if has_token else "a token is needed"
+        challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if has_token else "Bearer"}
         return Refused(HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {self._where}", headers=challenge)
 
-    def _is_token(self, given: list[str]) -> bool:
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    def _is_token(self, said: str) -> bool:
+        scheme, _, token = said.partition(" ")
         is_right = secrets.compare_digest(token.strip().encode(), self._token)
         return is_right and scheme.lower() == "bearer"
+
+
+class _Asked:
+    """What the gate looks at of a request."""
+
+    def __init__(self, request: Request) -> None:
+        self.peer = connection_of(request).peer
+        self.method = request.method
+        self.path: str = request.scope["path"]
+        self.headers: dict[str, list[str]] = {}
+        for name, value in request.headers.items():
+            self.headers.setdefault(name, []).append(value)
+
+    def said(self, name: str) -> str:
+        """A header's value; empty if it is not there, or more than once."""
+        values = self.headers.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+    @property
+    def is_for_status_page(self) -> bool:
+        return self.path in FOR_BROWSERS or (
+            self.path.startswith(OF_THE_PAGE) and not self.path.startswith(LINKS)
+        )
+
+
+def _is_of_no_page(asked: _Asked) -> bool:
+    """No page has sent it; or a page's link has led a person to the status page."""
+    if "origin" in asked.headers:
+        return False
+    # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
+    if "sec-fetch-site" not in asked.headers or asked.said("sec-fetch-site") in ("none", "same-origin"):
+        return True
+    is_followed = asked.said("sec-fetch-mode") == "navigate" and asked.said("sec-fetch-dest") == "document"
+    return is_followed and asked.method == "GET" and asked.path in FOR_BROWSERS
+
+
+def _is_of_own_page(asked: _Asked) -> bool:
+    """The status page has sent it, to itself. It needs nothing else of us, so nothing else is given."""
+    return asked.said("origin") == f"http://{asked.said('host').lower()}" and asked.is_for_status_page
+
+
+def _shared(asked: _Asked) -> dict[str, str]:
+    """CORS (Fetch, "HTTP extensions"): what a browser lets the page do, and see of the answer."""
+    shared = {"Access-Control-Allow-Origin": asked.said("origin"), "Access-Control-Expose-Headers": _EXPOSED}
+    if "access-control-request-method" in asked.headers:
+        shared |= _LETTING_IN
+    if asked.said("access-control-request-private-network") == "true":
+        shared["Access-Control-Allow-Private-Network"] = "true"
+    return shared
 
 
 def _in_host(host: str) -> str:
@@ -159,24 +191,3 @@ def _pattern(origin: str) -> re.Pattern[str]:
     if origin.endswith(ANY_PORT):
         return re.compile(re.escape(origin.removesuffix(ANY_PORT)) + r"(:[0-9]{1,5})?")
     return re.compile(re.escape(origin))
-
-
-def _is_of_no_page(request: Request) -> bool:
-    """No page has sent it; or a page's link has led a person to the status page."""
-    headers = request.headers
-    if "origin" in headers:
-        return False
-    # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
-    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
-        return True
-    is_followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return is_followed and request.method == "GET" and request.scope["path"] in FOR_BROWSERS
-
-
-def _is_of_own_page(path: str, headers: Headers) -> bool:
-    """The status page has sent it, to itself. It needs nothing else of us, so nothing else is given."""
-    return headers.getlist("origin") == [f"http://{headers['host'].lower()}"] and _is_page_path(path)
-
-
-def _is_page_path(path: str) -> bool:
-    return path in FOR_BROWSERS or (path.startswith(OF_THE_PAGE) and not path.startswith(LINKS))
