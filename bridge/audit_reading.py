@@ -65,14 +65,36 @@ def follow(
     Raises:
         OSError: the log is there and cannot be read.
     """
-    files = _open_both(directory)
-    with closing(_Tail(directory, files[0] if files else None)) as tail:
-        yield from _last(files, count, where)
+    with closing(Follower(directory, count, where)) as follower:
+        while True:
+            yield from follower.news()
+            wait()
+
+
+class Follower:
+    """The last `count` lines that pass, then those that come; for who asks for them in its own time.
+
+    Raises:
+        OSError: from here on, whenever the log is there and cannot be read.
+    """
+
+    def __init__(self, directory: Path, count: int, where: Filter) -> None:
+        files = _open_both(directory)
+        self._where = where
+        self._tail = _Tail(directory, files[0] if files else None)
+        self._first = _last(files, count, where)
         for older in files[1:]:
             older.close()
-        while True:
-            yield from (line for raw in tail.news() if (line := _read(raw)) and where.passes(line))
-            wait()
+
+    def news(self) -> Iterator[dict[str, Any]]:
+        """The lines that have come since the last time."""
+        first, self._first = self._first, []
+        yield from first
+        yield from (line for raw in self._tail.news() if (line := _read(raw)) and self._where.passes(line))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._tail.close()
 
 
 def outcomes() -> list[str]:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Protocol
+
+import msgspec
 
 from bridge import __version__, audit_text
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
-from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
-from bridge.hub.entry import CachedEntry
+from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
+from bridge.hub.entry import CachedEntry, Entry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
+from bridge.hub.search import search
 from bridge.pausing import short_id, title_of
+
+_MAX_SCHEMA_BYTES = 16 * 1024
+"""Of a longer one the parameters are not told."""
+_MAX_PARAMETERS, _MAX_VALUES = 30, 12
 
 EXTENSION = "mcpb extension"
 DOCTOR = "mcpb doctor"
+
+
+class _Schema(msgspec.Struct):
+    properties: dict[str, Any] = {}
+    required: list[Any] = []
 
 
 class Problem(Protocol):
@@ -49,6 +62,14 @@ def status(router: Router, links: Problems, calls: Sequence[Mapping[str, Any]] =
         "problems": [problem.text for problem in links.problems.values()],
         "missing": router.whats_missing(),
     }
+
+
+def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
+    """The tools that may be called and fit a query (empty: all): at most so many in full, by their public
+    names, and how many there are."""
+    entries = catalog.entries()
+    fitting = list(chain.from_iterable(search(entries, query))) if query.strip() else entries
+    return {entry.name: _tool(entry) for entry in fitting[:most]}, len(fitting)
 
 
 def whats_missing(registry: Registry, links: Problems, registration: Callable[[], str] = lambda: "") -> str:
@@ -211,6 +232,46 @@ def _kept(catalog: Catalog) -> Iterator[dict[str, str]]:
         if isinstance(entry, CachedEntry):
             origin = cleaned(entry.origin, MAX_ORIGIN)
             yield {"name": entry.name, "origin": origin, "profile": entry.profile}
+
+
+def _tool(entry: Entry) -> dict[str, Any]:
+    return {
+        "tool": cleaned(entry.own_name, MAX_TITLE),
+        "title": cleaned(entry.title, MAX_TITLE),
+        "description": cleaned_lines(entry.page_words),
+        "origin": cleaned(entry.origin, MAX_ORIGIN),
+        "readOnly": entry.tool.is_read_only,
+        "parameters": list(_parameters(entry.input_schema)),
+    }
+
+
+def _parameters(schema: bytes) -> Iterator[dict[str, Any]]:
+    """Those that the schema names at its top. Pages write schemas: they may be of any shape and length."""
+    if len(schema) > _MAX_SCHEMA_BYTES:
+        return
+    try:
+        found = msgspec.json.decode(schema, type=_Schema)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    for name, given in islice(found.properties.items(), _MAX_PARAMETERS):
+        parameter = given if isinstance(given, dict) else {}
+        yield {
+            "name": cleaned(name, MAX_TITLE),
+            "type": cleaned(_type(parameter), MAX_TITLE),
+            "required": name in found.required,
+            "description": cleaned(str(parameter.get("description") or ""), MAX_NOTICE),
+        }
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    match schema:
+        case {"enum": [*values]}:
+            return " | ".join(str(value) for value in values[:_MAX_VALUES])
+        case {"type": [*types]}:
+            return " | ".join(str(each) for each in types[:_MAX_VALUES])
+        case {"type": str(one)}:
+            return one
+    return ""
 
 
 def _owner(session_id: str | None, titles: Mapping[str, str]) -> dict[str, str] | None:

@@ -1,0 +1,400 @@
+"""The status page as HTML: what is connected, what is called, what is missing. Pure.
+
+Pages and clients wrote most of what it shows: `status` has cleaned and cut it, `elements` escapes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from bridge import audit_text
+from bridge.frontends.http.page.elements import Html, document, element, together
+from bridge.pausing import short_id
+
+SIGN_IN = "mcpb status --web"
+RELOAD_S = 10
+"""Where there is no JavaScript."""
+_STYLE, _SCRIPT = "/page/page.css", "/page/page.js"
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Crect width='16' height='16' rx='4' fill='%23316dca'/%3E"
+    "%3Cpath d='M4 11V5l4 4 4-4v6' fill='none' stroke='white' stroke-width='1.6'/%3E%3C/svg%3E"
+)
+_COMMAND = re.compile(r"`([^`]+)`|(?:[Rr]un|or): (\S.*?)(?=\.?$|\. [A-Z])")
+"""As the texts of `status` have them."""
+_TRANSPORTS = {"streamable": "Streamable HTTP", "stateless": "Streamable HTTP", "sse": "HTTP with SSE"}
+_KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet"}
+"""Of outcomes; all others are bad."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that there is to show."""
+
+    status: Mapping[str, Any]
+    """`status.status`."""
+    tools: Mapping[str, Mapping[str, Any]]
+    """`status.tools`: those that are shown in full, by their public names."""
+    tool_count: int
+    """How many fit `query`."""
+    url: str
+    """Where we are reached, without a path."""
+    query: str = ""
+    transports: Mapping[str, str] = field(default_factory=dict)
+    """What our own sessions are connected over, by id."""
+
+
+def status_page(seen: Seen) -> Html:
+    """The whole page."""
+    return _page(
+        "mcpb",
+        element("a", "Skip to the calls", href="#calls", class_="skip"),
+        element(
+            "header",
+            element("h1", "mcpb"),
+            element("p", "", id="state", role="status"),
+            element("span", seen.status["version"], class_="version"),
+        ),
+        element(
+            "noscript",
+            element("p", f"Without JavaScript this page only shows; it is loaded anew every {RELOAD_S} s."),
+        ),
+        element("p", "", id="trouble", role="alert", hidden=True),
+        element("main", now(seen), id="now"),
+        is_live=True,
+    )
+
+
+def sign_in_page(why: str) -> Html:
+    """What is shown to who may not see it, and how to get in."""
+    return _page(
+        "mcpb: sign in",
+        element(
+            "main",
+            element("h1", "mcpb"),
+            element("p", why),
+            element("p", "To see what your browsers and MCP clients do, run in a terminal:"),
+            element("p", _command(SIGN_IN)),
+            element("p", "It opens this page with a link that is good once, for two minutes."),
+            element(
+                "p", "Signed in just now? ", element("a", "Open the status page", href="/"), class_="hint"
+            ),
+            class_="alone",
+        ),
+    )
+
+
+def now(seen: Seen) -> Html:
+    """What changes while it is looked at."""
+    found = seen.status
+    return together(
+        _attention(found),
+        element("p", _summary(found), id="summary") if found["browsers"] else None,
+        element(
+            "div",
+            element("div", _calls(found), _tools(seen), class_="main"),
+            element("div", _clients(seen), _paused_sites(found), class_="side"),
+            class_="columns",
+        ),
+    )
+
+
+def _page(title: str, *body: Html, is_live: bool = False) -> Html:
+    return document(
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", title),
+            element("link", rel="icon", href=_ICON),
+            element("link", rel="stylesheet", href=_STYLE),
+            element("script", src=_SCRIPT, type="module"),
+            element("noscript", element("meta", http_equiv="refresh", content=RELOAD_S)) if is_live else None,
+        ),
+        element("body", *body),
+        lang="en",
+    )
+
+
+# ── What is missing ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _attention(found: Mapping[str, Any]) -> Html | None:
+    texts = [found["missing"], *found["problems"]]
+    told = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
+    if not told:
+        return None
+    return _section("attention", "To do next", [element("p", text) for text in told])
+
+
+def _with_commands(text: str, found: Mapping[str, Any]) -> Html:
+    """A sentence of ours, its commands ready to be copied; not where a page's words may stand in it."""
+    if any(tab["notices"] for browser in found["browsers"] for tab in browser["tabs"]):
+        return element("span", text)
+    parts: list[str] = []
+    end = 0
+    for match in _COMMAND.finditer(text):
+        group = 1 if match[1] else 2
+        start, after = match.span() if group == 1 else match.span(group)
+        parts += [text[end:start], _command(match[group])]
+        end = after
+    return element("span", parts, text[end:])
+
+
+def _command(command: str) -> Html:
+    copy = _button("Copy", f"Copy {command}", data_copy=command)
+    return element("span", element("code", command), " ", copy, class_="command")
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    browsers = found["browsers"]
+    tabs = [tab for browser in browsers for tab in browser["tabs"]]
+    clients = {session["id"] for browser in browsers for session in browser["sessions"]}
+    return " · ".join(
+        [
+            _count(len(browsers), "browser"),
+            _count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
+            _count(sum(len(tab["tools"]) for tab in tabs), "tool"),
+            _count(len(clients), "client"),
+        ]
+    )
+
+
+# ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _calls(found: Mapping[str, Any]) -> Html:
+    calls = [_call(line) for line in reversed(found["calls"])]
+    empty = element("p", "No calls yet. Each one appears here as it ends.", class_="empty")
+    # The list is there from the beginning: only additions to what is there are read out.
+    told = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the newest first"}
+    listed = element("ol", calls, tabindex=0, **told)
+    more = element("p", "More: ", _command("mcpb audit"), class_="hint") if calls else None
+    return _section("calls", "Calls", [listed, more if calls else empty])
+
+
+def _call(line: Mapping[str, Any]) -> Html:
+    when, client, tool, where, outcome, duration, detail = audit_text.row(line)
+    around = [element("span", text) for text in (client, where, detail) if text]
+    return element(
+        "li",
+        element("time", when.partition(" ")[2] or when, title=when),
+        element("strong", tool),
+        element("span", outcome.replace("_", " "), class_=f"outcome {_KINDS.get(outcome, 'bad')}"),
+        element("span", duration, class_="duration"),
+        element("p", around, class_="around"),
+        id=f"call-{hashlib.blake2b(msgspec.json.encode(line), digest_size=8).hexdigest()}",
+        class_="call",
+    )
+
+
+# ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _tools(seen: Seen) -> Html:
+    search = element(
+        "input",
+        type="search",
+        id="search",
+        value=seen.query,
+        placeholder="Search tools and sites",
+        aria_label="Search tools and sites",
+        autocomplete="off",
+        spellcheck="false",
+        class_="needs-script",
+    )
+    browsers = [_browser(browser, seen) for browser in seen.status["browsers"]]
+    kept = _kept(seen)
+    left_out = seen.tool_count - len(seen.tools)
+    notes: list[str] = []
+    if seen.query and not seen.tools:
+        notes.append("No tool fits. Look for fewer or other words.")
+    elif not seen.status["browsers"]:
+        notes.append("No browser is connected.")
+    if left_out:
+        notes.append(f"{_count(left_out, 'more tool')}: search for what you look for.")
+    return _section(
+        "tools",
+        "Tools",
+        [search, browsers, kept, [element("p", note, class_="empty") for note in notes]],
+    )
+
+
+def _browser(browser: Mapping[str, Any], seen: Seen) -> Html:
+    label = f" “{browser['label']}”" if browser["label"] else ""
+    gone = "" if browser["live"] else " (went away just now)"
+    facts = (
+        f"profile {short_id(browser['profile'])} · extension {browser['extension']} · pid {browser['pid']}"
+    )
+    tabs = [_tab(browser, tab, seen) for tab in browser["tabs"] if _is_shown(tab, seen)]
+    return element(
+        "section",
+        element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
+        element("p", facts, class_="facts"),
+        tabs or (None if seen.query else element("p", "No open page offers a tool.", class_="empty")),
+        id=f"browser-{browser['host']}",
+        class_="browser",
+    )
+
+
+def _is_shown(tab: Mapping[str, Any], seen: Seen) -> bool:
+    """Tabs without tools stand out by something else, which nobody searches for."""
+    has_shown = any(name in seen.tools for name in tab["tools"])
+    return has_shown or (not tab["tools"] and not seen.query)
+
+
+def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], seen: Seen) -> Html:
+    owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
+    marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
+    badges = [element("span", mark, class_="badge") for mark, is_so in marks.items() if is_so]
+    return element(
+        "article",
+        element(
+            "div",
+            element("h4", tab["title"] or tab["origin"], " ", badges),
+            element("p", f"{tab['origin']} · tab {tab['tab']}", class_="facts"),
+            _pause("site", tab["origin"], tab["origin"], is_paused=tab["paused"]),
+            class_="head",
+        ),
+        [_tool(name, seen.tools[name], tab["origin"]) for name in tab["tools"] if name in seen.tools],
+        [element("p", notice, class_="notice") for notice in tab["notices"]],
+        id=f"tab-{browser['host']}-{tab['tabId']}",
+        class_="tab",
+    )
+
+
+def _kept(seen: Seen) -> Html | None:
+    kept = [tool for tool in seen.status["kept"] if tool["name"] in seen.tools]
+    if not kept:
+        return None
+    return element(
+        "section",
+        element("h3", "Without a tab"),
+        element("p", "Kept from pages that were open; a call opens one.", class_="facts"),
+        [_tool(tool["name"], seen.tools[tool["name"]], "") for tool in kept],
+        id="kept",
+        class_="browser",
+    )
+
+
+def _tool(name: str, tool: Mapping[str, Any], around: str) -> Html:
+    """`around`: the origin that is said already."""
+    first_line = tool["description"].partition("\n")[0]
+    marks = [element("span", "read only", class_="badge")] if tool["readOnly"] else []
+    place = element("p", f"In a frame of {tool['origin']}", class_="facts") if around else None
+    return element(
+        "details",
+        element("summary", element("strong", tool["tool"]), " ", element("span", first_line), marks),
+        element(
+            "div",
+            element("p", tool["title"], class_="title") if tool["title"] else None,
+            element("p", tool["description"] or "The page does not describe it.", class_="says"),
+            place if tool["origin"] != around else None,
+            _parameters(tool["parameters"]),
+            element("p", "Called by ", _command(name), class_="hint"),
+            class_="body",
+        ),
+        id=f"tool-{name}",
+    )
+
+
+def _parameters(parameters: list[Mapping[str, Any]]) -> Html | None:
+    if not parameters:
+        return None
+    return element("dl", [_parameter(each) for each in parameters], aria_label="Parameters")
+
+
+def _parameter(parameter: Mapping[str, Any]) -> Iterator[Html]:
+    needed = element("span", "required", class_="badge") if parameter["required"] else None
+    kind = element("span", parameter["type"], class_="type") if parameter["type"] else None
+    yield element("dt", element("code", parameter["name"]), " ", kind, " ", needed)
+    yield element("dd", parameter["description"])
+
+
+# ── Clients, and what is paused ─────────────────────────────────────────────────────────────────────────────
+
+
+def _clients(seen: Seen) -> Html:
+    sessions: dict[str, dict[str, Any]] = {}
+    for browser in seen.status["browsers"]:
+        for session in browser["sessions"]:
+            known = sessions.setdefault(session["id"], {**session})
+            known["paused"] = known["paused"] or session["paused"]
+    if not sessions:
+        return _section("clients", "MCP clients", [_how_to_connect(seen.url)])
+    listed = [_client(session, seen.transports) for session in sessions.values()]
+    return _section("clients", "MCP clients", [element("ul", listed)])
+
+
+def _how_to_connect(url: str) -> Html:
+    return element(
+        "div",
+        element("p", "None is connected to a browser. To add one, for instance Claude Code, run:"),
+        element("p", _command("claude mcp add browser -- mcpb bridge")),
+        element("p", "or, through this server:"),
+        element("p", _command(f"claude mcp add --transport http browser {url}/mcp")),
+        class_="empty",
+    )
+
+
+def _client(session: Mapping[str, Any], transports: Mapping[str, str]) -> Html:
+    over = _TRANSPORTS.get(transports.get(session["id"], ""), "stdio")
+    version = f"version {session['version']}" if session["version"] else ""
+    facts = [version, f"over {over}", f"pid {session['pid']}", f"session {short_id(session['id'])}"]
+    badge = element("span", "paused", class_="badge") if session["paused"] else None
+    return element(
+        "li",
+        element("h3", session["title"], " ", badge),
+        element("p", " · ".join(filter(None, facts)), class_="facts"),
+        _pause("session", session["id"], session["title"], is_paused=session["paused"]),
+        id=f"client-{session['id']}",
+        class_="head",
+    )
+
+
+def _paused_sites(found: Mapping[str, Any]) -> Html | None:
+    """Also those that no tab is open of."""
+    sites = dict.fromkeys(site for browser in found["browsers"] for site in browser["pausedSites"])
+    if not sites:
+        return None
+    listed = [
+        element(
+            "li",
+            element("h3", site),
+            _pause("site", site, site, is_paused=True),
+            class_="head",
+            id=f"site-{site}",
+        )
+        for site in sites
+    ]
+    return _section("paused", "Paused sites", [element("ul", listed)])
+
+
+def _pause(kind: str, who: str, called: str, *, is_paused: bool) -> Html:
+    word = "Resume" if is_paused else "Pause"
+    return _button(
+        word, f"{word} {called}", data_pause=kind, data_who=who, data_paused=str(not is_paused).lower()
+    )
+
+
+# ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _button(text: str, label: str, **attributes: str) -> Html:
+    return element("button", text, type="button", aria_label=label, class_="needs-script", **attributes)
+
+
+def _section(id_: str, title: str, content: list[Any]) -> Html:
+    heading = element("h2", title, id=f"{id_}-title")
+    return element("section", heading, content, id=id_, aria_labelledby=f"{id_}-title", tabindex="-1")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
