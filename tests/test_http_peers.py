@@ -1,9 +1,10 @@
-"""Who is at the other end of a connection: our own user, another one, or nobody can tell."""
+"""Who is at the other end of a connection: our own user, another one, or nobody can tell; who holds a port."""
 
 from __future__ import annotations
 
 import errno
 import os
+import pwd
 import socket
 import struct
 import subprocess
@@ -19,6 +20,7 @@ import trio
 
 from bridge.frontends.http import peers
 from bridge.frontends.http.connection import Kind, Peer
+from bridge.frontends.http.holders import holder
 from bridge.frontends.http.peers import peer_of
 
 NOBODY = 65534
@@ -238,3 +240,78 @@ def test_another_user_at_a_unix_socket_is_recognised(opened: ExitStack, short_tm
     with process_of_nobody(socket.AF_UNIX, str(short_tmp / "s")):
         ours = opened.enter_context(listener.accept()[0])
         assert peer_of(ours) == Peer(Kind.ANOTHERS, "")
+
+
+# ── Who holds a port ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def process_that_listens(*words: str, user: int | None = None) -> Iterator[tuple[int, int]]:
+    """Another process with these words in its command line: its port and pid."""
+    become = f"os.setgid({user}); os.setuid({user})" if user else ""
+    program = f"""
+import os, socket, sys
+{become}
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-c", program, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            yield int(process.stdout.readline()), process.pid
+        finally:
+            process.communicate(timeout=SOON_S)
+
+
+def our_name() -> str:
+    return Path("/proc/self/comm").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")],
+)
+def test_who_is_in_the_way_is_named(opened: ExitStack, at: str, wanted: str) -> None:
+    port = listening(opened, at).getsockname()[1]
+    assert holder(port, wanted) == f"{our_name()} (pid {os.getpid()})"
+
+
+def test_who_listens_elsewhere_is_not_in_the_way(opened: ExitStack) -> None:
+    port = listening(opened, "127.0.0.1").getsockname()[1]
+    assert holder(port, "127.0.0.2") == ""
+    assert holder(port, "::1") == ""
+    assert holder(port, "0.0.0.0") != ""
+
+
+def test_who_only_connects_from_that_port_holds_nothing(opened: ExitStack) -> None:
+    client, _ = connected(opened, listening(opened), "127.0.0.1")
+    assert holder(client.getsockname()[1], "127.0.0.1") == ""
+
+
+@pytest.mark.parametrize("words", [["mcpb", "serve"], ["/usr/bin/mcpb-bridge", "serve", "--port", "1"]])
+def test_another_server_of_ours_is_told_apart(words: list[str]) -> None:
+    with process_that_listens(*words) as (port, pid):
+        assert holder(port, "127.0.0.1") == f"another mcpb serve (pid {pid})"
+    with process_that_listens("serve", "mcpb") as (port, pid):
+        assert holder(port, "127.0.0.1").endswith(f" (pid {pid})")
+        assert "mcpb" not in holder(port, "127.0.0.1")
+
+
+@needs_root
+def test_of_another_user_s_process_we_know_the_user_alone() -> None:
+    """Here we may look into all processes: so the one who asks is another user."""
+    ask = """
+import os, sys
+from bridge.frontends.http.holders import holder
+os.setgid({other})
+os.setuid({other})
+print(holder(int(sys.argv[1]), "127.0.0.1"))
+"""
+    with process_that_listens(user=NOBODY) as (port, _):
+        command = [sys.executable, "-c", ask.format(other=NOBODY - 1), str(port)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SOON_S).stdout
+    assert said == f"a process of user {pwd.getpwuid(NOBODY).pw_name}\n"
