@@ -115,6 +115,32 @@ async def test_what_takes_longer_is_a_stream_that_begins_with_a_place_to_come_ba
     assert end is None
 
 
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_a_client_that_takes_no_events_gets_the_answer_alone(era: str) -> None:
+    asked, headers = call(1, HOLD), {}
+    if era == "2026":
+        asked, headers = (
+            request(1, "tools/call", envelope(name=HOLD, arguments={})),
+            stateless("tools/call", HOLD),
+        )
+    asked["params"].setdefault("_meta", {})["progressToken"] = 7
+    async with open_front() as served, served.client(Accept="application/json") as client:
+        held = holding(served)
+        if era == "handshake":
+            headers = await shake_hands(client)
+        async with trio.open_nursery() as nursery:
+
+            async def answer() -> None:
+                await until(lambda: held)
+                report(held[0], wire.Progress(progress=1))
+                held[0].on_done(done("at last"))
+
+            nursery.start_soon(answer)
+            told = await client.post("/mcp", json=asked, headers=headers)
+    assert told.headers["content-type"] == "application/json"
+    assert told.json()["result"]["content"][0]["text"] == "at last"
+
+
 async def test_clients_that_cannot_read_an_empty_event_get_none() -> None:
     async with open_front() as served, served.client() as client:
         held = holding(served)
@@ -292,6 +318,8 @@ async def test_a_failed_handshake_leaves_no_session() -> None:
         (b"{", 400),
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400),
         (b'{"jsonrpc":"2.0","id":1}', 400),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', 400),
+        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', 400),
         (b"\xff", 400),
         (b"", 400),
         (b"[" * 100_000, 400),

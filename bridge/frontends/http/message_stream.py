@@ -144,6 +144,16 @@ class MessageStream:
         self._is_passed_on(1)
         return answer
 
+    async def last(self) -> bytes:
+        """The last message, once nothing more will be written; the others are passed over."""
+        while not self.is_finished:
+            await self._changed.park()
+        if not self._events:
+            return b""
+        last = self._events[-1]
+        self._is_passed_on(self._gone + len(self._events))
+        return last
+
     @property
     def is_delivered(self) -> bool:
         """Everything is said and passed on, as far as can be told."""

@@ -79,9 +79,10 @@ class Streamable:
     async def _post(self, request: Request, send: Send) -> None:
         line = await read_json(request)
         found = message_in(line)
+        _check_id(found)
         conversation = await self._conversation(request, found)
         with conversation.in_use():
-            if not (found.is_request and envelope.is_id(bytes(found.id))):
+            if not found.is_request:
                 await _take_news(conversation, line)
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
@@ -111,6 +112,9 @@ class Streamable:
         self, request: Request, send: Send, conversation: Conversation, stream: MessageStream
     ) -> None:
         headers = {SESSION_ID: conversation.key}
+        if not _takes_events(request):
+            await _respond(request, send, await stream.last(), headers)
+            return
         with trio.move_on_after(SOON_S):
             await stream.wait()
         if answer := stream.only_answer():
@@ -149,6 +153,7 @@ class Streamable:
     async def _post_stateless(self, request: Request, send: Send) -> None:
         line = await read_json(request)
         found = message_in(line)
+        _check_id(found)
         if not found.is_request:
             await _acknowledge(request, send, found)
             return
@@ -216,7 +221,10 @@ async def _reply_stateless(request: Request, send: Send, stream: MessageStream) 
     async def reply() -> None:
         with trio.move_on_after(KEEP_ALIVE_S):
             await stream.wait()
-        if answer := stream.only_answer():
+        answer = stream.only_answer()
+        if answer is None and not _takes_events(request):
+            answer = await stream.last()
+        if answer:
             await _respond(request, send, answer, {}, _status(stream))
         else:
             await send_events(send, stream.pump, {})
@@ -229,6 +237,11 @@ def _status(stream: MessageStream) -> HTTPStatus:
 
 
 # ── What is read ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_id(found: envelope.Envelope) -> None:
+    if bytes(found.id) and not envelope.is_id(bytes(found.id)):
+        raise Refused(HTTPStatus.BAD_REQUEST, "an id is a string or an integer")
 
 
 def _asks_for(found: envelope.Envelope) -> str:
