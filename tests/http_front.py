@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from bridge.frontends.http.front import Front
+from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.routes import Admit
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.pace import CallPace
@@ -76,7 +77,8 @@ def open_front(
 @asynccontextmanager
 async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) -> AsyncIterator[Served]:
     transport = PlayedTransport()
-    router = Router(transport, terms=Terms(pace=CallPace(settings.calls_per_minute)))
+    metrics = Metrics()
+    router = Router(transport, terms=Terms(pace=CallPace(settings.calls_per_minute)), keep=metrics.keep)
     transport.happen(LookedAround())
     transport.connect("h1", *one_page(*tools))
     sessions: list[wire.Session] = []
@@ -84,7 +86,7 @@ async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) ->
     def tell_hosts(told: list[wire.Session]) -> None:
         sessions[:] = told
 
-    front = Front(router, tell_hosts, settings, admit)
+    front = Front(router, tell_hosts, settings, admit, metrics)
     listening = socket.create_server(("127.0.0.1", 0))
     served = Served(front, router, transport, listening.getsockname()[1])
     served.sessions = sessions
@@ -136,18 +138,23 @@ class Events:
     """Server-sent events of a response, one by one."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        self._lines = response.aiter_lines()
+        self._parts = response.aiter_raw()
+        self._text = b""
 
     async def next(self) -> dict[str, str] | None:
         """The members of the next event; None: the stream has ended."""
         event: dict[str, str] = {}
-        async for line in self._lines:
-            if not line and event:
-                return event
-            name, _, value = line.partition(":")
-            if name:
-                event[name] = value.removeprefix(" ")
-        return None
+        while not event:
+            while b"\n\n" not in self._text:
+                if not (part := await anext(self._parts, b"")):
+                    return None
+                self._text += part
+            text, _, self._text = self._text.partition(b"\n\n")
+            for line in text.decode().split("\n"):
+                name, _, value = line.partition(":")
+                if name:
+                    event[name] = value.removeprefix(" ")
+        return event
 
     async def message(self) -> dict[str, Any]:
         """The next MCP message."""

@@ -17,7 +17,6 @@ from bridge.hub.sessions import Session
 from native_host import wire
 from native_host.wire import Code
 
-NOTHING_THERE = Present({}, 0, 0, 0)
 SITE = Site(profile="p1", browser="Work", origin="https://shop.example", tab_id=7, ordinal=1)
 SESSION = Session("s1", "Claude in shop", wire.ClientInfo(name="claude-code", version="2.1"))
 
@@ -38,7 +37,7 @@ def read(metrics: Metrics) -> dict[str, float]:
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics(lambda: NOTHING_THERE)
+    return Metrics()
 
 
 def test_calls_are_counted_by_outcome(metrics: Metrics) -> None:
@@ -104,12 +103,12 @@ def test_refused_requests_are_counted_by_status(metrics: Metrics) -> None:
     assert found["mcpb_http_refused_requests_total{404}"] == 1
 
 
-def test_what_there_is_now_is_looked_at_when_somebody_reads() -> None:
+def test_what_there_is_now_is_looked_at_when_somebody_reads(metrics: Metrics) -> None:
     present = [Present({"streamable": 2, "sse": 1}, 3, 1, 12), Present({"streamable": 0, "sse": 1}, 1, 0, 0)]
-    metrics = Metrics(lambda: present.pop(0))
+    metrics.watch(lambda: present.pop(0))
     before, after = read(metrics), read(metrics)
     assert before["mcpb_http_sessions{streamable}"] == 2
-    assert (before["mcpb_http_open_streams"], before["mcpb_browsers"], before["mcpb_tools"]) == (3, 1, 12)
+    assert (before["mcpb_http_open_responses"], before["mcpb_browsers"], before["mcpb_tools"]) == (3, 1, 12)
     assert (after["mcpb_http_sessions{streamable}"], after["mcpb_http_sessions{sse}"]) == (0, 1)
 
 
@@ -122,7 +121,7 @@ def test_nobody_learns_which_site_tool_or_client_it_was(metrics: Metrics) -> Non
 
 
 def test_two_of_them_count_apart_and_not_in_the_process_s_own_registry() -> None:
-    first, second = Metrics(lambda: NOTHING_THERE), Metrics(lambda: NOTHING_THERE)
+    first, second = Metrics(), Metrics()
     first.keep(called())
     assert read(second)["mcpb_calls_total{ok}"] == 0
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("mcpb")]

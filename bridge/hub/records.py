@@ -100,3 +100,13 @@ def _outcome(code: int) -> str:
 Record = Called | Registered
 Keep = Callable[[Record], None]
 """Neither waits nor raises."""
+
+
+def to_each(*keeps: Keep) -> Keep:
+    """Keep records in several places."""
+
+    def keep(record: Record) -> None:
+        for each in keeps:
+            each(record)
+
+    return keep

@@ -5,7 +5,8 @@ Origins, tools and clients are no labels: pages and clients make them up without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bridge.frontends.http.conversations import TRANSPORTS, Conversation
 from bridge.hub.records import Called, Record
+from bridge.hub.routing import Router
 from native_host.wire import Code
 
 OUTCOMES = (
@@ -39,21 +42,30 @@ class Present(NamedTuple):
 
     sessions: Mapping[str, int]
     """By transport."""
-    streams: int
-    """Of events to clients, that are open."""
+    responses: int
+    """To clients of these sessions, that are not over: streams of events, and answers that are waited for."""
     browsers: int
     """That calls can reach."""
     tools: int
-    """That pages offer and that may be called."""
+    """That may be called."""
+
+
+def present(router: Router, conversations: Iterable[Conversation]) -> Present:
+    """As they are known here."""
+    everybody = list(conversations)
+    return Present(
+        {**dict.fromkeys(TRANSPORTS, 0), **Counts(each.transport for each in everybody)},
+        sum(each.open_responses for each in everybody),
+        sum(browser.is_live for browser in router.registry.browsers()),
+        len(router.catalog.entries()),
+    )
 
 
 class Metrics:
     """What has been counted since the start. It has its own registry: nothing of it is the process's."""
 
-    def __init__(self, look: Callable[[], Present]) -> None:
-        """`look` is asked whenever somebody reads."""
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Gauges(look))
         self._calls = Counter(
             "mcpb_calls", "Tool calls that are over, by outcome.", ["outcome"], registry=self._registry
         )
@@ -71,6 +83,10 @@ class Metrics:
         )
         for outcome in (*OUTCOMES, OTHER):
             self._calls.labels(outcome)
+
+    def watch(self, look: Callable[[], Present]) -> None:
+        """Tell what there is as well: `look` is asked whenever somebody reads."""
+        self._registry.register(_Gauges(look))
 
     def keep(self, record: Record) -> None:
         """Count a call of the hub's records."""
@@ -108,9 +124,9 @@ class _Gauges(Collector):
             sessions.add_metric([transport], count)
         yield sessions
         yield GaugeMetricFamily(
-            "mcpb_http_open_streams", "Streams of events to clients that are open now.", now.streams
+            "mcpb_http_open_responses",
+            "Streams of events, and answers that are waited for, now.",
+            now.responses,
         )
         yield GaugeMetricFamily("mcpb_browsers", "Browsers that calls can reach now.", now.browsers)
-        yield GaugeMetricFamily(
-            "mcpb_tools", "Tools that pages offer now, as far as they may be called.", now.tools
-        )
+        yield GaugeMetricFamily("mcpb_tools", "Tools that may be called now.", now.tools)

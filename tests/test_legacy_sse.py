@@ -1,0 +1,360 @@
+"""`/sse` and `/message`: what a client of MCP 2024-11-05 finds, over a real port."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import mcp
+import pytest
+import trio
+import trio.testing
+from mcp.client.sse import sse_client
+
+from bridge.frontends.http import conversations, legacy_sse
+from http_front import (
+    CLOSES_EARLY,
+    GET_CART,
+    HOLD,
+    SOON_S,
+    Events,
+    Served,
+    call,
+    open_front,
+    request,
+    shake_hands,
+)
+from native_host import wire
+from played_transport import CART, Answer, Asked
+
+pytestmark = CLOSES_EARLY
+JSON = {"Content-Type": "application/json"}
+INITIALIZE = {
+    "protocolVersion": "2024-11-05",
+    "capabilities": {},
+    "clientInfo": {"name": "old", "version": "1"},
+}
+
+
+class Listening:
+    """A client of this transport, made by hand: it hears events, and says messages."""
+
+    def __init__(self, client: httpx2.AsyncClient, response: httpx2.Response) -> None:
+        self.response = response
+        self.events = Events(response)
+        self.path = ""
+        self._client = client
+
+    @property
+    def session_id(self) -> str:
+        return self.response.headers["X-Session-Id"]
+
+    async def next(self) -> tuple[str, Any]:
+        """The next event's name and data."""
+        with trio.fail_after(SOON_S):
+            event = await self.events.next()
+        assert event
+        return event["event"], event["data"] if event["event"] == "endpoint" else json.loads(event["data"])
+
+    async def has_ended(self) -> bool:
+        with trio.fail_after(SOON_S):
+            return await self.events.next() is None
+
+    async def say(self, message: dict[str, Any]) -> None:
+        answer = await self._client.post(self.path, json=message)
+        assert (answer.status_code, answer.json()) == (202, {"status": "accepted"})
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """The result of a request, which is the next thing that it hears."""
+        await self.say(request(1, method, params))
+        name, message = await self.next()
+        assert (name, message["id"]) == ("message", 1)
+        return message["result"]
+
+    async def shake_hands(self) -> Any:
+        found = await self.ask("initialize", INITIALIZE)
+        await self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return found
+
+
+@asynccontextmanager
+async def listening(served: Served) -> AsyncIterator[Listening]:
+    """It has been told where to say things."""
+    async with served.client() as client, client.stream("GET", "/sse") as response:
+        listener = Listening(client, response)
+        name, listener.path = await listener.next()
+        assert name == "endpoint"
+        yield listener
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Served, Listening]]:
+    """A client that has shaken hands."""
+    async with open_front() as served, listening(served) as client:
+        await client.shake_hands()
+        yield served, client
+
+
+def hold_calls(served: Served) -> list[Asked]:
+    """Calls of `hold`, which the test answers."""
+    held: list[Asked] = []
+
+    def answer(asked: Asked) -> Answer:
+        if isinstance(asked.params, wire.ExecuteTool) and asked.params.tool_name == "hold":
+            held.append(asked)
+            return None
+        return served.transport.answer
+
+    served.transport.on_request = answer
+    return held
+
+
+async def until(condition: Any) -> None:
+    with trio.fail_after(SOON_S):
+        while not condition():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+# ── The stream ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_stream_begins_with_the_bare_path_to_say_things_to() -> None:
+    async with open_front() as served, listening(served) as client:
+        assert client.response.status_code == 200
+        assert client.response.headers["content-type"] == "text/event-stream"
+        assert client.response.headers["cache-control"] == "no-cache"
+        assert client.path == f"/message?sessionId={client.session_id}"
+        assert len(bytes.fromhex(client.session_id.removeprefix("session_"))) * 8 == 128
+
+
+async def test_a_client_shakes_hands_lists_and_calls() -> None:
+    async with open_front() as served, listening(served) as client:
+        hello = await client.shake_hands()
+        listed = await client.ask("tools/list")
+        result = await client.ask("tools/call", {"name": GET_CART, "arguments": {}})
+    assert (hello["protocolVersion"], hello["serverInfo"]["name"]) == ("2024-11-05", "mcpb")
+    assert GET_CART in {tool["name"] for tool in listed["tools"]}
+    assert result == CART
+
+
+async def test_all_data_of_an_event_is_on_one_line() -> None:
+    """So the specification; a result of a page may hold line ends of any kind."""
+    text = "one\ntwo\r\nthree\u2028four"
+    async with connected() as (served, client):
+        served.transport.answer = {"success": True, "payload": {"content": [{"type": "text", "text": text}]}}
+        result = await client.ask("tools/call", {"name": GET_CART, "arguments": {}})
+    assert result["content"][0]["text"] == text
+
+
+async def test_a_ping_comes_after_30_seconds_without_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert legacy_sse.PING_S == 30
+    monkeypatch.setattr(legacy_sse, "PING_S", 0.01)
+    began = time.time() * 1000
+    async with open_front() as served, listening(served) as client:
+        for _ in range(2):
+            name, data = await client.next()
+            assert name == "ping"
+            assert began - 1 <= data["timestamp"] <= time.time() * 1000
+    assert isinstance(data["timestamp"], int)
+
+
+async def test_an_answer_reaches_the_client_that_asked_under_whatever_id() -> None:
+    async with open_front() as served, listening(served) as one, listening(served) as two:
+        await one.shake_hands()
+        await two.shake_hands()
+        held = hold_calls(served)
+        await one.say(call(7, HOLD))
+        await until(lambda: len(held) == 1)
+        await two.say(call(7, GET_CART))
+        assert (await two.next())[1]["result"] == CART
+        held[0].on_done(b'{"success":true,"payload":{"content":[]}}')
+        assert (await one.next())[1] == {"jsonrpc": "2.0", "id": 7, "result": {"content": []}}
+
+
+async def test_a_changed_list_is_told_on_the_stream() -> None:
+    async with connected() as (served, client):
+        await client.ask("tools/list")
+        served.transport.announce("h1", wire.TabRemoved(tab_id=1))
+        told = await client.next()
+    assert told == ("message", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+
+async def test_what_is_wrong_with_a_message_of_nobody_knows_which_request_is_an_error_event() -> None:
+    async with connected() as (_, client):
+        await client.say({"jsonrpc": "2.0", "id": {"no": "id"}, "method": "resources/list"})
+        name, error = await client.next()
+    assert name == "error"
+    assert error["code"] == -32600
+    assert error["message"]
+
+
+async def test_hosts_know_the_session_under_its_client_s_name_until_it_ends() -> None:
+    async with open_front() as served:
+        async with listening(served) as client:
+            await client.shake_hands()
+            assert [each.client.name for each in served.sessions] == ["old"]
+        await until(lambda: not served.sessions)
+
+
+# ── Its end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_client_that_says_shutdown_is_answered_and_its_session_ends() -> None:
+    async with connected() as (served, client):
+        assert await client.ask("shutdown") == {}
+        assert await client.has_ended()
+        async with served.client() as other:
+            late = await other.post(client.path, json=request(2, "ping"))
+    assert late.status_code == 404
+
+
+async def test_a_client_that_goes_away_has_cancelled_its_calls_and_ended_its_session() -> None:
+    async with open_front() as served:
+        async with listening(served) as client:
+            await client.shake_hands()
+            held = hold_calls(served)
+            await client.say(call(1, HOLD))
+            await until(lambda: held)
+        await until(lambda: served.transport.given_up)
+        await until(lambda: not len(served.front.conversations))
+        assert served.transport.given_up == held
+
+
+async def test_a_cancelled_call_has_no_answer_and_the_stream_goes_on() -> None:
+    async with connected() as (served, client):
+        held = hold_calls(served)
+        await client.say(call(1, HOLD))
+        await until(lambda: held)
+        told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        await client.say(told)
+        assert await client.ask("ping") == {}
+        assert served.transport.given_up == held
+
+
+async def test_a_client_that_never_says_who_it_is_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "FIRST_WORDS_S", 0.01)
+    async with open_front() as served, listening(served) as client:
+        assert await client.has_ended()
+        await until(lambda: not len(served.front.conversations))
+
+
+async def test_when_the_server_ends_open_calls_are_answered_and_the_stream_ends_whole() -> None:
+    async with connected() as (served, client):
+        held = hold_calls(served)
+        await client.say(call(1, HOLD))
+        await until(lambda: held)
+        served.stop.set()
+        name, answer = await client.next()
+        assert (name, answer["id"]) == ("message", 1)
+        assert "error" in answer
+        assert await client.has_ended()  # httpx2 raises for a body that breaks off
+
+
+# ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "headers", "status", "code", "says"),
+    [
+        ("/message", b"{}", JSON, 400, -32600, "sessionId is missing"),
+        ("/message?sessionId=", b"{}", JSON, 400, -32600, "sessionId is missing"),
+        ("/message?session_id=1", b"{}", JSON, 400, -32600, "sessionId is missing"),
+        ("/message?sessionId=session_0", b"{}", JSON, 404, -32600, "no such session"),
+        ("", b"{", JSON, 400, -32700, "not JSON"),
+        ("", b"\xff", JSON, 400, -32700, "not UTF-8"),
+        ("", b"[" * 5000 + b"]" * 5000, JSON, 400, -32600, "not a JSON-RPC message"),
+        ("", b"[]", JSON, 400, -32600, "not a JSON-RPC message"),
+        ("", b"{}", JSON, 400, -32600, "neither a method nor an answer"),
+        ("", b"{}", {"Content-Type": "text/plain"}, 415, -32600, "send Content-Type: application/json"),
+        ("", b"a=b", {"Content-Type": "application/x-www-form-urlencoded"}, 415, -32600, "application/json"),
+        ("", b"{}", {"Content-Type": ""}, 415, -32600, "application/json"),
+        ("", b" " * (8 * 1024 * 1024 + 1), JSON, 413, -32600, "too long"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+async def test_what_cannot_be_taken_is_refused_in_the_answer_to_the_post(
+    path: str, content: bytes, headers: dict[str, str], status: int, code: int, says: str
+) -> None:
+    async with connected() as (served, client), served.client() as other:
+        answer = await other.post(path or client.path, content=content, headers=headers)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (status, code)
+        assert says in error["message"]
+        assert await client.ask("ping") == {}  # the session does not notice
+
+
+async def test_a_batch_is_refused() -> None:
+    async with connected() as (served, client), served.client() as other:
+        answer = await other.post(client.path, json=[request(1, "ping"), request(2, "ping")])
+        assert answer.status_code == 400
+        assert await client.ask("ping") == {}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD"])
+async def test_the_stream_is_there_to_be_listened_to_and_for_nothing_else(method: str) -> None:
+    async with open_front() as served, served.client() as client:
+        answer = await client.request(method, "/sse")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+        assert not len(served.front.conversations)
+
+
+async def test_nothing_is_said_but_by_post() -> None:
+    async with open_front() as served, served.client() as client:
+        answer = await client.get("/message?sessionId=1")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+async def test_who_did_not_open_a_session_cannot_speak_in_it() -> None:
+    """The id is not enough: a session that a token opened goes on with a token alone."""
+    async with connected() as (served, client), served.client(Authorization="Bearer another") as other:
+        answer = await other.post(client.path, json=call(1, GET_CART))
+        assert answer.status_code == 404
+        assert not served.transport.executed()
+
+
+async def test_a_session_belongs_to_its_transport() -> None:
+    async with connected() as (served, old), served.client() as client:
+        new = await shake_hands(client)
+        session_id = new["Mcp-Session-Id"]
+        crossed = await client.post(f"/message?sessionId={session_id}", json=request(1, "ping"))
+        assert crossed.status_code == 404
+        crossed = await client.post(
+            "/mcp", json=request(1, "ping"), headers={**new, "Mcp-Session-Id": old.session_id}
+        )
+        assert crossed.status_code == 404
+
+
+async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "MAX_OPEN", 1)
+    async with connected() as (served, client), served.client() as other:
+        held = hold_calls(served)
+        await client.say(call(1, HOLD))
+        await until(lambda: held)
+        refused = await other.post(client.path, json=call(2, HOLD))
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1"
+        told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        await client.say(told)
+        assert await client.ask("ping") == {}
+
+
+# ── A foreign client ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_mcp_package_s_own_client_of_this_transport_is_served() -> None:
+    with trio.fail_after(SOON_S):
+        async with (
+            open_front() as served,
+            sse_client(f"{served.url}/sse") as streams,
+            mcp.ClientSession(*streams) as session,
+        ):
+            hello = await session.initialize()
+            listed = await session.list_tools()
+            result = await session.call_tool(GET_CART, {})
+    assert hello.server_info.name == "mcpb"
+    assert GET_CART in {tool.name for tool in listed.tools}
+    assert result.model_dump(by_alias=True, exclude_unset=True)["content"] == CART["content"]
