@@ -35,7 +35,7 @@ MAX_OPEN = 256
 KEPT_STREAMS = 32
 KEPT_BYTES = 8 * 1024 * 1024
 """Of streams that are over and passed on: a client may have lost the last of them, and come back for it."""
-RELEASE_S = 2.0
+RELEASE_S = 1.0
 """At the end, for browsers to hear that a session is over."""
 STATELESS = "stateless"
 """The transport of those that are shared."""
