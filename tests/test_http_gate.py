@@ -151,6 +151,13 @@ def test_the_configured_host_is_a_name_of_ours(host: str, called: str) -> None:
     assert status(request(host=called.replace("3456", "3457")), HttpSettings(host=host)) == 421
 
 
+@pytest.mark.parametrize(("host", "called"), [("0.0.0.0", "0.0.0.0:3456"), ("::", "[::]:3456")])
+def test_all_addresses_are_nobody_s_name(host: str, called: str) -> None:
+    """Browsers say of such a request neither an origin nor that a page makes it."""
+    assert status(request(host=called), HttpSettings(host=host)) == 421
+    assert status(request(), HttpSettings(host=host)) == 200
+
+
 @pytest.mark.parametrize(
     "called", ["mcpb.example", "mcpb.example:443", "mcpb.example:3456", "[fd00::1]:8443"]
 )

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: our own user, another one, or nobody can tell; who holds a port."""
+"""Who is at the other end of a connection: our own user, another, or nobody can tell; who holds a port."""
 
 from __future__ import annotations
 

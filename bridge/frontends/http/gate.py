@@ -28,6 +28,8 @@ LINKS = "/page/links"
 
 _PORT_OF_HTTP = 80
 _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
+_WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
+"""Not names of anybody, though systems take them for this machine and pages have used that."""
 _AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 _FORWARDED = {"forwarded", "x-forwarded-for", "via"}
 """By these a proxy says that it speaks for somebody else."""
@@ -60,7 +62,7 @@ class Gate:
         self._token = token.encode()
         self._always_asks = bool(settings.auth_token)
         self._where = _CONFIGURED if self._always_asks else _KEPT
-        self._own_names = _LOOPBACK | {_in_host(settings.host)}
+        self._own_names = (_LOOPBACK | {_in_host(settings.host)}) - _WILDCARDS
         self._allowed_names = {_in_host(host) for host in settings.allowed_hosts}
         self._origins = [_pattern(origin) for origin in settings.cors_origins]
 
