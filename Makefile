@@ -1,10 +1,11 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test conformance test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
+	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
@@ -35,6 +36,11 @@ test-parts:
 
 test-machine:
 	@.venv/bin/pytest -q -m machine
+
+# A part of test-chromium as well.
+conformance:
+	@install/prepare.sh test
+	@.venv/bin/pytest -q tests/test_conformance.py
 
 bench:
 	@install/prepare.sh test

@@ -156,6 +156,7 @@ test)
     install_dev_tools
     install_node_packages
     command -v shellcheck >/dev/null || need "shellcheck" shellcheck
+    command -v curl >/dev/null || need "curl" curl
     missing=
     bring_chromium || missing=yes
     bring_firefox || missing=yes

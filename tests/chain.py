@@ -6,6 +6,7 @@ import functools
 import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -100,6 +101,20 @@ class Chain:
     ) -> AbstractAsyncContextManager[Client]:
         """The mcp package's client with a bridge of its own; `auto` speaks 2026-07-28."""
         return Client(self.command, mode=mode, message_handler=message_handler)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """`mcpb serve` on a free port, until the block ends; its URL, without a slash at its end."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            command = [*MCPB, "serve", "--port", str(port)]
+            nursery.start_soon(
+                functools.partial(trio.run_process, command, env=self.env, capture_stdout=True)
+            )
+            await until_listens(port)
+            yield f"http://127.0.0.1:{port}"
+            nursery.cancel_scope.cancel()
 
     @asynccontextmanager
     async def browser(
@@ -206,6 +221,17 @@ class RawClient:
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
+
+
+async def until_listens(port: int) -> None:
+    """Until somebody takes connections to that port of this machine. Bound it."""
+    while True:
+        try:
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+        except OSError:
+            await trio.sleep(0.02)
+        else:
+            return
 
 
 async def page_tools(client: Client) -> set[str]:
