@@ -6,12 +6,14 @@ import json
 from base64 import b64encode
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 import trio
 import trio.testing
 
 from bridge.frontends.http import conversations
+from bridge.frontends.http.settings import HttpSettings
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,
@@ -373,6 +375,25 @@ async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest
             answer = await client.post("/mcp", json=PING, headers=headers)
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_a_client_that_calls_too_often_is_told_when_it_may_again_and_others_may_now(era: str) -> None:
+    async with open_front(HttpSettings(calls_per_minute=2)) as served, served.client() as client:
+
+        async def call_as(name: str) -> httpx2.Response:
+            if era == "handshake":
+                return await client.post("/mcp", json=call(1, GET_CART), headers=sessions[name])
+            meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+            asked = request(1, "tools/call", {"_meta": meta, "name": GET_CART, "arguments": {}})
+            return await client.post("/mcp", json=asked, headers=stateless("tools/call", GET_CART))
+
+        sessions = {name: await shake_hands(client) for name in ("one", "two")}
+        told = [await call_as(name) for name in ("one", "one", "one", "two")]
+    assert [answer.status_code for answer in told] == [200] * 4
+    refused = [answer.json()["result"].get("isError", False) for answer in told]
+    assert refused == [False, False, True, False]
+    assert "30" in told[2].json()["result"]["content"][0]["text"]
 
 
 # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────────
