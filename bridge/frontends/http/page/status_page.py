@@ -58,7 +58,7 @@ class _PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusPage:
-    """What answers there. `url` is where browsers reach us, without a path."""
+    """What answers there. `url` is where browsers reach us, with a slash at its end."""
 
     def __init__(self, router: Router, transport: TabTransport, watching: Watching, url: str) -> None:
         self._router = router
@@ -104,7 +104,7 @@ class StatusPage:
             raise Refused(HTTPStatus.FORBIDDEN, f"no page may ask for a link; run: {SIGN_IN}")
         await read_json(request, _MAX_BODY_BYTES)
         code = self._sign_in.new_code(trio.current_time())
-        return _json({"url": f"{self._url}/open?code={code}"})
+        return _json({"url": f"{self._url}open?code={code}"})
 
     async def _open_link(self, request: Request) -> Response:
         if request.method != "GET" or "prefetch" in _purpose(request):

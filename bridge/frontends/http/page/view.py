@@ -44,7 +44,7 @@ class Seen:
     tool_count: int
     """How many fit `query`."""
     url: str
-    """Where we are reached, without a path."""
+    """Where browsers reach us, with a slash at its end."""
     query: str = ""
     transports: Mapping[str, str] = field(default_factory=dict)
     """What our own sessions are connected over, by id."""
@@ -339,7 +339,7 @@ def _how_to_connect(url: str) -> Html:
         element("p", "None is connected to a browser. To add one, for instance Claude Code, run:"),
         element("p", _command("claude mcp add browser -- mcpb bridge")),
         element("p", "or, through this server:"),
-        element("p", _command(f"claude mcp add --transport http browser {url}/mcp")),
+        element("p", _command(f"claude mcp add --transport http browser {url}mcp")),
         class_="empty",
     )
 

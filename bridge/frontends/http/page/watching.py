@@ -26,8 +26,8 @@ _MAX_QUERY = 200
 class Watching:
     """The hub of this process, and the calls of all bridges from the audit log in `state`.
 
-    `url` is where browsers reach us, without a path; `transports` says what our own sessions are connected
-    over, by id (`Conversation.transport`).
+    `url` is where browsers reach us, with a slash at its end; `transports` says what our own sessions are
+    connected over, by id (`Conversation.transport`).
     """
 
     def __init__(

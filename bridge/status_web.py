@@ -1,0 +1,78 @@
+"""`mcpb status --web`: ask the server that runs for a link to its status page, and open that."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from bridge.frontends.http.settings import HttpSettings
+from bridge.frontends.http.token import TokenError, token_for
+from bridge.serve_record import ServeRecord, running
+from bridge.terminal import shown
+
+ANSWER_S = 5.0
+_MAX_BYTES = 64 * 1024
+
+
+def show_page(state: Path, settings: HttpSettings, *, opens: bool) -> None:
+    """Open the status page in a browser; where there is none, or nobody wants it, say where it is.
+
+    Raises:
+        click.ClickException: there is no page to be opened; the text says what to do.
+    """
+    server = running(state)
+    if server is None:
+        raise click.ClickException("No server runs that has a status page. Start it: mcpb serve")
+    link = _new_link(server, _token(settings, state))
+    if opens and _open(link):
+        click.echo(f"The status page is open in your browser: {server.url}")
+    else:
+        click.echo(f"Open this within two minutes, it is good once: {link}")
+
+
+def _open(link: str) -> bool:
+    try:
+        return webbrowser.open(link)
+    except webbrowser.Error:
+        return False
+
+
+def _token(settings: HttpSettings, state: Path) -> str:
+    try:
+        return token_for(settings, state)
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _new_link(server: ServeRecord, token: str) -> str:
+    address = urlsplit(server.url)
+    connection = HTTPConnection(address.hostname or "localhost", address.port, timeout=ANSWER_S)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", "/page/links", b"{}", headers)
+        answer = connection.getresponse()
+        status, body = answer.status, answer.read(_MAX_BYTES)
+    except (OSError, HTTPException) as error:
+        why = f"mcpb serve (pid {server.pid}) does not answer at {server.url}: {error}"
+        raise click.ClickException(f"{why}. End it and start it again") from None
+    finally:
+        connection.close()
+    return _read(status, body)
+
+
+def _read(status: int, body: bytes) -> str:
+    try:
+        found = msgspec.json.decode(body)
+        if status == HTTPStatus.OK:
+            return str(found["url"])
+        why = str(found["error"]["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        why = f"it answers {status} with what is no answer of mcpb"
+    raise click.ClickException(shown(f"mcpb serve gives no link to its status page: {why}", on=sys.stderr))
