@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import time
 from collections.abc import Mapping
@@ -37,6 +38,10 @@ class HttpClient(Protocol):
         """Connections to make calls on, whose descriptors are the caller's from now on."""
         ...
 
+    def close(self) -> None:
+        """Where no connections were opened."""
+        ...
+
     def request(self, message: bytes, tool: str) -> bytes:
         """A call of a tool, a zero byte where its id belongs, as a request for the client's end."""
         ...
@@ -67,6 +72,9 @@ class StreamableClient:
         """See `HttpClient`."""
         descriptor = _connected(self._port).detach()
         return Conversation("http", descriptor, descriptor)
+
+    def close(self) -> None:
+        """Nothing is open between requests."""
 
     def request(self, message: bytes, tool: str) -> bytes:
         """See `HttpClient`."""
@@ -108,6 +116,10 @@ class SseClient(Conversation):
     def open(self) -> Conversation:
         """See `HttpClient`."""
         return Conversation("events", self.from_fd, _connected(self._port).detach(), self.rest())
+
+    def close(self) -> None:
+        """See `HttpClient`."""
+        os.close(self.from_fd)
 
     def request(self, message: bytes, tool: str) -> bytes:
         """See `HttpClient`."""

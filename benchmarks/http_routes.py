@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 from benchmarks.conversation import PATIENCE_S, EndError
 from benchmarks.driver import DrivenCaller, Together, driven
@@ -23,9 +24,12 @@ from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
 from benchmarks.routes import BRIDGE, running_host
 from benchmarks.subject import Bench, Caller, Role, Subject
+from bridge import serve_record
 
 WITHOUT_PACE = "[http]\ncalls_per_minute = 0\n"
 """The config.toml of `mcpb serve`."""
+SERVE = [BRIDGE[0], "serve", "--port", "0"]
+"""As a person starts it, on a port that is free."""
 _BARE_SERVER = "benchmarks.bare_server"
 _SDK_SERVER = "benchmarks.sdk_server"
 _PAUSE_S = 0.01
@@ -76,12 +80,8 @@ def _subject(
 def running_serve(corner: Corner) -> Iterator[tuple[int, int]]:
     """`mcpb serve`, as soon as it takes connections."""
     (corner.directory / "config.toml").write_text(WITHOUT_PACE)
-    with socket.create_server((HOST, 0)) as free:
-        port: int = free.getsockname()[1]
-    command = [BRIDGE[0], "serve", "--port", str(port)]
-    with started(corner, command, subprocess.DEVNULL, subprocess.DEVNULL) as process:
-        _wait_until_it_listens(process, port, corner)
-        yield process.pid, port
+    with started(corner, SERVE, subprocess.DEVNULL, subprocess.DEVNULL) as process:
+        yield process.pid, _port(process, corner)
 
 
 @contextmanager
@@ -95,16 +95,13 @@ def running_asgi(corner: Corner, module: str) -> Iterator[int]:
         yield port
 
 
-def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, corner: Corner) -> None:
+def _port(process: subprocess.Popen[bytes], corner: Corner) -> int:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and process.poll() is None:
-        try:
-            socket.create_connection((HOST, port), PATIENCE_S).close()
-        except ConnectionRefusedError:
-            time.sleep(_PAUSE_S)
-        else:
-            return
-    raise EndError(f"mcpb serve does not listen. {corner.last_words()}")
+        if record := serve_record.running(corner.directory / "state"):
+            return urlsplit(record.url).port or 0
+        time.sleep(_PAUSE_S)
+    raise EndError(f"mcpb serve does not serve. {corner.last_words()}")
 
 
 # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 
 from benchmarks import limits
 from benchmarks.driver import driven
+from benchmarks.http_routes import HANDSHAKE, SSE, running_serve
 from benchmarks.limits import Limit
 from benchmarks.loads import ALL, MB, SMALL, Load, result_of
 from benchmarks.mcp_client import McpClient
@@ -23,6 +25,8 @@ from benchmarks.table import Compared, Row, Table
 LARGE_MB = (5, 60)
 """A browser may say 64 at once."""
 MANY_TOOLS, MANY_TABS = 10_000, 100
+SESSIONS = 100
+"""Of MCP clients over HTTP, without anything to do."""
 REST_S = 4.0
 """After a load: free memory is given back every 3 s."""
 _OF_PACKAGE = "prompts/list"
@@ -31,7 +35,7 @@ _OF_PACKAGE = "prompts/list"
 
 def tables(bench: Bench) -> Iterator[Table]:
     """Everything that stays resident for as long as a browser or a client is open."""
-    rows = chain(_beside(bench), _one_page(bench), _many_tools(bench))
+    rows = chain(_beside(bench), _one_page(bench), _many_tools(bench), _over_http(bench))
     yield Table("Resident memory", list(rows), f"once each; after a load means {REST_S:g} s after ten of it")
 
 
@@ -101,6 +105,19 @@ def _many_tools(bench: Bench) -> Iterator[Row]:
         client.tool_names()
         yield _row("mcpb's native host", load, host)
         yield _row("mcpb bridge", load, bridge)
+
+
+def _over_http(bench: Bench) -> Iterator[Row]:
+    for way in (HANDSHAKE, SSE):
+        corner = Corner.below(bench.directory)
+        with running_host(bench, corner), running_serve(corner) as (serve, port), ExitStack() as stack:
+            if way is HANDSHAKE:
+                yield _row("mcpb serve", "idle", serve)
+            for _ in range(SESSIONS):
+                client = way.connect(port)
+                stack.callback(client.close)
+                McpClient(client).shake_hands()
+            yield _row("mcpb serve", f"{SESSIONS} idle sessions, {way.name}", serve)
 
 
 def _with_package(corner: Corner) -> Row:

@@ -14,6 +14,7 @@ from functools import partial
 
 from benchmarks import limits
 from benchmarks.conversation import PATIENCE_S, Conversation, EndError
+from benchmarks.http_routes import SERVE
 from benchmarks.limits import Limit
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.measuring import Samples, take_turns
@@ -108,6 +109,7 @@ STARTS = (
     Start("mcpb --help", [BRIDGE[0], "--help"], "output", _first_output, limit=limits.HELP_MS),
     Start("mcpb's native host", HOST, "hello; its socket accepts", _first_output, limit=limits.HOST_READY_MS),
     *_bridges(),
+    Start("mcpb serve", SERVE, "says where; its port accepts", _first_output),
     Start(
         "mcp package's server",
         [sys.executable, "-I", "-m", "benchmarks.sdk_server"],
