@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import resource
 import secrets
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,14 +22,14 @@ from bridge.audit import AuditLog
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.frontends import stdio
-from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
-from bridge.hub.records import Called, Keep, Record
+from bridge.hub.records import Called, Keep, Record, to_each
 from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.links.native import NativeLinks
+from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, wire
@@ -34,6 +37,9 @@ from native_host.home import mcpb_home
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
+
+_OPEN_FILES = 4096
+"""For as many connections as a server takes, and all else."""
 
 T = TypeVar("T")
 
@@ -142,32 +148,75 @@ async def _end_on_signal(everything: trio.CancelScope) -> None:
             everything.cancel()
 
 
-def serve_http(settings: HttpSettings) -> None:
-    """`mcpb serve`: speak MCP over HTTP until a signal says so."""
+def serve_http(config: Config, tell: Callable[[str], None]) -> None:
+    """`mcpb serve`: speak MCP over HTTP until a signal says so.
+
+    Args:
+        config: with `http` as it shall be.
+        tell: is called with the server's URL once clients can connect.
+
+    Raises:
+        ListenError: nobody could connect.
+        TokenError: there is no token that could be relied on.
+        EndpointError: the state directory is not private.
+    """
     log.configure(_state())
-    trio.run(_serve_http, configuration(), settings)
+    _allow_many_connections()
+    trio.run(_serve_http, config, tell)
 
 
-async def _serve_http(config: Config, settings: HttpSettings) -> None:
-    from bridge.frontends.http import serving  # noqa: PLC0415  (what HTTP needs is imported by nobody else)
+async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
+    # What HTTP needs is imported by nobody else.
+    from bridge.frontends.http import listening  # noqa: PLC0415
     from bridge.frontends.http.front import Front  # noqa: PLC0415
+    from bridge.frontends.http.gate import Gate  # noqa: PLC0415
+    from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
+    from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
+    from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
+    from bridge.frontends.http.token import token_for  # noqa: PLC0415
 
     memory.keep_freed()
-    sockets = serving.listen(settings.host, settings.port)
-    config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
+    settings = config.http
+    metrics = Metrics()
     stopped = trio.Event()
-    with closing(_audit(config)) as audit:
+    with ExitStack() as stack:
+        sockets = stack.enter_context(listening.listening(settings))
+        port = sockets[0].getsockname()[1]
+        url = listening.url(settings.host, port)
+        gate = Gate(settings, port, token_for(settings, _state()))
+        config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
+        audit = stack.enter_context(closing(_audit(config)))
+        stack.enter_context(
+            published(_state(), ServeRecord(pid=os.getpid(), url=url, started_at=time.time()))
+        )
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
-            top.start_soon(_stop_on_signal, stopped)
-            async with open_hub(config, audit.keep) as hub:
-                front = Front(hub.router, hub.links.set_sessions, settings, lambda _: {})
+            await top.start(_stop_on_signal, stopped)
+            async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
+                watching = Watching(hub.router, hub.links, _state(), url, lambda: front.transports)
+                stack.callback(watching.close)
+                page = StatusPage(hub.router, hub.links, watching, url)
+                front = Front(
+                    hub.router, hub.links.set_sessions, settings, gate.admit, metrics, page.routes()
+                )
+                tell(url)
                 await front.serve(sockets, stopped)
             top.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stopped: trio.Event) -> None:
+def _allow_many_connections() -> None:
+    """Systems allow a program many more open files than it has at first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _stop_on_signal(
+    stopped: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        task_status.started()
         async for _ in signals:
             stopped.set()
 

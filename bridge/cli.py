@@ -33,6 +33,7 @@ _ELSEWHERE = {
         "install.commands:install_native_host",
         "Register the native host with browsers.",
     ),
+    "serve": ("bridge.serve_command:serve", "Speak MCP over HTTP (for clients that want a URL)."),
     "uninstall-native-host": ("install.commands:uninstall_native_host", "Undo install-native-host."),
 }
 """Commands of other files: where, and the line that `mcpb --help` shows without importing them."""
@@ -143,28 +144,17 @@ def bridge() -> None:
 
 
 @main.command()
-@click.option("--host", help="The address to listen on instead of the loopback addresses.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes a free one.")
-def serve(host: str | None, port: int | None) -> None:
-    """Speak MCP over HTTP (for MCP clients that want a URL)."""
-    gc.disable()
-    import msgspec
-
-    from bridge.app import serve_http
-    from bridge.frontends.http.settings import HttpSettings
-
-    gc.freeze()
-    gc.enable()
-    given = {"host": host, "port": port}
-    flags = {key: value for key, value in given.items() if value is not None}
-    serve_http(msgspec.structs.replace(HttpSettings(), **flags))
-
-
-@main.command()
 @click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one line for each change.")
 @click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
-def status(*, as_json: bool, is_watching: bool) -> None:
+@click.option("--web", "is_web", is_flag=True, help="Open the status page of `mcpb serve` in a browser.")
+@click.option("--no-open", "is_link_shown", is_flag=True, help="With --web: only print the link to it.")
+def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: bool) -> None:
     """Show what is connected, what is called, and what is missing."""
+    if is_web or is_link_shown:
+        if as_json or is_watching or not is_web:
+            raise click.UsageError("--no-open goes with --web, and --web with nothing else.")
+        _show_web_page(opens=not is_link_shown)
+        return
     import trio
 
     from bridge.app import new_session, run_with_hub
@@ -187,6 +177,14 @@ def status(*, as_json: bool, is_watching: bool) -> None:
 
     if error := run_with_hub(new_session(), watch):
         raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
+
+
+def _show_web_page(*, opens: bool) -> None:
+    from bridge.app import configuration
+    from bridge.status_web import show_page
+    from native_host.home import mcpb_home
+
+    show_page(mcpb_home() / "state", configuration().http, opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:

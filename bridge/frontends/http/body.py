@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from http import HTTPStatus
 
 import trio
@@ -50,11 +51,12 @@ def message_in(body: bytes) -> envelope.Envelope:
 
 async def _read(request: Request, limit: int) -> bytes:
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise _too_large(limit)
-        parts.append(part)
+    async with aclosing(request.stream()) as coming:
+        async for part in coming:
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(part)
     return b"".join(parts)
 
 

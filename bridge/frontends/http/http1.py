@@ -179,6 +179,7 @@ class HttpConnection:
         if self._protocol.is_more_coming:
             return
         self._outlet.flush()
+        await trio.lowlevel.checkpoint()  # others have their turn, however fast this client reads
         while unread := self._outlet.waiting_bytes:
             with trio.move_on_after(STALLED_S), suppress(trio.BrokenResourceError):
                 await self._outlet.wait_room()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from bridge.frontends.http.holders import holder
 from bridge.frontends.http.settings import HttpSettings
 from native_host import endpoint
 
@@ -105,7 +106,8 @@ def _addresses(host: str) -> tuple[str, ...]:
 def _why_not(error: OSError, address: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"port {port} is in use. Take another one: mcpb serve --port {port % 65535 + 1}"
+            by = f" by {found}" if (found := holder(port, address)) else ""
+            return f"port {port} is in use{by}. Take another one: mcpb serve --port {port % 65535 + 1}"
         case errno.EACCES:
             return f"port {port} is for administrators. Take one above 1023: mcpb serve --port 3456"
         case _ if error.errno in _NOT_HERE:

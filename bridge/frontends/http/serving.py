@@ -1,51 +1,154 @@
-"""The sockets that we listen on, and the connections that come in: hypercorn speaks HTTP on each.
-
-Its own loop over connections is not used: it does not tell who is at the other end, and waits at its end for
-clients that read nothing.
-"""
+"""Who connects, how many of them, and how serving ends."""
 
 from __future__ import annotations
 
-import socket
+import logging
+import math
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from socket import socket
+from typing import NamedTuple
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
+from starlette.types import ASGIApp
 
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.routes import App
+from bridge.frontends.http.http1 import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
+from bridge.frontends.http.peers import peer_of
+from bridge.frontends.http.refusals import Refused
+from bridge.hub.pace import CallPace
 
-LOOPBACK = ("127.0.0.1", "::1")
+LAST_WORDS_S = 0.4
+"""At the end, for what is being answered to come to its end by itself. Then it is ended."""
+GOODBYE_S = 0.6
+"""For clients to take the end of their answers. Then their connections are cut."""
+_LINGERING = 64
+"""Of those who are turned away, so many at once are told why; more are cut off."""
+_RETRY_S = 10
+"""After which there may be room again."""
+
+_log = logging.getLogger(__name__)
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen; on both loopback addresses where one of them is asked for."""
-    listening = socket.create_server((host, port), backlog=100)
-    return [listening]
+class Bounds(NamedTuple):
+    """What a flood of connections meets."""
+
+    open: int = 2048
+    """Connections at once."""
+    strangers: int = 512
+    """Of those, such as are not known to be of our user: nobody else takes all the room."""
+    per_minute: int = 6000
+    """New ones from one address: so many at once, then a hundred a second."""
 
 
-async def serve(app: App, sockets: Iterable[socket.socket]) -> None:
-    """Serve all who connect, until cancelled."""
+_BOUNDS = Bounds()
+
+
+async def serve(app: ASGIApp, sockets: Iterable[socket], until: trio.Event, bounds: Bounds = _BOUNDS) -> None:
+    """Serve all who connect; once `until` is set nobody else is let in, and it ends within about a second.
+
+    What is being answered then has a moment to end by itself. The sockets are closed.
+    """
+    server = _Server(app, bounds)
     listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+    async with trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            take = partial(trio.serve_listeners, server.take, listeners, handler_nursery=connections)
+            accepting.start_soon(take)
+            await until.wait()
+            accepting.cancel_scope.cancel()
+        await server.end()
+
+
+class _Server:
+    def __init__(self, app: ASGIApp, bounds: Bounds) -> None:
+        self._app = app
+        self._bounds = bounds
+        self._pace = CallPace(bounds.per_minute)
+        self._config = _config()
+        self._context = WorkerContext(None)
+        self._open: set[HttpConnection] = set()
+        self._lingering = 0
+        self._gone = trio.lowlevel.ParkingLot()
+        """Who waits for connections to end."""
+
+    async def take(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end."""
+        try:
+            peer = peer_of(stream.socket)
+            if refused := self._too_many(peer):
+                await self._turn_away(stream, refused)
+            else:
+                await self._serve(HttpConnection(stream, peer, self._app, self._config, self._context))
+        except Exception:  # noqa: BLE001  (one connection's fault is not the others')
+            _log.exception("a connection ended")
+
+    async def end(self) -> None:
+        """Let what is being answered come to its end, and see that it does."""
+        await self._context.terminated.set()  # after which no answer is followed by another request
+        for connection in self._open:
+            connection.end_if_idle()
+        await self._wait_all_gone(LAST_WORDS_S)
+        for connection in self._open:
+            connection.finish()
+        await self._wait_all_gone(GOODBYE_S)
+        for connection in self._open:
+            connection.abort()
+
+    async def _wait_all_gone(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            while self._open:
+                await self._gone.park()
+
+    async def _serve(self, connection: HttpConnection) -> None:
+        self._open.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._open.remove(connection)
+            self._gone.unpark_all()
+
+    def _too_many(self, peer: Peer) -> Refused | None:
+        if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
+            text = f"{self._bounds.per_minute} connections in a minute: keep one, it takes many requests"
+            return _turned_away(text, math.ceil(wait_s))
+        if len(self._open) >= self._bounds.open:
+            return _turned_away(f"{self._bounds.open} connections are open: close some", _RETRY_S)
+        if peer.kind is not Kind.OURS and self._strangers() >= self._bounds.strangers:
+            text = f"{self._bounds.strangers} connections of others than this user are open: close some"
+            return _turned_away(text, _RETRY_S)
+        return None
+
+    def _strangers(self) -> int:
+        return sum(connection.peer.kind is not Kind.OURS for connection in self._open)
+
+    async def _turn_away(self, stream: trio.SocketStream, refused: Refused) -> None:
+        if self._lingering >= _LINGERING:
+            return
+        self._lingering += 1
+        try:
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(refusal_bytes(refused))
+                await stream.send_eof()
+                await let_it_hear(stream)
+        finally:
+            self._lingering -= 1
+
+
+def _turned_away(text: str, wait_s: int) -> Refused:
+    return Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(wait_s)})
+
+
+def _config() -> Config:
     config = Config()
-    config.accesslog = None
+    config.accesslog = None  # requests have ids of sessions, and queries their secrets
+    config.errorlog = logging.getLogger("bridge.frontends.http.hypercorn")
     config.include_server_header = False
-    context = WorkerContext(None)
-
-    async def speak(stream: trio.SocketStream) -> None:
-        connection = _Connection(stream)
-        await TCPServer(ASGIWrapper(app), config, context, {"connection": connection}, stream)
-
-    await trio.serve_listeners(speak, listeners)
-
-
-class _Connection:
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
-        self.peer = Peer(Kind.OURS, stream.socket.getpeername()[0])
-
-    def abort(self) -> None:
-        self._stream.socket.close()
+    config.h11_max_incomplete_size = MAX_HEAD_BYTES
+    config.keep_alive_max_requests = sys.maxsize
+    return config
