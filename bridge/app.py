@@ -193,7 +193,13 @@ async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
             async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
-                watching = Watching(hub.router, hub.links, _state(), url, lambda: front.transports)
+                watching = Watching(
+                    hub.router,
+                    hub.links,
+                    _state(),
+                    url,
+                    lambda: {each.session.id: each.transport for each in front.conversations},
+                )
                 stack.callback(watching.close)
                 page = StatusPage(hub.router, hub.links, watching, url)
                 front = Front(

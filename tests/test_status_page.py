@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import html.parser
+import os
 import re
+import socket
+import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import httpx2
 import msgspec
 import pytest
 import trio
 import trio.testing
+from click.testing import CliRunner
 
+from bridge import status_web
 from bridge.audit import AuditLog
+from bridge.cli import main
 from bridge.errors import CallError
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.listening import listen
@@ -31,6 +39,7 @@ from bridge.hub.records import Called, Site
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import LookedAround
+from bridge.serve_record import ServeRecord, published
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events
@@ -63,7 +72,7 @@ class Page:
         self.troubles = Troubles()
         self.router = Router(self.transport, lambda registry: whats_missing(registry, self.troubles))
         self.watching = Watching(
-            self.router, self.troubles, state, "http://localhost:3456", lambda: {CLAUDE.id: "streamable"}
+            self.router, self.troubles, state, "http://localhost:3456/", lambda: {CLAUDE.id: "streamable"}
         )
 
     def shown(self, query: str = "") -> Markup:
@@ -206,7 +215,7 @@ async def test_words_of_a_page_are_no_command_of_ours(page: Page) -> None:
     found = dict(page.watching.seen().status)
     found["missing"] = "config.toml does not allow Run: mcpb uninstall-native-host"
     found["browsers"][0]["tabs"][0]["notices"] = ["1 tool is not offered"]
-    shown = Markup(status_page(Seen(found, {}, 0, "http://localhost:3456")))
+    shown = Markup(status_page(Seen(found, {}, 0, "http://localhost:3456/")))
     assert "mcpb uninstall-native-host" in shown.text
     assert "mcpb uninstall-native-host" not in shown.having("data-copy")
 
@@ -415,7 +424,7 @@ async def serving(page: Page, token: str = "") -> AsyncIterator[Served]:
     page.transport.connect("h1", *one_page("getCart"))
     sockets = listen("localhost", 0)
     port = sockets[0].getsockname()[1]
-    url = f"http://localhost:{port}"
+    url = f"http://localhost:{port}/"
     status_page = StatusPage(page.router, page.transport, page.watching, url)
     gate = Gate(HttpSettings(auth_token=token), port, token or "unused")
     stop = trio.Event()
@@ -606,6 +615,98 @@ async def test_an_open_page_is_told_of_a_call(served: Served, short_tmp: Path) -
         log.close()
         await until_changed()
     assert "checkout" in (await served.client.get("/page/now")).text
+
+
+# ── mcpb status --web ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a browser was told to open."""
+    opened: list[str] = []
+
+    def open_in_browser(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", open_in_browser)
+    return opened
+
+
+async def show_page(served: Served, state: Path, token: str = "", *, opens: bool = True) -> None:
+    """As the command does, while the server runs in this process."""
+    record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
+    settings = HttpSettings(auth_token=token)
+    with published(state, record):
+        await trio.to_thread.run_sync(partial(status_web.show_page, state, settings, opens=opens))
+
+
+async def test_the_command_opens_the_page_and_does_not_say_the_code(
+    served: Served, short_tmp: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    await show_page(served, short_tmp / "state")
+    assert capsys.readouterr().out == f"The status page is open in your browser: {served.url}/\n"
+    (link,) = opened
+    assert (await served.client.get(link)).status_code == 303
+    assert (await served.client.get("/")).status_code == 200
+
+
+async def test_where_nothing_is_to_be_opened_the_link_is_printed(
+    served: Served, short_tmp: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    await show_page(served, short_tmp / "state", opens=False)
+    link = capsys.readouterr().out.split()[-1]
+    assert opened == []
+    assert (await served.client.get(link)).status_code == 303
+
+
+@pytest.mark.parametrize("answer", [False, webbrowser.Error("there is none")])
+async def test_without_a_browser_the_link_is_printed(
+    served: Served,
+    short_tmp: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: bool | Exception,
+) -> None:
+    def open_in_browser(_url: str) -> bool:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("webbrowser.open", open_in_browser)
+    await show_page(served, short_tmp / "state")
+    assert f"{served.url}/open?code=" in capsys.readouterr().out
+
+
+async def test_the_command_sends_the_token_that_is_needed(
+    page: Page, short_tmp: Path, opened: list[str]
+) -> None:
+    with trio.fail_after(30):
+        async with serving(page, token="s3cret") as served:
+            await show_page(served, short_tmp / "state", token="s3cret")
+            assert len(opened) == 1
+            with pytest.raises(click.ClickException, match="the token is not the right one"):
+                await show_page(served, short_tmp / "state", token="another")
+
+
+def test_where_nothing_serves_the_command_says_what_to_start(mcpb_home: Path) -> None:
+    result = CliRunner().invoke(main, ["status", "--web"])
+    assert result.exit_code == 1
+    assert result.output == "Error: No server runs that has a status page. Start it: mcpb serve\n"
+
+
+def test_a_server_that_does_not_answer_is_named(short_tmp: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://localhost:{gone.getsockname()[1]}/"
+    record = ServeRecord(pid=os.getpid(), url=url, started_at=0)
+    with published(short_tmp / "state", record), pytest.raises(click.ClickException) as refused:
+        status_web.show_page(short_tmp / "state", HttpSettings(), opens=False)
+    assert f"mcpb serve (pid {os.getpid()}) does not answer at {url}" in str(refused.value)
+
+
+@pytest.mark.parametrize("options", [["--web", "--json"], ["--web", "--watch"], ["--no-open"]])
+def test_options_that_do_not_go_together_are_refused(options: list[str]) -> None:
+    assert CliRunner().invoke(main, ["status", *options]).exit_code == 2
 
 
 def test_the_page_asks_nobody_else_for_anything() -> None:
