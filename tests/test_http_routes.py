@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from http import HTTPStatus
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -19,6 +21,9 @@ from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
 from http_front import GET_CART, call, open_front, request, shake_hands
 from native_host import wire
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs/HTTP.md").read_text()
 
 # ── What each says ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,3 +174,32 @@ async def test_who_is_not_let_in_learns_nothing_of_what_is_there() -> None:
         answers.append(await client.post("/health", json={}))
     assert {answer.status_code for answer in answers} == {403}
     assert len({json.dumps(answer.json()) for answer in answers}) == 1
+
+
+# ── What docs/HTTP.md says of them ──────────────────────────────────────────────────────────────────────────
+
+
+def test_the_guide_has_every_status_with_which_a_request_is_refused() -> None:
+    files = (ROOT / "bridge/frontends/http").rglob("*.py")
+    names = set(re.findall(r"HTTPStatus\.([A-Z_]+)", " ".join(file.read_text() for file in files)))
+    refused = {str(HTTPStatus[name].value) for name in names if HTTPStatus[name] >= HTTPStatus.BAD_REQUEST}
+    rows = re.findall(r"^\| ([0-9, ]+) \|", GUIDE, re.MULTILINE)
+    assert set(", ".join(rows).split(", ")) == refused
+
+
+async def test_the_guide_has_every_metric() -> None:
+    async with open_front() as served, served.client() as client:
+        text = (await client.get("/metrics")).text
+    told = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    told = {name for name in told if not name.endswith("_created")}
+    assert set(re.findall(r"^\| `(mcpb_\w+)", GUIDE, re.MULTILINE)) == told
+
+
+async def test_at_each_path_that_the_guide_names_something_is() -> None:
+    _, _, routes = GUIDE.partition("## Routes\n")
+    rows = re.findall(r"^\| `([^|]*)\|", routes.partition("###")[0], re.MULTILINE)
+    paths = re.findall(r"/\w+", " ".join(rows))
+    assert {"/mcp", "/sse", "/message"} < set(paths)
+    async with open_front() as served, served.client() as client:
+        for path in paths:
+            assert (await client.put(path)).status_code == 405, path
