@@ -49,18 +49,9 @@ class Meeting:
 
     async def attend_through_inspector(self, name: str, chain: Chain, *server: str) -> None:
         """The MCP inspector's command line."""
-        given = [f"{key}={value}" for key, value in self.arguments(name).items()]
-        told = [word for argument in given for word in ("--tool-arg", argument)]
-        command = [
-            str(INSPECTOR),
-            "--cli",
-            *server,
-            "--method",
-            "tools/call",
-            "--tool-name",
-            self.tool,
-            *told,
-        ]
+        command = [str(INSPECTOR), "--cli", *server, "--method", "tools/call", "--tool-name", self.tool]
+        for key, value in self.arguments(name).items():
+            command += ["--tool-arg", f"{key}={value}"]
         run = await trio.run_process(command, env=chain.env, capture_stdout=True)
         self.answers[name] = json.loads(run.stdout)["content"][0]["text"]
 
@@ -73,11 +64,8 @@ class Meeting:
             events = Events(process.stdout)
             kind, path = await events.next()
             assert kind == "endpoint"
-            about = {
-                "protocolVersion": "2024-11-05",
-                "capabilities": {},
-                "clientInfo": {"name": "curl", "version": "8"},
-            }
+            curl = {"name": "curl", "version": "8"}
+            about = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": curl}
             await post(url + path, id="hello", method="initialize", params=about)
             assert (await events.message())["id"] == "hello"
             await post(url + path, method="notifications/initialized")
@@ -95,17 +83,9 @@ class Meeting:
 
 async def post(url: str, **message: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", **message})
-    command = [
-        "curl",
-        "--silent",
-        "--fail-with-body",
-        "-H",
-        "Content-Type: application/json",
-        "-d",
-        body,
-        url,
-    ]
-    run = await trio.run_process(command, capture_stdout=True)
+    run = await trio.run_process(
+        ["curl", "--silent", "--fail-with-body", "--json", body, url], capture_stdout=True
+    )
     assert json.loads(run.stdout) == {"status": "accepted"}
 
 
@@ -121,7 +101,7 @@ class Events:
         while b"\n\n" not in self._text:
             received = await self._stream.receive_some()
             assert received, "the stream of events ended"
-            self._text += received.replace(b"\r\n", b"\n")
+            self._text += received
         event, _, self._text = self._text.partition(b"\n\n")
         fields = dict(line.split(": ", 1) for line in event.decode().splitlines() if not line.startswith(":"))
         return fields.get("event", "message"), fields.get("data", "")
