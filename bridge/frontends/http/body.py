@@ -43,6 +43,9 @@ def message_in(body: bytes) -> envelope.Envelope:
     Raises:
         Refused: it is none (400).
     """
+    if body.lstrip()[:1] == b"[":
+        text = "batches are not taken: send the messages one at a time"
+        raise Refused(HTTPStatus.BAD_REQUEST, text)
     try:
         return envelope.decode(body)
     except envelope.UndecodableError as error:
