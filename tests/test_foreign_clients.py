@@ -83,9 +83,8 @@ class Meeting:
 
 async def post(url: str, **message: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", **message})
-    run = await trio.run_process(
-        ["curl", "--silent", "--fail-with-body", "--json", body, url], capture_stdout=True
-    )
+    command = ["curl", "--silent", "--fail-with-body", "-H", "Content-Type: application/json", "-d", body]
+    run = await trio.run_process([*command, url], capture_stdout=True)
     assert json.loads(run.stdout) == {"status": "accepted"}
 
 
