@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -283,14 +284,22 @@ class Lane:
 
     async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
         with self._package_scope:
-            if "bridge.package" not in sys.modules:
-                # In a thread: it takes half a second, and what needs no package is answered meanwhile.
-                await trio.to_thread.run_sync(import_module, "bridge.package")
+            await load_package()
             from bridge.package import Package  # noqa: PLC0415
 
             self._package = Package(self._server, self._client, self._calls, self.requests)
             await self._package.run(lines, missed)
         self._package_ended.set()
+
+
+async def load_package() -> ModuleType:
+    """`package.py`, and with it the mcp package.
+
+    In a thread: it takes half a second, and what needs no package is answered meanwhile.
+    """
+    if "bridge.package" not in sys.modules:
+        await trio.to_thread.run_sync(import_module, "bridge.package")
+    return sys.modules["bridge.package"]
 
 
 class _Open:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -20,6 +21,7 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import validate_mcp_param_headers
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage
@@ -280,6 +282,17 @@ class _Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+def parameter_disagreement(
+    schema: bytes, arguments: bytes, headers: Mapping[str, str]
+) -> ProtocolError | None:
+    """How the headers of a call and its arguments disagree, where the tool's schema wants some in both.
+
+    MCP 2026-07-28, "x-mcp-header". All three are as they came: JSON, and headers that may be there twice.
+    """
+    found = validate_mcp_param_headers(json.loads(schema), json.loads(arguments), headers)
+    return ProtocolError(found.code, found.message) if found else None
 
 
 def _told_late(missed: Missed) -> list[JSONRPCMessage]:

@@ -96,6 +96,10 @@ class McpServer:
         frames = (frame for _, _, frame in self._router.registry.frames())
         return {"browser": browser_capabilities(frames)}
 
+    def input_schema(self, tool: str) -> bytes:
+        """The JSON Schema of a page's tool; empty when there is none of this name."""
+        return self._router.input_schema(self._session, tool)
+
     def calls(self, parking: Parking, asking: Asking) -> Calls:
         """How this session calls tools."""
         return Calls(self._router, self._session, parking, asking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -69,7 +69,7 @@ def open_front(
     settings: HttpSettings | None = None,
     tools: Iterable[str] = ("getCart", "hold"),
     admit: Admit = lambda _: {},
-) -> Any:
+) -> AbstractAsyncContextManager[Served]:
     """Serve as long as the block runs; see `Served`."""
     return _open_front(settings or HttpSettings(), list(tools), admit)
 

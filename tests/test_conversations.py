@@ -21,7 +21,7 @@ from played_transport import PlayedTransport
 from said_by_hosts import browser_hello
 
 IDLE_S = 600.0
-US, TOKEN = Owner("user"), Owner("token")
+US, ANOTHER = Owner("our user"), Owner("192.168.1.9")
 CLIENT = Implementation(name="by hand", version="1")
 SOON_S = 5
 
@@ -60,7 +60,7 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
     async with conversations() as played:
         ours = await played.all.open("streamable", US)
         assert played.all.find("streamable", ours.key, US) is ours
-        wrong = [("streamable", "session_0", US), ("sse", ours.key, US), ("streamable", ours.key, TOKEN)]
+        wrong = [("streamable", "session_0", US), ("sse", ours.key, US), ("streamable", ours.key, ANOTHER)]
         for transport, key, owner in wrong:
             with pytest.raises(Refused) as refused:
                 played.all.find(transport, key, owner)
@@ -69,10 +69,10 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
 
 async def test_requests_that_say_the_same_of_who_asks_share_a_session_that_has_no_id() -> None:
     async with conversations() as played:
-        shared = await played.all.shared("127.0.0.1 by hand 1", US)
-        assert await played.all.shared("127.0.0.1 by hand 1", US) is shared
-        assert await played.all.shared("127.0.0.1 by hand 2", US) is not shared
-        assert await played.all.shared("127.0.0.1 by hand 1", TOKEN) is not shared
+        shared = await played.all.shared("by hand 1", US)
+        assert await played.all.shared("by hand 1", US) is shared
+        assert await played.all.shared("by hand 2", US) is not shared
+        assert await played.all.shared("by hand 1", ANOTHER) is not shared
         with pytest.raises(Refused):
             played.all.find(shared.transport, "session_", US)
 

@@ -198,13 +198,13 @@ def test_a_page_of_another_origin_is_refused_on_every_route(origin: str, path: s
     assert "cors_origins" in refused.message
 
 
-@pytest.mark.parametrize("path", PAGE_PATHS)
-def test_the_status_page_may_speak_to_its_own_routes(path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/open", "/page/events", "/page/pause", "/mcp", "/health"])
+def test_a_page_of_ours_may_speak_to_us(path: str) -> None:
     assert status(request(path, OWN_ORIGIN)) == 200
 
 
-@pytest.mark.parametrize("path", [*OTHER_PATHS, "/health", "/page/links/", "/page/links\n", "/page", "//"])
-def test_the_status_page_may_speak_to_nothing_else(path: str) -> None:
+@pytest.mark.parametrize("path", ["/page/links", "/page/links/"])
+def test_no_page_makes_a_link_that_signs_in(path: str) -> None:
     assert status(request(path, OWN_ORIGIN)) == 403
 
 

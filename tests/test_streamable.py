@@ -32,7 +32,7 @@ from http_front import (
 )
 from native_host import wire
 from played_transport import CART, Answer, Asked
-from said_by_hosts import one_page
+from said_by_hosts import one_page, tools
 
 pytestmark = CLOSES_EARLY
 
@@ -201,8 +201,9 @@ async def test_an_event_that_never_was_cannot_be_come_back_to() -> None:
     async with open_front() as served, served.client() as client:
         headers = await shake_hands(client)
         for event_id in ("0-7", "5-0", "nonsense", "0-²"):
-            again = {**headers, "Accept": "text/event-stream", "Last-Event-ID": event_id.encode()}
-            answer = await client.get("/mcp", headers=again)
+            again = {**headers, "Accept": "text/event-stream"}
+            raw = [*again.items(), ("Last-Event-ID", event_id)]
+            answer = await client.get("/mcp", headers=httpx2.Headers(raw, encoding="utf-8"))
             assert answer.status_code == 400
             assert "there is no event" in answer.json()["error"]["message"]
 
@@ -393,7 +394,7 @@ async def test_a_client_that_calls_too_often_is_told_when_it_may_again_and_other
     assert [answer.status_code for answer in told] == [200] * 4
     refused = [answer.json()["result"].get("isError", False) for answer in told]
     assert refused == [False, False, True, False]
-    assert "30" in told[2].json()["result"]["content"][0]["text"]
+    assert "Too many calls" in told[2].json()["result"]["content"][0]["text"]
 
 
 # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────────
@@ -512,6 +513,32 @@ async def test_the_header_names_the_tool_that_the_body_calls(named: str, status:
         asked = request(1, "tools/call", envelope(name=GET_CART, arguments={}))
         answer = await client.post("/mcp", json=asked, headers=stateless("tools/call", named))
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "arguments", "status"),
+    [
+        ({"Mcp-Param-Region": "eu"}, {"region": "eu"}, 200),
+        ({}, {}, 200),
+        ({"Mcp-Param-Region": "us"}, {"region": "eu"}, 400),
+        ({}, {"region": "eu"}, 400),
+        ({"Mcp-Param-Region": "eu"}, {}, 400),
+    ],
+)
+async def test_an_argument_that_a_page_wants_in_a_header_too_is_the_same_there(
+    headers: dict[str, str], arguments: dict[str, str], status: int
+) -> None:
+    region = {"type": "string", "x-mcp-header": "Region"}
+    definition = {"name": "find", "inputSchema": {"type": "object", "properties": {"region": region}}}
+    name = "website_tool_shop_example_tab1_find"
+    async with open_front() as served, served.client() as client:
+        found = tools(1)
+        found.tools = [msgspec.Raw(msgspec.json.encode(definition))]
+        served.transport.announce("h1", found)
+        asked = request(1, "tools/call", envelope(name=name, arguments=arguments))
+        answer = await client.post("/mcp", json=asked, headers={**stateless("tools/call", name), **headers})
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"]["code"] == -32020
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "unknown/method"])

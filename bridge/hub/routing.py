@@ -173,6 +173,13 @@ class Router:
         session.show(self._listing.meanings())
         return self._listing.written(era)
 
+    def input_schema(self, session: Session, name: str) -> bytes:
+        """The arguments that a tool wants, as the page says (JSON); empty when no tool is called so."""
+        try:
+            return self.catalog.find(session, name).input_schema
+        except (CallError, UnknownToolError):
+            return b""
+
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(

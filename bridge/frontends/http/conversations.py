@@ -17,6 +17,7 @@ import trio
 from starlette.requests import HTTPConnection
 
 from bridge.errors import CallError
+from bridge.frontends.http.connection import Kind, connection_of
 from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
@@ -51,8 +52,9 @@ class Owner(NamedTuple):
 
 
 def owner_of(request: HTTPConnection) -> Owner:
-    """Everybody who is let in acts for the one user, but by a token or without one."""
-    return Owner("token" if "authorization" in request.headers else "user")
+    """Our own user, over whatever address; of others no more is known than theirs."""
+    peer = connection_of(request).peer
+    return Owner("our user" if peer.kind is Kind.OURS else peer.address)
 
 
 class Conversation:

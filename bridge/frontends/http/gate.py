@@ -168,8 +168,9 @@ def _is_of_no_page(asked: _Asked) -> bool:
 
 
 def _is_of_own_page(asked: _Asked) -> bool:
-    """The status page has sent it, to itself. It needs nothing else of us, so nothing else is given."""
-    return asked.said("origin") == f"http://{asked.said('host').lower()}" and asked.is_for_status_page
+    """A page that this very server has sent: there is one, the status page. It makes no links to itself."""
+    is_own = asked.said("origin") == f"http://{asked.said('host').lower()}"
+    return is_own and not asked.path.startswith(LINKS)
 
 
 def _shared(asked: _Asked) -> dict[str, str]:

@@ -43,6 +43,16 @@ class Asker(msgspec.Struct):
     version: str = ""
 
 
+class Asked(NamedTuple):
+    """A request whose headers and body agree."""
+
+    asker: Asker
+    tool: str
+    """That is to be called; else empty."""
+    arguments: bytes
+    """Its arguments, as JSON."""
+
+
 class _Meta(msgspec.Struct):
     version: Any = msgspec.field(name=_VERSION_KEY, default=msgspec.UNSET)
     capabilities: msgspec.Raw = msgspec.field(name=_CAPABILITIES_KEY, default=msgspec.Raw(b""))
@@ -53,6 +63,7 @@ class _Params(msgspec.Struct):
     meta: _Meta = msgspec.field(name="_meta")
     name: Any = None
     uri: Any = None
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Request(msgspec.Struct):
@@ -80,8 +91,8 @@ def unsupported(headers: Headers) -> Disagreement | None:
     return Disagreement(UNSUPPORTED_VERSION, text, data)
 
 
-def asker_or_disagreement(headers: Headers, body: bytes) -> Asker | Disagreement:
-    """Who asks; or how headers and body of a request disagree, if they do."""
+def read(headers: Headers, body: bytes) -> Asked | Disagreement:
+    """What a request asks; or how its headers and its body disagree, if they do."""
     for name in (VERSION, METHOD, NAME):
         if len(headers.getlist(name)) > 1:
             return Disagreement(HEADER_MISMATCH, f"the header {name} is there more than once")
@@ -90,11 +101,14 @@ def asker_or_disagreement(headers: Headers, body: bytes) -> Asker | Disagreement
     except (msgspec.DecodeError, RecursionError):
         text = f"params._meta has to be an object with {_VERSION_KEY} and {_CAPABILITIES_KEY}"
         return Disagreement(Code.INVALID_PARAMS, text)
-    meta = request.params.meta
+    params, meta = request.params, request.params.meta
     if meta.version is msgspec.UNSET or not bytes(meta.capabilities):
         text = f"params._meta needs both {_VERSION_KEY} and {_CAPABILITIES_KEY}"
         return Disagreement(Code.INVALID_PARAMS, text)
-    return _mismatch(headers, request) or unsupported(headers) or _asker(meta.asker)
+    if found := _mismatch(headers, request) or unsupported(headers):
+        return found
+    tool = params.name if request.method == "tools/call" and isinstance(params.name, str) else ""
+    return Asked(_asker(meta.asker), tool, bytes(params.arguments))
 
 
 def _mismatch(headers: Headers, request: _Request) -> Disagreement | None:

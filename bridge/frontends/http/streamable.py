@@ -18,15 +18,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bridge.errors import ProtocolError
 from bridge.frontends.http import request_headers
 from bridge.frontends.http.body import message_in, read_json
-from bridge.frontends.http.connection import connection_of
 from bridge.frontends.http.conversations import Conversation, Conversations, owner_of
 from bridge.frontends.http.events import send_events, stream_events, while_there
 from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.refusals import Refused, not_allowed
-from bridge.frontends.http.request_headers import Disagreement
+from bridge.frontends.http.request_headers import Asked, Asker, Disagreement
 from bridge.hub.tool_shape import Era
+from bridge.lane import load_package
 from bridge.server import HANDSHAKE_VERSIONS
 from native_host import envelope
 from native_host.wire import Code
@@ -157,9 +158,9 @@ class Streamable:
         if not found.is_request:
             await _acknowledge(request, send, found)
             return
-        asker = request_headers.asker_or_disagreement(request.headers, line)
-        if isinstance(asker, Disagreement):
-            await _disagree(request, send, bytes(found.id), asker)
+        asked = request_headers.read(request.headers, line)
+        if isinstance(asked, Disagreement):
+            await _disagree(request, send, bytes(found.id), asked)
             return
         if found.method == "initialize":
             text = "Method not found: there is no handshake since 2026-07-28"
@@ -168,9 +169,10 @@ class Streamable:
         if found.method == "subscriptions/listen" and not _takes_events(request):
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
             raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
-        address = connection_of(request).peer.address
-        name = f"{address} {asker.name} {asker.version}"
-        conversation = await self._conversations.shared(name, owner_of(request))
+        conversation = await self._shared(request, asked.asker)
+        if disagreement := await _about_parameters(conversation, request, asked):
+            await _disagree(request, send, bytes(found.id), disagreement)
+            return
         stream = MessageStream()
         lane = conversation.new_lane(stream, Era.STATELESS)
         with conversation.in_use():
@@ -179,6 +181,9 @@ class Streamable:
                 await _reply_stateless(request, send, stream)
             finally:
                 lane.abandon()
+
+    async def _shared(self, request: Request, asker: Asker) -> Conversation:
+        return await self._conversations.shared(f"{asker.name} {asker.version}", owner_of(request))
 
 
 async def _take_news(conversation: Conversation, line: bytes) -> None:
@@ -209,6 +214,18 @@ async def _disagree(request: Request, send: Send, raw_id: bytes, found: Disagree
         msgspec.json.encode(error),
     )
     await _respond(request, send, answer, {}, _STATUS[found.code])
+
+
+async def _about_parameters(
+    conversation: Conversation, request: Request, asked: Asked
+) -> Disagreement | None:
+    """What a page wants to have said twice of its tool's arguments (`x-mcp-header`)."""
+    schema = conversation.server.input_schema(asked.tool) if asked.tool else b""
+    if b'"x-mcp-header"' not in schema or asked.arguments[:1] != b"{":
+        return None
+    package = await load_package()
+    found: ProtocolError | None = package.parameter_disagreement(schema, asked.arguments, request.headers)
+    return Disagreement(*found) if found else None
 
 
 async def _reply_stateless(request: Request, send: Send, stream: MessageStream) -> None:
