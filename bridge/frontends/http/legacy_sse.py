@@ -6,11 +6,13 @@ stream is the session: both end together.
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 from http import HTTPStatus
 
 import msgspec
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,12 +24,14 @@ from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.message_stream import LastingStream
 from bridge.frontends.http.refusals import Refused, not_allowed
 from native_host import envelope
+from native_host.backlog import Part
 
 TRANSPORT = "sse"
 PING_S = 30.0
 _ACCEPTED = msgspec.json.encode({"status": "accepted"})
+_EVENT = b"event: "
 _TO_NOBODY, _END = b'{"jsonrpc":"2.0","id":null,"error":', b"}\n"
-"""Around the error of an answer to no request that could be named."""
+"""Around the error of an answer to no request that could be named. A message begins with a brace."""
 
 
 def routes(conversations: Conversations) -> list[Route]:
@@ -51,28 +55,43 @@ class _Listening:
             raise not_allowed(request.method, "/sse", ["GET"])
         conversation = await self._conversations.open(TRANSPORT, owner_of(request))
         conversation.standalone = stream = _EventStream("", conversation.end)
-        opening = f"event: endpoint\ndata: /message?sessionId={conversation.key}\n\n".encode()
-        pump = partial(stream.pump, opening=opening, keep_alive=_ping, keep_alive_s=PING_S)
+        stream.tell(b"endpoint", f"/message?sessionId={conversation.key}".encode())
+        pump = partial(stream.pump, keep_alive_s=math.inf)
         headers = {"Cache-Control": "no-cache", "X-Session-Id": conversation.key}
         with conversation.in_use():
             try:
-                await stream_events(request, send, pump, headers)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_ping, stream)
+                    await stream_events(request, send, pump, headers)
+                    nursery.cancel_scope.cancel()
             finally:
                 conversation.abandon()
 
 
 class _EventStream(LastingStream):
-    """With an event of its own for errors that answer no request."""
+    """With events that are no messages."""
+
+    def tell(self, name: bytes, data: bytes) -> None:
+        """Add an event; its data are one line."""
+        self._add(b"%b%b\ndata: %b\n\n" % (_EVENT, name, data))
+
+    def answer(self, *parts: Part, error: int = 0) -> None:
+        """Add an answer; an error that answers no request that could be named has an event of its own."""
+        line = b"".join(parts)
+        if line.startswith(_TO_NOBODY):
+            self.tell(b"error", line[len(_TO_NOBODY) : -len(_END)])
+        else:
+            super().answer(line, error=error)
 
     def _event(self, number: int, line: bytes) -> bytes:
-        if not line.startswith(_TO_NOBODY):
-            return super()._event(number, line)
-        return b"event: error\ndata: %b\n\n" % line[len(_TO_NOBODY) : -len(_END)]
+        return line if line.startswith(_EVENT) else super()._event(number, line)
 
 
-def _ping() -> bytes:
-    said = msgspec.json.encode({"timestamp": int(time.time() * 1000)})
-    return b"event: ping\ndata: %b\n\n" % said
+async def _ping(stream: _EventStream) -> None:
+    while True:
+        await trio.sleep(PING_S)
+        if not stream.waiting_bytes:  # a client that reads nothing is not to find hundreds
+            stream.tell(b"ping", msgspec.json.encode({"timestamp": int(time.time() * 1000)}))
 
 
 async def _take(conversations: Conversations, request: Request) -> Response:
