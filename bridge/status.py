@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bridge import __version__, audit_text
+from bridge.audit import moment
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
@@ -21,7 +22,7 @@ from bridge.pausing import short_id, title_of
 
 _MAX_SCHEMA_BYTES = 16 * 1024
 """Of a longer one the parameters are not told."""
-_MAX_PARAMETERS, _MAX_VALUES = 30, 12
+_MAX_PARAMETERS, _MAX_VALUES, _MAX_RUNNING = 30, 12, 20
 
 EXTENSION = "mcpb extension"
 DOCTOR = "mcpb doctor"
@@ -70,6 +71,25 @@ def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, 
     entries = catalog.entries()
     fitting = list(chain.from_iterable(search(entries, query))) if query.strip() else entries
     return {entry.name: _tool(entry) for entry in fitting[:most]}, len(fitting)
+
+
+def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
+    """The calls of this process that are on their way, the oldest first, as lines of the audit log have them.
+
+    `now` is of the router's clock, `time` the same moment in seconds since the epoch.
+    """
+    return [
+        {
+            "at": moment(time - (now - call.began)),
+            "event": "running",
+            "client": {"name": call.session.client.name},
+            "origin": call.site.origin,
+            "tab": call.site.ordinal,
+            "name": call.name,
+            "tool": call.own_name,
+        }
+        for call in router.running()[:_MAX_RUNNING]
+    ]
 
 
 def whats_missing(registry: Registry, links: Problems, registration: Callable[[], str] = lambda: "") -> str:

@@ -35,6 +35,7 @@ from bridge.frontends.http.page.watching import PING_S, SHOWN_TOOLS, Watching
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.serving import serve
 from bridge.frontends.http.settings import HttpSettings
+from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.records import Called, Site
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
@@ -185,6 +186,29 @@ async def test_calls_of_all_bridges_are_there_the_newest_first(page: Page, short
     log.close()
 
 
+async def test_a_call_of_this_process_is_there_while_it_runs(page: Page) -> None:
+    page.transport.connect("h1", *one_page("getCart"))
+    page.transport.answer = None
+    session = Session(CLAUDE.id, client=wire.ClientInfo(name="claude-code"))
+    pending = page.router.begin(session, GET_CART, NOTHING, lambda _: None)
+    assert re.search(
+        r"\d\d:\d\d:\d\d getCart running claude-code https://shop.example tab 1", page.shown().text
+    )
+    pending.cancel()
+    assert "running" not in page.shown().text
+
+
+@pytest.mark.parametrize(
+    "answer", [{"success": True, "payload": {"content": []}}, CallError(Code.TIMED_OUT, handed=True)]
+)
+async def test_a_call_that_is_over_does_not_run(page: Page, answer: Any) -> None:
+    page.transport.connect("h1", *one_page("getCart"))
+    page.transport.answer = answer
+    page.router.begin(Session("s"), GET_CART, NOTHING, lambda _: None)
+    page.router.begin(Session("s"), GET_CART, Arguments(b'{"x":'), lambda _: None)
+    assert page.router.running() == []
+
+
 async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) -> None:
     shown = page.shown()
     assert "No browser is connected. Start one" in shown.text
@@ -215,7 +239,7 @@ async def test_words_of_a_page_are_no_command_of_ours(page: Page) -> None:
     found = dict(page.watching.seen().status)
     found["missing"] = "config.toml does not allow Run: mcpb uninstall-native-host"
     found["browsers"][0]["tabs"][0]["notices"] = ["1 tool is not offered"]
-    shown = Markup(status_page(Seen(found, {}, 0, "http://localhost:3456/")))
+    shown = Markup(status_page(Seen(found, [], {}, 0, "http://localhost:3456/")))
     assert "mcpb uninstall-native-host" in shown.text
     assert "mcpb uninstall-native-host" not in shown.having("data-copy")
 

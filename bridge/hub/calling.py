@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -54,6 +54,8 @@ class Surroundings:
     """What the client hears of a failure."""
     wait: Callable[[Call], Pending]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
+    running: dict[Call, Recording] = field(default_factory=dict)
+    """The calls that have begun and are not over, the oldest first."""
 
 
 class Call:
@@ -90,6 +92,7 @@ class Call:
 
     def begin(self) -> None:
         """Count it and take it as far as it gets."""
+        self._around.running[self] = self._recording
         try:
             self._around.admission.count(self.session, self._recording.began)
         except CallError as error:
@@ -209,6 +212,7 @@ class Call:
         self._keep(how)
 
     def _keep(self, how: Answer | Exception | None) -> None:
+        self._around.running.pop(self, None)
         self._around.keep(self._recording.ended(how, self._around.now()))
 
 

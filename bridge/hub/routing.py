@@ -26,7 +26,7 @@ from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
-from bridge.hub.records import Keep
+from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Session
@@ -258,6 +258,10 @@ class Router:
         """A tool that is gone may be gone because a whole link of the chain is."""
         missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
+
+    def running(self) -> list[Recording]:
+        """The calls that are on their way, the oldest first."""
+        return list(self._around.running.values())
 
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
 

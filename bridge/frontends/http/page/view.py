@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ _ICON = (
 _COMMAND = re.compile(r"`([^`]+)`|(?:[Rr]un|or): (\S.*?)(?=\.?$|\. [A-Z])")
 """As the texts of `status` have them."""
 _TRANSPORTS = {"streamable": "Streamable HTTP", "stateless": "Streamable HTTP", "sse": "HTTP with SSE"}
-_KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet"}
+_KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet", "running": "live"}
 """Of outcomes; all others are bad."""
 
 
@@ -39,6 +39,8 @@ class Seen:
 
     status: Mapping[str, Any]
     """`status.status`."""
+    running: Sequence[Mapping[str, Any]]
+    """`status.running`."""
     tools: Mapping[str, Mapping[str, Any]]
     """`status.tools`: those that are shown in full, by their public names."""
     tool_count: int
@@ -98,7 +100,7 @@ def now(seen: Seen) -> Html:
         element("p", _summary(found), id="summary") if found["browsers"] else None,
         element(
             "div",
-            element("div", _calls(found), _tools(seen), class_="main"),
+            element("div", _calls(seen), _tools(seen), class_="main"),
             element("div", _clients(seen), _paused_sites(found), class_="side"),
             class_="columns",
         ),
@@ -170,14 +172,17 @@ def _summary(found: Mapping[str, Any]) -> str:
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(found: Mapping[str, Any]) -> Html:
-    calls = [_call(line) for line in reversed(found["calls"])]
-    empty = element("p", "No calls yet. Each one appears here as it ends.", class_="empty")
+def _calls(seen: Seen) -> Html:
+    calls = [_call(line) for line in reversed(seen.status["calls"])]
+    running = [_call(line) for line in seen.running]
+    empty = element("p", "No calls yet. Each one appears here when it ends.", class_="empty")
     # The list is there from the beginning: only additions to what is there are read out.
     told = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the newest first"}
     listed = element("ol", calls, tabindex=0, **told)
     more = element("p", "More: ", _command("mcpb audit"), class_="hint") if calls else None
-    return _section("calls", "Calls", [listed, more if calls else empty])
+    return _section(
+        "calls", "Calls", [element("ul", running, aria_label="Running now"), listed, more if calls else empty]
+    )
 
 
 def _call(line: Mapping[str, Any]) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import trio
 from bridge.audit_reading import Filter, Follower
 from bridge.frontends.http.page.view import Seen
 from bridge.hub.routing import Router
-from bridge.status import Problems, status, tools
+from bridge.status import Problems, running, status, tools
 
 SHOWN_CALLS = 50
 SHOWN_TOOLS = 200
@@ -53,8 +54,9 @@ class Watching:
         self._listen()
         query = query[:_MAX_QUERY]
         found = status(self._router, self._links, list(self._calls))
+        under_way = running(self._router, trio.current_time(), time.time())
         shown, count = tools(self._router.catalog, query, SHOWN_TOOLS)
-        return Seen(found, shown, count, self._url, query, self._transports())
+        return Seen(found, under_way, shown, count, self._url, query, self._transports())
 
     async def tell_changes(
         self, tell: Callable[[bool], Awaitable[None]], is_welcome: Callable[[], bool]
@@ -66,10 +68,10 @@ class Watching:
         told: object = None
         said_at = trio.current_time()
         while is_welcome():
-            edition, time = self._edition(), trio.current_time()
-            if edition != told or time - said_at >= PING_S:
+            edition, now = self._edition(), trio.current_time()
+            if edition != told or now - said_at >= PING_S:
                 await tell(edition != told)
-                told, said_at = edition, time
+                told, said_at = edition, now
             await trio.sleep(LOOK_EVERY_S)
 
     def close(self) -> None:
@@ -84,6 +86,7 @@ class Watching:
         browsers = registry.browsers()
         return (
             self._heard,
+            self._router.running(),
             self._router.catalog.version,
             registry.version_of_tabs,
             [(browser.host, browser.is_live, browser.paused, browser.clients) for browser in browsers],
