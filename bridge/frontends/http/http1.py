@@ -22,7 +22,6 @@ from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.events import Response
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
@@ -31,6 +30,7 @@ from bridge.frontends.http import refusals
 from bridge.frontends.http.connection import Peer
 from bridge.frontends.http.exchange import Exchange
 from bridge.frontends.http.refusals import Refused
+from bridge.frontends.http.request_tasks import RequestTasks
 from native_host.outlet import Outlet
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -70,7 +70,7 @@ class HttpConnection:
         self._stream = stream
         self._app = app
         self._outlet = Outlet(stream.socket.fileno())
-        self._tasks = TaskGroup()
+        self._tasks = RequestTasks()
         self._protocol = _Http1(
             cast("AppWrapper", self._answer),
             config,
