@@ -1,0 +1,271 @@
+"""`mcpb serve` as a process: what it says, whom it is in the way of, and how it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+
+import httpx2
+import pytest
+import trio
+
+from bridge.frontends.http import listening
+from bridge.frontends.http.listening import ListenError
+from bridge.serve_record import running
+from http_front import CLOSES_EARLY, request, shake_hands
+from raw_http import RawClient, connected, head
+
+pytestmark = CLOSES_EARLY
+
+SOON_S = 20
+"""For a start or an end, on a busy machine."""
+MCPB = [sys.executable, "-m", "bridge"]
+
+
+class Server:
+    """A server that runs."""
+
+    def __init__(self, process: trio.Process, port: int, said: str) -> None:
+        self.process = process
+        self.port = port
+        self.said = said
+        """Before clients could connect."""
+
+    async def end(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit code."""
+        self.process.send_signal(by)
+        with trio.fail_after(SOON_S):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def serving(*arguments: str, port: int = 0) -> AsyncIterator[Server]:
+    """`mcpb serve`, from where clients can connect."""
+    command = [*MCPB, "serve", "--port", str(port), *arguments]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
+    assert process.stdout
+    try:
+        said = ""
+        with trio.fail_after(SOON_S):
+            while "--web\n" not in said:
+                said += (await process.stdout.receive_some()).decode()
+        found = re.search(r"http://localhost:(\d+)/mcp", said)
+        assert found
+        yield Server(process, int(found[1]), said)
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.stdout.aclose()
+
+
+async def refused(*arguments: str) -> tuple[int, str]:
+    """The exit code of a server that does not start, and why not."""
+    with trio.fail_after(SOON_S):
+        run = [*MCPB, "serve", *arguments]
+        done = await trio.run_process(run, capture_stdout=True, capture_stderr=True, check=False)
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()
+
+
+async def is_well(port: int) -> bool:
+    async with connected(port) as client:
+        await client.say(head(port=port))
+        return (await client.answer()).status == 200
+
+
+# ── Where ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_says_where_it_serves_and_answers_at_both_loopback_addresses(mcpb_home: Path) -> None:
+    async with serving() as server:
+        assert f"http://localhost:{server.port}/mcp" in server.said
+        assert "mcpb status --web" in server.said
+        assert "oken" not in server.said
+        for address in ("127.0.0.1", "[::1]") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
+            async with httpx2.AsyncClient() as client:
+                found = await client.get(f"http://{address}:{server.port}/health")
+            assert found.json()["status"] == "ok"
+
+
+async def test_a_port_in_use_is_refused_in_one_sentence_that_says_who_has_it(mcpb_home: Path) -> None:
+    async with serving() as server:
+        code, why = await refused("--port", str(server.port))
+        assert code == 1
+        assert why.startswith(f"Error: port {server.port} is in use by ")
+        assert f"(pid {server.process.pid})" in why
+        assert why.endswith(f"mcpb serve --port {server.port + 1}\n")
+        assert await is_well(server.port)
+
+
+async def test_nobody_else_answers_at_the_other_loopback_address(mcpb_home: Path) -> None:
+    """A client that is told `localhost` may try either."""
+    with closing(socket.create_server(("::1", 0), family=socket.AF_INET6)) as other:
+        code, why = await refused("--port", str(other.getsockname()[1]))
+    assert code == 1
+    assert f"(pid {os.getpid()})" in why
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--host", "192.0.2.1"], "192.0.2.1 is no address of this machine"),
+        (["--host", "http://localhost"], "is neither an address nor a name"),
+        (["--host", "nowhere.invalid"], "nowhere.invalid is no address of this machine"),
+        (["--socket", "/etc/passwd"], "/etc is not a private directory of yours"),
+    ],
+)
+async def test_where_it_cannot_listen_it_says_so_in_one_sentence(
+    mcpb_home: Path, arguments: list[str], why: str
+) -> None:
+    code, said = await refused("--port", "0", *arguments)
+    assert code
+    assert why in said
+    assert "Traceback" not in said
+
+
+def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_server(*_: object, **__: object) -> socket.socket:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    with pytest.raises(ListenError, match="port 80 is for administrators"):
+        listening.listen("localhost", 80)
+
+
+async def test_what_the_configuration_switches_off_does_not_start(mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text("[http]\nenabled = false\n")
+    code, why = await refused()
+    assert (code, why) == (1, "Error: config.toml says not to: [http] has enabled = false\n")
+
+
+async def test_a_token_that_is_asked_for_is_never_shown(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_BROWSER_AUTH_TOKEN", "a-secret-of-mine")
+    async with serving() as server:
+        assert "Clients send the token that you have configured" in server.said
+        assert "a-secret-of-mine" not in server.said
+
+
+# ── A Unix socket ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_unix_socket_is_for_this_user_alone_and_gone_at_the_end(mcpb_home: Path) -> None:
+    path = mcpb_home / "http" / "mcp.sock"
+    async with serving("--socket", str(path)) as server:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        client = RawClient(await trio.open_unix_socket(path))
+        async with client.stream:
+            await client.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await client.answer()).status == 200
+        assert await server.end() == 0
+    assert not path.exists()
+
+
+async def test_a_socket_that_a_killed_server_left_is_taken_over_and_a_live_one_is_not(
+    mcpb_home: Path,
+) -> None:
+    path = mcpb_home / "mcp.sock"
+    async with serving("--socket", str(path)) as server:
+        code, why = await refused("--port", "0", "--socket", str(path))
+        assert (code, "another server listens at" in why) == (1, True)
+        await server.end(signal.SIGKILL)
+    assert path.exists()
+    async with serving("--socket", str(path)):
+        pass
+
+
+async def test_a_file_in_the_place_of_the_socket_stays(mcpb_home: Path) -> None:
+    path = mcpb_home / "mcp.sock"
+    path.write_text("mine")
+    code, why = await refused("--port", "0", "--socket", str(path))
+    assert (code, "no socket of yours" in why) == (1, True)
+    assert path.read_text() == "mine"
+
+
+# ── To be found ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_our_commands_find_the_newest_server_that_lives(mcpb_home: Path) -> None:
+    state = mcpb_home / "state"
+    assert running(state) is None
+    async with serving() as first:
+        found = running(state)
+        assert found
+        assert (found.pid, found.url) == (first.process.pid, f"http://localhost:{first.port}/")
+        assert abs(found.started_at - time.time()) < SOON_S
+        assert stat.S_IMODE((state / "serve.json").stat().st_mode) == 0o600
+        async with serving() as second:
+            found = running(state)
+            assert found
+            assert found.pid == second.process.pid
+            assert await first.end() == 0
+            assert running(state) == found
+            await second.end(signal.SIGKILL)
+    assert (state / "serve.json").exists()
+    assert running(state) is None
+
+
+# ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_ends_it_in_order(mcpb_home: Path, by: signal.Signals) -> None:
+    async with serving() as server:
+        assert await server.end(by) == 0
+    assert running(mcpb_home / "state") is None
+
+
+async def test_with_streams_open_it_ends_in_time_and_its_clients_begin_anew_with_the_next(
+    mcpb_home: Path,
+) -> None:
+    """Also with such as read nothing of it."""
+    async with AsyncExitStack() as clients, serving() as server:
+        streams = []
+        for _ in range(50):
+            client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=SOON_S)
+            session = await shake_hands(await clients.enter_async_context(client))
+            opening = client.stream("GET", "/mcp", headers=session | {"Accept": "text/event-stream"})
+            streams.append(await clients.enter_async_context(opening))
+        legacy = await clients.enter_async_context(connected(server.port))
+        await legacy.say(head("GET /sse", port=server.port))
+        assert await server.end() == 0
+        for stream in streams[1:]:  # the first one is never read
+            assert "".join([text async for text in stream.aiter_text()]).count("event: message") == 0
+        assert (await legacy.until_end()).endswith(b"\r\n0\r\n\r\n")
+        async with serving(port=server.port) as next_one, httpx2.AsyncClient() as client:
+            client.base_url = f"http://127.0.0.1:{next_one.port}"
+            gone = await client.post("/mcp", json=request(1, "ping"), headers=session)
+            assert gone.status_code == 404
+            await shake_hands(client)
+
+
+# ── Discretion ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_nothing_of_a_request_s_headers_query_or_body_is_logged(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MCPB_LOG", "debug")
+    async with serving() as server, connected(server.port) as client:
+        told = {"Authorization": "Bearer secret", "Cookie": "a=secret", "Mcp_Session_Id": "session_secret"}
+        for first in ("GET /health?token=secret", "POST /message?sessionId=secret", "GET /secret"):
+            await client.say(head(first, port=server.port, **told))
+            await client.answer()
+        await client.say(b"secret\r\n\r\n")
+        await client.answer()
+        await server.end()
+    assert "secret" not in capfd.readouterr().err
+    assert "secret" not in (mcpb_home / "state" / "mcpb.log").read_text()
