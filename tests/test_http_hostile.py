@@ -316,15 +316,41 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await Response("hello")(scope, receive, send)
 
 
-async def test_more_connections_than_there_is_room_for_are_told_to_come_back() -> None:
+async def streaming(scope: Scope, receive: Receive, send: Send) -> None:
+    """Has a stream that does not end, and a path that gets no answer."""
+    if scope["path"] == "/stream":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
+    elif scope["path"] != "/waiting":
+        await hello(scope, receive, send)
+        return
+    await trio.sleep_forever()
+
+
+async def open_stream(client: RawClient, port: int) -> None:
+    await client.say(head("GET /stream", port=port))
+    assert (await client.head())[0] == 200
+
+
+async def test_a_connection_that_does_nothing_gives_way_to_a_new_one() -> None:
+    """So who opens many and says nothing, or half a request, keeps nobody out."""
     bounds = Bounds(open=2)
-    async with serving_app(hello, bounds) as port, connected(port) as first, connected(port) as second:
-        for client in (first, second, first):
-            await client.say(head(port=port))
-            assert (await client.answer()).status == 200
+    async with serving_app(streaming, bounds) as port, connected(port) as busy, connected(port) as slow:
+        await open_stream(busy, port)
+        await slow.say(b"GET / HTTP/1.1\r\n")
+        for _ in range(10):
+            assert (await asked(port, head(port=port))).status == 200
+        assert await slow.until_end() == b""
+
+
+async def test_with_as_many_requests_open_as_there_is_room_for_others_are_told_to_come_back() -> None:
+    bounds = Bounds(open=2)
+    async with serving_app(streaming, bounds) as port, connected(port) as first, connected(port) as second:
+        for client in (first, second):
+            await open_stream(client, port)
         refused = await asked(port, head(port=port))
     assert (refused.status, refused.headers["retry-after"]) == (429, "10")
-    assert refused.why == "2 connections are open: close some"
+    assert refused.why == "2 requests are open: end some"
 
 
 async def test_a_flood_of_connections_is_told_how_long_to_wait(
@@ -365,23 +391,16 @@ async def test_an_answer_that_does_not_want_the_body_takes_it_all_the_same() -> 
 
 
 async def test_at_the_end_an_open_stream_gets_its_last_chunk_and_a_request_that_waits_a_reason() -> None:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/stream":
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
-        await trio.sleep_forever()
-
     until = trio.Event()
     async with (
-        serving_app(answer, until=until) as port,
+        serving_app(streaming, until=until) as port,
         connected(port) as stream,
         connected(port) as waiting,
         connected(port) as idle,
     ):
-        await stream.say(head("GET /stream", port=port))
-        assert (await stream.head())[0] == 200
-        await waiting.say(head(port=port))
-        await trio.testing.wait_all_tasks_blocked(0.01)  # (with the request)
+        await open_stream(stream, port)
+        await waiting.say(head("GET /waiting", port=port))
+        await trio.testing.wait_all_tasks_blocked(0.01)  # with the request
         until.set()
         refused = await waiting.answer()
         assert await stream.until_end() == b"9\r\n: hello\n\n\r\n0\r\n\r\n"

@@ -108,15 +108,16 @@ class HttpConnection:
         finally:
             await trio.aclose_forcefully(self._stream)
 
-    def end_if_idle(self) -> None:
-        """No further request is wanted. One under way gets its answer."""
-        if self._is_idle:
-            self._end()
+    @property
+    def is_idle(self) -> bool:
+        """No request is under way, though one may be coming."""
+        return self._is_idle and not self._is_over
 
     def finish(self) -> None:
         """End soon: an answer that is under way gets its end now."""
-        self.end_if_idle()
-        if self._exchange:
+        if self._is_idle:
+            self._end()
+        elif self._exchange:
             self._exchange.finish()
 
     def abort(self) -> None:

@@ -39,9 +39,9 @@ class Bounds(NamedTuple):
     """What a flood of connections meets."""
 
     open: int = 2048
-    """Connections at once."""
+    """Connections at once. One more ends the oldest that does nothing, and is refused if all do something."""
     strangers: int = 512
-    """Of those, such as are not known to be of our user: nobody else takes all the room."""
+    """Of those, such as are not known to be our user's: nobody else takes all the room."""
     per_minute: int = 6000
     """New ones from one address: so many at once, then a hundred a second."""
 
@@ -72,7 +72,8 @@ class _Server:
         self._pace = CallPace(bounds.per_minute)
         self._config = _config()
         self._context = WorkerContext(None)
-        self._open: set[HttpConnection] = set()
+        self._open: dict[HttpConnection, None] = {}
+        """The oldest first."""
         self._lingering = 0
         self._gone = trio.lowlevel.ParkingLot()
         """Who waits for connections to end."""
@@ -92,7 +93,8 @@ class _Server:
         """Let what is being answered come to its end, and see that it does."""
         await self._context.terminated.set()  # after which no answer is followed by another request
         for connection in self._open:
-            connection.end_if_idle()
+            if connection.is_idle:
+                connection.finish()
         await self._wait_all_gone(LAST_WORDS_S)
         for connection in self._open:
             connection.finish()
@@ -106,26 +108,25 @@ class _Server:
                 await self._gone.park()
 
     async def _serve(self, connection: HttpConnection) -> None:
-        self._open.add(connection)
+        self._open[connection] = None
         try:
             await connection.run()
         finally:
-            self._open.remove(connection)
+            del self._open[connection]
             self._gone.unpark_all()
 
     def _too_many(self, peer: Peer) -> Refused | None:
         if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
             text = f"{self._bounds.per_minute} connections in a minute: keep one, it takes many requests"
             return _turned_away(text, math.ceil(wait_s))
-        if len(self._open) >= self._bounds.open:
-            return _turned_away(f"{self._bounds.open} connections are open: close some", _RETRY_S)
-        if peer.kind is not Kind.OURS and self._strangers() >= self._bounds.strangers:
-            text = f"{self._bounds.strangers} connections of others than this user are open: close some"
-            return _turned_away(text, _RETRY_S)
+        if peer.kind is not Kind.OURS:
+            strangers = [each for each in self._open if each.peer.kind is not Kind.OURS]
+            if len(strangers) >= self._bounds.strangers and not _one_gives_way(strangers):
+                text = f"{self._bounds.strangers} requests of others than this user are open: end some"
+                return _turned_away(text, _RETRY_S)
+        if len(self._open) >= self._bounds.open and not _one_gives_way(self._open):
+            return _turned_away(f"{self._bounds.open} requests are open: end some", _RETRY_S)
         return None
-
-    def _strangers(self) -> int:
-        return sum(connection.peer.kind is not Kind.OURS for connection in self._open)
 
     async def _turn_away(self, stream: trio.SocketStream, refused: Refused) -> None:
         if self._lingering >= _LINGERING:
@@ -138,6 +139,15 @@ class _Server:
                 await let_it_hear(stream)
         finally:
             self._lingering -= 1
+
+
+def _one_gives_way(connections: Iterable[HttpConnection]) -> bool:
+    """Whether there is room for another, because the oldest one that does nothing is ended."""
+    for connection in connections:
+        if connection.is_idle:
+            connection.finish()
+            return True
+    return False
 
 
 def _turned_away(text: str, wait_s: int) -> Refused:
