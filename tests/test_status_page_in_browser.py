@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -47,28 +46,28 @@ async def until_shown(page: Page, selector: str, words: str, *, is_there: bool =
     await page.wait_until(f"({found}) === {str(is_there).lower()}")
 
 
-@pytest.fixture
-async def page(chain: Chain, browser: Chromium) -> AsyncIterator[Page]:
-    """The status page, opened with the link that the command prints."""
-    async with chain.serving():
-        printed = (await chain.mcpb("status", "--web", "--no-open")).stdout.decode()
-        link = re.search(r"http://localhost:\d+/open\?code=\S+", printed)
-        assert link, printed
-        yield await browser.open_page(link[0])
+async def open_status_page(chain: Chain, browser: Chromium) -> Page:
+    """With the link that the command prints."""
+    printed = (await chain.mcpb("status", "--web", "--no-open")).stdout.decode()
+    link = re.search(r"http://localhost:\d+/open\?code=\S+", printed)
+    assert link, printed
+    return await browser.open_page(link[0])
 
 
 async def test_a_person_sees_tools_and_calls_searches_and_pauses_a_site(
-    chain: Chain, browser: Chromium, page: Page
+    chain: Chain, browser: Chromium
 ) -> None:
     with trio.fail_after(60):
-        await chain.open(browser, "tabserver.html")
-        await browser.send("Target.activateTarget", {"targetId": page.target_id})
-        async with chain.client() as client:
-            await _calls_appear(chain, client, page)
-            await _details_open_by_keyboard_and_stay_open(chain, client, page)
-            await _a_search_leaves_what_fits(page)
-            await _a_site_is_paused_by_keyboard(chain, client, page)
-        await _nothing_is_wider_than_a_phone(page)
+        async with chain.serving():
+            await chain.open(browser, "tabserver.html")
+            page = await open_status_page(chain, browser)
+            async with chain.client() as client:
+                await _calls_appear(chain, client, page)
+                await _details_open_by_keyboard_and_stay_open(chain, client, page)
+                await _a_search_leaves_what_fits(page)
+                await _a_site_is_paused_by_keyboard(chain, client, page)
+            await _nothing_is_wider_than_a_phone(page)
+        await until_shown(page, "#trouble", "mcpb serve does not answer")
 
 
 async def _calls_appear(chain: Chain, client: Client, page: Page) -> None:

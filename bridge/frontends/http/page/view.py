@@ -174,15 +174,13 @@ def _summary(found: Mapping[str, Any]) -> str:
 
 def _calls(seen: Seen) -> Html:
     calls = [_call(line) for line in reversed(seen.status["calls"])]
-    running = [_call(line) for line in seen.running]
+    running = element("ul", map(_call, seen.running), id="running", aria_label="Running now")
     empty = element("p", "No calls yet. Each one appears here when it ends.", class_="empty")
     # The list is there from the beginning: only additions to what is there are read out.
     told = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the newest first"}
-    listed = element("ol", calls, tabindex=0, **told)
+    listed = element("div", element("ol", calls), tabindex=0, **told)
     more = element("p", "More: ", _command("mcpb audit"), class_="hint") if calls else None
-    return _section(
-        "calls", "Calls", [element("ul", running, aria_label="Running now"), listed, more if calls else empty]
-    )
+    return _section("calls", "Calls", [running if seen.running else None, listed, more or empty])
 
 
 def _call(line: Mapping[str, Any]) -> Html:
