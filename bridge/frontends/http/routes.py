@@ -46,7 +46,7 @@ class App:
         except Refused as refused:
             self._on_refused(refused.status)
             await refusals.response(refused)(scope, receive, send)
-        except Exception:  # (the last line before the client)
+        except Exception:  # noqa: BLE001  (the last line before the client)
             _log.exception("a request could not be answered")
             failed = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "mcpb failed to answer this; its log says why")
             self._on_refused(failed.status)
