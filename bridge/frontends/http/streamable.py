@@ -8,6 +8,7 @@ its request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -48,6 +49,8 @@ _STATUS = {
     -32021: HTTPStatus.BAD_REQUEST,  # a capability of the client is missing
 }
 """Of an error that is the answer to a request (MCP 2026-07-28); what is not here is 200."""
+_NUMBER = re.compile(r"[0-9]{1,15}")
+"""Of an event. Python reads numbers of thousands of digits slowly, or not at all."""
 _PRIMED_VERSIONS = ("2025-11-25",)
 """Whose clients can read an event without a message."""
 
@@ -281,12 +284,13 @@ def _takes_events(request: Request) -> bool:
 
 def _place(conversation: Conversation, last_event_id: str) -> tuple[MessageStream, int]:
     """The stream that an event was of, and its number there."""
-    name, _, number = last_event_id.rpartition("-")
+    name, _, digits = last_event_id.rpartition("-")
     stream = conversation.find_stream(name)
-    if stream is None or not (number.isascii() and number.isdigit()) or not stream.has_said(int(number)):
+    number = int(digits) if _NUMBER.fullmatch(digits) else -1
+    if stream is None or not stream.has_said(number):
         text = f"there is no event {last_event_id[:40]!r} here, or not any more: what followed it is lost"
         raise Refused(HTTPStatus.BAD_REQUEST, text)
-    return stream, int(number)
+    return stream, number
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────────────────
