@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -250,6 +251,38 @@ async def test_with_streams_open_it_ends_in_time_and_its_clients_begin_anew_with
             gone = await client.post("/mcp", json=request(1, "ping"), headers=session)
             assert gone.status_code == 404
             await shake_hands(client)
+
+
+# ── Crowds ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+async def test_a_thousand_idle_streams_are_in_nobody_s_way_and_leave_nothing_behind(mcpb_home: Path) -> None:
+    allow_open_files(4096)
+    async with serving() as server:
+        await with_streams_open(server, 1000)
+        used_bytes = resident_bytes(server.process.pid)
+        await with_streams_open(server, 1000)
+        assert resident_bytes(server.process.pid) < used_bytes * 1.2
+
+
+async def with_streams_open(server: Server, count: int) -> None:
+    """Open them all, see that the server is well, and close them."""
+    async with AsyncExitStack() as clients:
+        streams = [await clients.enter_async_context(connected(server.port)) for _ in range(count)]
+        for stream in streams:
+            await stream.say(head("GET /sse", port=server.port))
+        assert [(await stream.head())[0] for stream in streams] == [200] * count
+        assert await is_well(server.port)
+
+
+def allow_open_files(count: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # ── Discretion ──────────────────────────────────────────────────────────────────────────────────────────────

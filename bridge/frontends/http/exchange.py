@@ -1,7 +1,7 @@
 """One request and its answer. Whatever the application does, the body is read and the answer has an end.
 
-A client may send its whole body before it reads a word, and hypercorn waits for ever with a body that nobody
-takes: one that the application has not asked for is read to its end here, within bounds.
+A client may send its whole body before it reads a word, and loses the answer if the connection ends under it:
+a body that the application has not asked for is read to its end here, within bounds.
 """
 
 from __future__ import annotations

@@ -33,9 +33,6 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
         request = Request(scope, receive, send)
         try:
             send = _adding(self._admit(request), send)

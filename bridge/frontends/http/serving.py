@@ -86,6 +86,8 @@ class _Server:
                 await self._turn_away(stream, refused)
             else:
                 await self._serve(HttpConnection(stream, peer, self._app, self._config, self._context))
+        except OSError:
+            return  # it has gone already
         except Exception:  # noqa: BLE001  (one connection's fault is not the others')
             _log.exception("a connection ended")
 
