@@ -12,7 +12,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.frontends.http.metrics import OTHER, Metrics, Present
 from bridge.hub.answers import Answer
 from bridge.hub.arguments import NOTHING
-from bridge.hub.records import Called, Recording, Registered, Site
+from bridge.hub.records import Called, Record, Recording, Registered, Site, to_each
 from bridge.hub.sessions import Session
 from native_host import wire
 from native_host.wire import Code
@@ -118,6 +118,14 @@ def test_nobody_learns_which_site_tool_or_client_it_was(metrics: Metrics) -> Non
     text = metrics.written().decode()
     for private in ("shop", "addToCart", "claude", "Work", "p1", "s1"):
         assert private not in text
+
+
+def test_they_hear_of_calls_beside_the_audit_log(metrics: Metrics) -> None:
+    logged: list[Record] = []
+    keep = to_each(logged.append, metrics.keep)
+    keep(called())
+    assert logged == [called()]
+    assert read(metrics)["mcpb_calls_total{ok}"] == 1
 
 
 def test_two_of_them_count_apart_and_not_in_the_process_s_own_registry() -> None:
