@@ -31,7 +31,7 @@ WITHOUT_PACE = "[http]\ncalls_per_minute = 0\n"
 SERVE = [BRIDGE[0], "serve", "--port", "0"]
 """As a person starts it, on a port that is free."""
 _BARE_SERVER = "benchmarks.bare_server"
-_SDK_SERVER = "benchmarks.sdk_server"
+_SDK_SERVER = "benchmarks.sdk_http_server"
 _PAUSE_S = 0.01
 
 

@@ -1,8 +1,7 @@
-"""An MCP server as one writes it with the mcp package alone: what a client gets without our lane.
+"""An MCP server as one writes it with the mcp package alone, on stdio: what a client gets without our lane.
 
-    python -m benchmarks.sdk_server            on stdio, answers each load's tool by itself
-    python -m benchmarks.sdk_server DIRECTORY  on stdio, relays calls to the native host in DIRECTORY
-    python -m benchmarks.sdk_server fd://FD    the first over HTTP, on a socket that listens
+    python -m benchmarks.sdk_server            answers each load's tool by itself
+    python -m benchmarks.sdk_server DIRECTORY  relays calls to the native host that serves in DIRECTORY
 
 The second does the least that a bridge has to do: no policy, no audit, no check of arguments, one browser.
 """
@@ -19,12 +18,8 @@ import mcp_types
 import msgspec
 import trio
 from mcp.server.lowlevel import Server
-from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.types import Receive, Scope, Send
 
-from benchmarks.bare_server import live, serve_app
 from benchmarks.loads import ALL
 from native_host import endpoint, envelope, wire
 from native_host.framing import FrameDecoder, frame
@@ -130,27 +125,6 @@ def server_by_itself() -> Server[Any]:
     return plain_server(tools, call)
 
 
-async def answer_over_http(bind: str) -> None:
-    """By itself, in each way that MCP has over HTTP. Runs until cancelled."""
-    server = server_by_itself()
-    streamable, legacy = StreamableHTTPSessionManager(server), SseServerTransport("/message")
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        match scope:
-            case {"type": "lifespan"}:
-                await live(receive, send)
-            case {"path": "/mcp"}:
-                await streamable.handle_request(scope, receive, send)
-            case {"path": "/sse"}:
-                async with legacy.connect_sse(scope, receive, send) as (heard, said):
-                    await server.run(heard, said, server.create_initialization_options())
-            case _:
-                await legacy.handle_post_message(scope, receive, send)
-
-    async with streamable.run():
-        await serve_app(app, bind)
-
-
 async def relay(directory: Path) -> None:
     """Offer the tools of the browser whose native host serves in `directory`."""
     while not (hosts := endpoint.live_hosts(directory)):  # noqa: ASYNC110 - a directory tells nobody
@@ -170,10 +144,4 @@ async def answer_by_itself() -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case []:
-            trio.run(answer_by_itself)
-        case [where] if where.startswith("fd://"):
-            trio.run(answer_over_http, where)
-        case [where]:
-            trio.run(relay, Path(where))
+    trio.run(relay, Path(sys.argv[1])) if len(sys.argv) > 1 else trio.run(answer_by_itself)
