@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from bridge.frontends.http import conversations, legacy_sse
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.conversations import Conversations
+from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.hub.routing import Router
 from http_front import (
     CLOSES_EARLY,
@@ -154,41 +154,54 @@ async def test_all_data_of_an_event_is_on_one_line() -> None:
     assert result["content"][0]["text"] == text
 
 
+@asynccontextmanager
+async def listening_in_process(send: Send) -> AsyncIterator[Conversation]:
+    """The session of a client without a socket, so that the test may say what time it is."""
+    state = {"connection": ConnectionOf(Peer(Kind.OURS, "127.0.0.1"))}
+    scope: Scope = {"type": "http", "method": "GET", "path": "/sse", "headers": [], "state": state}
+    running = Conversations(Router(PlayedTransport()), lambda _: None, idle_s=60, closes_tabs=False)
+    (listen, _) = legacy_sse.routes(running)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(running.run)
+        nursery.start_soon(listen.app, scope, trio.sleep_forever, send)
+        await trio.testing.wait_all_tasks_blocked()
+        (conversation,) = running
+        yield conversation
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_ping_comes_every_30_seconds_whatever_else_comes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     parts: list[tuple[float, bytes]] = []
-    gone = trio.Event()
-
-    async def receive() -> Message:
-        await gone.wait()
-        return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         if part := message.get("body"):
             parts.append((trio.current_time() - began, part))
 
-    state = {"connection": ConnectionOf(Peer(Kind.OURS, "127.0.0.1"))}
-    scope: Scope = {"type": "http", "method": "GET", "path": "/sse", "headers": [], "state": state}
-    router = Router(PlayedTransport())
-    running = Conversations(router, lambda _: None, idle_s=60, closes_tabs=False)
-    (listen, _) = legacy_sse.routes(running)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(running.run)
-        began = trio.current_time()
-        nursery.start_soon(listen.app, scope, receive, send)
+    began = trio.current_time()
+    async with listening_in_process(send) as conversation:
         await trio.sleep(20)
-        (conversation,) = running
         conversation.standalone.write(b'{"jsonrpc":"2.0","method":"notifications/x"}\n')
         await trio.sleep(38)
-        gone.set()
-        nursery.cancel_scope.cancel()
     assert [at for at, _ in parts] == [0, 20, 30]
     name, data = parts[-1][1].split(b"\n")[:2]
     assert name == b"event: ping"
     timestamp = json.loads(data.removeprefix(b"data: "))["timestamp"]
     assert isinstance(timestamp, int)
     assert abs(timestamp / 1000 - time.time()) < 60
+
+
+async def test_no_pings_wait_for_a_client_that_reads_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    async def send(message: Message) -> None:
+        if message.get("body"):
+            await trio.sleep_forever()
+
+    async with listening_in_process(send) as conversation:
+        conversation.session.client = wire.ClientInfo(name="old")
+        unread = conversation.standalone.waiting_bytes
+        await trio.sleep(10 * legacy_sse.PING_S)
+        assert conversation.standalone.waiting_bytes == unread > 0
 
 
 async def test_an_answer_reaches_the_client_that_asked_under_whatever_id() -> None:
