@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -46,7 +47,8 @@ def _tell(url: str, settings: HttpSettings) -> None:
         lines.append(f"Unix socket: {settings.socket}")
     if wanted := _wanted_token(settings):
         lines.append(wanted)
-    click.echo("\n".join(lines))
+    with suppress(BrokenPipeError):  # nobody wants to know
+        click.echo("\n".join(lines))
 
 
 def _wanted_token(settings: HttpSettings) -> str:
