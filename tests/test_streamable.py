@@ -315,6 +315,14 @@ async def test_a_failed_handshake_leaves_no_session() -> None:
     assert answer.json()["error"]["code"] == -32602
 
 
+async def test_a_client_without_a_name_has_a_session_like_others() -> None:
+    async with open_front() as served, served.client() as client:
+        headers = await shake_hands(client, clientInfo={"name": "", "version": ""})
+        answer = await client.post("/mcp", json=PING, headers=headers)
+        assert [session.client.name for session in served.sessions] == ["unnamed client"]
+    assert answer.json()["result"] == {}
+
+
 @pytest.mark.parametrize(
     ("said", "status"),
     [

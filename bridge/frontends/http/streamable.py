@@ -122,7 +122,7 @@ class Streamable:
         with trio.move_on_after(SOON_S):
             await stream.wait()
         if answer := stream.only_answer():
-            if not conversation.session.client.name:
+            if stream.error and SESSION_ID not in request.headers:
                 conversation.end()  # what opened it was no handshake
             await _respond(request, send, answer, headers)
             return
