@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import secrets
 import signal
 import time
@@ -37,9 +36,6 @@ from native_host.home import mcpb_home
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
-
-_OPEN_FILES = 4096
-"""For as many connections as a server takes, and all else."""
 
 T = TypeVar("T")
 
@@ -161,7 +157,6 @@ def serve_http(config: Config, tell: Callable[[str], None]) -> None:
         EndpointError: the state directory is not private.
     """
     log.configure(_state())
-    _allow_many_connections()
     trio.run(_serve_http, config, tell)
 
 
@@ -208,14 +203,6 @@ async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
                 tell(url)
                 await front.serve(sockets, stopped)
             top.cancel_scope.cancel()
-
-
-def _allow_many_connections() -> None:
-    """Systems allow a program many more open files than it has at first."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _stop_on_signal(

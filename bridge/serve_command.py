@@ -57,4 +57,5 @@ def _wanted_token(settings: HttpSettings) -> str:
         return "Clients send the token that you have configured: Authorization: Bearer TOKEN"
     if settings.host in LOOPBACK_NAMES and sys.platform == "linux":
         return ""
-    return f"Clients send the token that is in {mcpb_home() / 'state' / FILE}: Authorization: Bearer TOKEN"
+    path = mcpb_home() / "state" / FILE
+    return f"Others than your own programs send the token in {path}: Authorization: Bearer TOKEN"

@@ -23,6 +23,8 @@ _FILES = (
     "state/tools.sqlite-shm",
     "state/tools.sqlite-journal",
     "state/tools.sqlite.broken",
+    "state/http-token",
+    "state/serve.json",
     "state/ledger.json.damaged",
 )
 _COPIES = ("extension", "extension-firefox")

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.frontends.http import exchange, http1, listening, serving
 from bridge.frontends.http.body import MAX_BODY_BYTES, MAX_BODY_S
+from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.routes import Admit
 from bridge.frontends.http.serving import Bounds
@@ -351,6 +352,22 @@ async def test_with_as_many_requests_open_as_there_is_room_for_others_are_told_t
         refused = await asked(port, head(port=port))
     assert (refused.status, refused.headers["retry-after"]) == (429, "10")
     assert refused.why == "2 requests are open: end some"
+
+
+async def test_others_than_our_user_have_room_of_their_own_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounds = Bounds(strangers=1)
+    async with serving_app(streaming, bounds) as port, connected(port) as ours, AsyncExitStack() as others:
+        await open_stream(ours, port)
+        monkeypatch.setattr(serving, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
+        stranger = await others.enter_async_context(connected(port))
+        await open_stream(stranger, port)
+        refused = await asked(port, head(port=port))
+        monkeypatch.undo()
+        assert (await asked(port, head(port=port))).status == 200
+    assert refused.status == 429
+    assert refused.why == "1 requests of others than this user are open: end some"
 
 
 async def test_a_flood_of_connections_is_told_how_long_to_wait(

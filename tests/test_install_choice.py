@@ -307,7 +307,7 @@ def test_what_dead_hosts_left_goes_and_a_living_host_s_files_stay(home: Path, ch
 def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: Path, chromium: Path) -> None:
     start = listing(home)
     install()
-    kept = ["config.toml", "state/audit.jsonl", "state/tools.sqlite", "state/mcpb.log"]
+    kept = ["config.toml", "state/audit.jsonl", "state/tools.sqlite", "state/mcpb.log", "state/http-token"]
     for name in kept:
         (home / ".mcpb" / name).write_text("something")
     copy = home / ".mcpb/extension"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import resource
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -68,7 +69,7 @@ async def serve(app: ASGIApp, sockets: Iterable[socket], until: trio.Event, boun
 class _Server:
     def __init__(self, app: ASGIApp, bounds: Bounds) -> None:
         self._app = app
-        self._bounds = bounds
+        self._bounds = bounds._replace(open=_room(bounds.open))
         self._pace = CallPace(bounds.per_minute)
         self._config = _config()
         self._context = WorkerContext(None)
@@ -154,6 +155,21 @@ def _one_gives_way(connections: Iterable[HttpConnection]) -> bool:
 
 def _turned_away(text: str, wait_s: int) -> Refused:
     return Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(wait_s)})
+
+
+def _room(connections: int) -> int:
+    """For so many connections, or fewer: for as many as the system allows us files, and as many besides.
+
+    It allows a program more than it has at first.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):  # macOS says there is no limit, and has one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 def _config() -> Config:
