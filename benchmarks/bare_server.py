@@ -96,6 +96,7 @@ async def serve_app(app: ASGIApp, bind: str) -> None:
     config = Config()
     config.bind = [bind]
     config.accesslog = None
+    config.keep_alive_max_requests = sys.maxsize  # else connections end after a thousand
     await hypercorn.trio.serve(cast("ASGIFramework", app), config)
 
 
