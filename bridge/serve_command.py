@@ -52,10 +52,11 @@ def _tell(url: str, settings: HttpSettings) -> None:
 
 
 def _wanted_token(settings: HttpSettings) -> str:
-    """What a client has to send besides; empty where the system knows which connections are ours."""
+    """What a client has to send besides; empty where the system tells which connections are ours."""
     if settings.auth_token:
         return "Clients send the token that you have configured: Authorization: Bearer TOKEN"
-    if settings.host in LOOPBACK_NAMES and sys.platform == "linux":
+    is_told = sys.platform == "linux"
+    if is_told and settings.host in LOOPBACK_NAMES:
         return ""
-    path = mcpb_home() / "state" / FILE
-    return f"Others than your own programs send the token in {path}: Authorization: Bearer TOKEN"
+    who = "Others than your own programs" if is_told else "Clients"
+    return f"{who} send the token in {mcpb_home() / 'state' / FILE}: Authorization: Bearer TOKEN"

@@ -159,6 +159,12 @@ async def test_a_token_that_is_asked_for_is_never_shown(
         assert "a-secret-of-mine" not in server.said
 
 
+async def test_where_others_can_connect_it_says_what_they_need(mcpb_home: Path) -> None:
+    async with serving("--host", "0.0.0.0") as server:
+        assert f"http://localhost:{server.port}/mcp" in server.said
+        assert f"send the token in {mcpb_home / 'state/http-token'}" in server.said
+
+
 # ── A Unix socket ───────────────────────────────────────────────────────────────────────────────────────────
 
 
