@@ -50,9 +50,6 @@ def request(
         def __init__(self) -> None:
             self.peer = peer
 
-        def abort(self) -> None:
-            raise NotImplementedError
-
     return Request(
         {
             "type": "http",

@@ -349,9 +349,6 @@ class ConnectionOf(NamedTuple):
 
     peer: Peer
 
-    def abort(self) -> None:
-        raise NotImplementedError
-
 
 async def test_who_did_not_open_a_session_cannot_speak_in_it() -> None:
     """The id is not enough: here somebody has it who was let in with a token."""

@@ -1,4 +1,4 @@
-"""A connection that somebody made to us: who it is, and a way to end it at once.
+"""A connection that somebody made to us: who is at its other end.
 
 The server hands it to every request on it, as `request.state.connection`.
 """
@@ -36,10 +36,6 @@ class Connection(Protocol):
     @property
     def peer(self) -> Peer:
         """Whose it is, as it was when it was made."""
-        ...
-
-    def abort(self) -> None:
-        """End it now, whatever waits to be written: who does not read must not hold us up."""
         ...
 
 
