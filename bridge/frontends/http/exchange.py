@@ -44,7 +44,7 @@ class Exchange:
         if not self._answering.cancelled_caught:
             return
         if not self._has_begun:
-            text = "mcpb serve was ended before there was an answer; a call may have run. To start it: mcpb serve"
+            text = "mcpb serve was ended before there was an answer; a call may have run. Start it again"
             gone = Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
             await refusals.response(gone)(self._scope, self._receive, self._send)
         elif not self._has_ended:
