@@ -109,6 +109,7 @@ async def test_a_port_in_use_is_refused_in_one_sentence_that_says_who_has_it(mcp
         assert await is_well(server.port)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
 async def test_nobody_else_answers_at_the_other_loopback_address(mcpb_home: Path) -> None:
     """A client that is told `localhost` may try either."""
     with closing(socket.create_server(("::1", 0), family=socket.AF_INET6)) as other:
