@@ -23,8 +23,6 @@ _BACKLOG = 1024
 _TRIES = 20
 """For a free port that is free at both loopback addresses."""
 _NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
-
-
 _ANY = {"0.0.0.0", "::"}  # noqa: S104  (compared, not bound)
 
 
@@ -111,9 +109,7 @@ def _why_not(error: OSError, address: str, port: int) -> str:
         case errno.EACCES:
             return f"port {port} is for administrators. Take one above 1023: mcpb serve --port 3456"
         case _ if error.errno in _NOT_HERE:
-            return (
-                f"{address} is no address of this machine. Leave --host out to listen on this machine alone"
-            )
+            return f"{address} is no address of this machine. Without --host it is the loopback addresses"
         case _:
             return f"port {port} of {address} cannot be listened on: {error.strerror}"
 
@@ -130,10 +126,7 @@ def listening_at(path: Path) -> Iterator[socket.socket]:
     """
     path = path.absolute()
     if len(os.fsencode(path)) > endpoint.SOCKET_PATH_BYTES:
-        text = (
-            f"{path} is too long: a socket's path may have {endpoint.SOCKET_PATH_BYTES} bytes on this system"
-        )
-        raise ListenError(text)
+        raise ListenError(f"{path} is too long: a socket's path may have {endpoint.SOCKET_PATH_BYTES} bytes")
     try:
         endpoint.prepare(path.parent)
         _remove_stale(path)
