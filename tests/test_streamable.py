@@ -488,6 +488,7 @@ async def test_a_stateless_client_hears_of_changes_for_as_long_as_it_listens() -
         (stateless("tools/list"), {}, 400, -32602),
         (stateless("tools/list"), {"_meta": {}}, 400, -32602),
         (stateless("tools/call"), envelope(), 400, -32020),
+        ({"MCP-Protocol-Version": "9"}, {}, 400, -32022),
         ({"MCP-Protocol-Version": STATELESS}, envelope(), 400, -32020),
         ({**stateless("tools/list"), "MCP-Protocol-Version": "2026-01-01"}, envelope(), 400, -32020),
         (

@@ -100,11 +100,11 @@ def read(headers: Headers, body: bytes) -> Asked | Disagreement:
         request = _requests.decode(body)
     except (msgspec.DecodeError, RecursionError):
         text = f"params._meta has to be an object with {_VERSION_KEY} and {_CAPABILITIES_KEY}"
-        return Disagreement(Code.INVALID_PARAMS, text)
+        return unsupported(headers) or Disagreement(Code.INVALID_PARAMS, text)
     params, meta = request.params, request.params.meta
     if meta.version is msgspec.UNSET or not bytes(meta.capabilities):
         text = f"params._meta needs both {_VERSION_KEY} and {_CAPABILITIES_KEY}"
-        return Disagreement(Code.INVALID_PARAMS, text)
+        return unsupported(headers) or Disagreement(Code.INVALID_PARAMS, text)
     if found := _mismatch(headers, request) or unsupported(headers):
         return found
     tool = params.name if request.method == "tools/call" and isinstance(params.name, str) else ""
