@@ -21,6 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from benchmarks import page
 from benchmarks.answerer import EDGE_BYTES
 
+KEEP_ALIVE_S = 600.0
+"""A connection waits while others have their turn."""
 _ID = re.compile(rb'"id":([^,}]*)')
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream")
@@ -96,7 +98,8 @@ async def serve_app(app: ASGIApp, bind: str) -> None:
     config = Config()
     config.bind = [bind]
     config.accesslog = None
-    config.keep_alive_max_requests = sys.maxsize  # else connections end after a thousand
+    config.keep_alive_max_requests = sys.maxsize
+    config.keep_alive_timeout = KEEP_ALIVE_S
     await hypercorn.trio.serve(cast("ASGIFramework", app), config)
 
 

@@ -124,9 +124,15 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
     free(requests);
 }
 
+static void give_up(int signal) {
+    (void)signal;
+    die("no answer within a minute");
+}
+
 int main(int argc, char **argv) {
     if (argc != 4) die("usage: client lines|frames|http|events FROM TO");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGALRM, give_up);
     in.framing = framing_of(argv[1]);
     in.fd = atoi(argv[2]);
     out = acknowledgements.fd = atoi(argv[3]);

@@ -1,7 +1,7 @@
 """The tasks that answer one connection's requests, and how what comes of a request gets to its task.
 
 hypercorn's own hand each part over through a channel at which all other tasks have their turn, three times
-for a small request: that was a tenth of what a call takes.
+for a small request: a call takes 6 % less without.
 """
 
 from __future__ import annotations
