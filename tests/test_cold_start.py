@@ -18,8 +18,18 @@ from native_host import wire
 IMPORTED = "import time:"
 """So begins what `python -X importtime` says on stderr of each module."""
 
-PACKAGE = {"mcp", "mcp_types", "pydantic", "anyio", "starlette", "uvicorn"}
-"""The mcp package, and what it brings."""
+PACKAGE = {
+    "mcp",
+    "mcp_types",
+    "pydantic",
+    "anyio",
+    "starlette",
+    "uvicorn",
+    "h11",
+    "hypercorn",
+    "prometheus_client",
+}
+"""The mcp package and what it brings, and what `mcpb serve` speaks HTTP with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
 INSTALLER = {"install.browsers", "install.commands", "install.examination", "install.plan"}
 
