@@ -197,8 +197,9 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
     key, complaint = place["key"], place["complaint"]
     if not complaint.startswith("Expected"):
         return f"{key}: {complaint}"
-    value = "…" if key.endswith(_HIDDEN) else _shown(_value_at(found, key))
-    return f"{key} = {value}: {_plain(complaint)}"
+    value = _value_at(found, key)
+    is_hidden = _HIDDEN in f"{key} {value!r}"
+    return f"{key} = {'…' if is_hidden else _shown(value)}: {_plain(complaint)}"
 
 
 def _value_at(found: Any, key: str) -> Any:

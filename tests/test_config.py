@@ -216,6 +216,9 @@ def test_no_message_shows_a_token(tmp_path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"http\.auth_token = …: expected str, got int"):
         read(tmp_path, {})
+    path.write_text("[[http]]\nauth_token = 'secret'")
+    with pytest.raises(ConfigError, match=r"http = …: expected table, got array"):
+        read(tmp_path, {})
     path.write_text("[http]\nauth_token = 'päss word'")
     with pytest.raises(ConfigError, match="http: auth_token: only letters, digits and") as in_file:
         read(tmp_path, {})

@@ -28,6 +28,7 @@ HOST = "localhost:3456"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 OWN_ORIGIN = {"origin": "http://localhost:3456"}
 FRIEND = "https://shop.example"
+FOLLOWED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 LETS_FRIEND_IN = HttpSettings(cors_origins=(FRIEND, "http://localhost:*"))
 
 PAGE_PATHS = ["/", "/open", "/page/page.js", "/page/events", "/page/pause"]
@@ -195,6 +196,11 @@ def test_a_page_of_another_origin_is_refused_on_every_route(origin: str, path: s
     assert "cors_origins" in refused.message
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "TRACE"])
+def test_a_page_of_another_origin_is_refused_by_whatever_method(method: str) -> None:
+    assert status(request("/tools", {"origin": "http://localhost:5173"}, method=method)) == 403
+
+
 @pytest.mark.parametrize("path", ["/", "/open", "/page/events", "/page/pause", "/mcp", "/health"])
 def test_a_page_of_ours_may_speak_to_us(path: str) -> None:
     assert status(request(path, OWN_ORIGIN)) == 200
@@ -249,7 +255,13 @@ def test_what_a_person_opens_or_the_page_itself_loads_is_fine(site: str) -> None
         assert status(request(path, {"sec-fetch-site": site}, method="GET")) == 200
 
 
-FOLLOWED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+@pytest.mark.parametrize("path", ["/sse", "/tools", "/", "/open"])
+@pytest.mark.parametrize("site", [{"sec-fetch-site": "none"}, {"sec-fetch-site": "same-origin"}, {}])
+@pytest.mark.parametrize("purpose", ["sec-purpose", "purpose", "x-moz"])
+def test_what_a_browser_loads_ahead_is_refused_since_a_page_may_have_asked_for_it(
+    path: str, site: dict[str, str], purpose: str
+) -> None:
+    assert status(request(path, {**FOLLOWED, **site, purpose: "Prefetch;prerender"}, method="GET")) == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/open"])

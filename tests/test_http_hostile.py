@@ -165,12 +165,23 @@ async def test_a_header_without_end_is_refused_while_it_comes() -> None:
         assert await is_cut_off_by(client, b"x" * 65536)
 
 
-async def test_a_websocket_is_refused() -> None:
-    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
-    async with guarded() as served:
-        said = head("GET /mcp", port=served.port, Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZQ==", **upgrade)
-        answer = await asked(served.port, said)
-    assert answer.status == 400
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"Sec_WebSocket_Version": "13", "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ=="},
+        {"Sec_WebSocket_Version": "13"},
+        {},
+        {"Content_Length": "5"},
+    ],
+    ids=["in order", "no key", "no version", "with a body"],
+)
+async def test_a_websocket_is_refused_and_cut_off(more: dict[str, str]) -> None:
+    upgrade = {"Connection": "keep-alive, Upgrade", "Upgrade": "WebSocket", **more}
+    async with guarded() as served, connected(served.port) as client:
+        await client.say(head("GET /mcp", port=served.port, **upgrade))
+        answer = await client.answer()
+        assert await client.until_end() == b""
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
     assert "no WebSockets here" in answer.why
 
 
@@ -184,6 +195,18 @@ async def test_requests_that_come_at_once_are_answered_one_after_the_other() -> 
     async with guarded() as served, connected(served.port) as client:
         await client.say(head(port=served.port) * 50 + head("GET /nothing", port=served.port))
         assert [(await client.answer()).status for _ in range(51)] == [200] * 50 + [404]
+
+
+async def test_who_asks_for_more_during_an_endless_answer_and_is_gone_is_missed() -> None:
+    async with guarded() as served:
+        async with connected(served.port) as client:
+            await client.say(2 * head("GET /sse", port=served.port))
+            await client.head()
+            (session,) = served.front.conversations
+        with trio.fail_after(SOON_S):
+            while len(served.front.conversations):
+                session.standalone.write(b"{}\n")
+                await trio.testing.wait_all_tasks_blocked(0.001)
 
 
 # ── Bodies ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,6 +268,23 @@ async def test_a_connection_that_says_nothing_is_closed(autojump_clock: trio.tes
         assert (await used.answer()).status == 200
         await trio.sleep(http1.KEEP_ALIVE_S)
         assert await silent.until_end() == await used.until_end() == b""
+
+
+async def test_a_stream_lasts_however_long_its_client_says_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def until_it_goes(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with serving_app(until_it_goes) as port, connected(port) as client:
+        await open_stream(client, port)
+        with trio.move_on_after(3 * http1.KEEP_ALIVE_S) as waiting:
+            while await client.stream.receive_some():
+                pass
+    assert waiting.cancelled_caught
 
 
 # ── What is no MCP ──────────────────────────────────────────────────────────────────────────────────────────
@@ -368,6 +408,17 @@ async def test_others_than_our_user_have_room_of_their_own_and_no_more(
         assert (await asked(port, head(port=port))).status == 200
     assert refused.status == 429
     assert refused.why == "1 requests of others than this user are open: end some"
+
+
+async def test_where_there_is_little_room_others_than_our_user_do_not_take_it_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving_app(streaming, Bounds(open=4)) as port, AsyncExitStack() as others:
+        monkeypatch.setattr(serving, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
+        await open_stream(await others.enter_async_context(connected(port)), port)
+        assert (await asked(port, head(port=port))).status == 429
+        monkeypatch.undo()
+        assert (await asked(port, head(port=port))).status == 200
 
 
 async def test_a_flood_of_connections_is_told_how_long_to_wait(

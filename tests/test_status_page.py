@@ -641,6 +641,20 @@ async def test_an_open_page_is_told_of_a_call(served: Served, short_tmp: Path) -
     assert "checkout" in (await served.client.get("/page/now")).text
 
 
+@CLOSES_EARLY
+async def test_an_open_page_is_told_nothing_any_more_once_its_cookie_is_no_good(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.sign_in()
+    async with served.client.stream("GET", "/page/events") as events:
+        heard = Events(events)
+        with trio.fail_after(SOON_S):
+            assert await heard.next()
+            monkeypatch.setattr(SignIn, "knows", lambda *_: False)
+            while await heard.next():
+                pass
+
+
 # ── mcpb status --web ───────────────────────────────────────────────────────────────────────────────────────
 
 

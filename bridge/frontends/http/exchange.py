@@ -36,9 +36,6 @@ class Exchange:
 
     async def run(self, app: ASGIApp) -> None:
         """Until there is an answer, or nobody is there to take it."""
-        if self._scope["type"] == "websocket":
-            await self._refuse_websocket()
-            return
         with self._answering:
             await app(self._scope, self._receive, self._send)
         if not self._answering.cancelled_caught:
@@ -78,9 +75,3 @@ class Exchange:
                 size += len((await self._receive()).get("body", b""))
         if not self._is_read:
             self._abort()
-
-    async def _refuse_websocket(self) -> None:
-        refused = refusals.response(Refused(HTTPStatus.BAD_REQUEST, "no WebSockets here: POST to /mcp"))
-        start = {"status": refused.status_code, "headers": refused.raw_headers}
-        await self._send_on({"type": "websocket.http.response.start", **start})
-        await self._send_on({"type": "websocket.http.response.body", "body": refused.body})

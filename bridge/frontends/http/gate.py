@@ -33,6 +33,8 @@ _WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
 _AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 _FORWARDED = {"forwarded", "x-forwarded-for", "via"}
 """By these a proxy says that it speaks for somebody else."""
+_PURPOSES = ("sec-purpose", "purpose", "x-moz")
+"""In these browsers say that they load something ahead."""
 
 _LETTING_IN = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
@@ -158,13 +160,18 @@ class _Asked:
 
 def _is_of_no_page(asked: _Asked) -> bool:
     """No page has sent it; or a page's link has led a person to the status page."""
-    if "origin" in asked.headers:
+    if "origin" in asked.headers or _is_ahead(asked):
         return False
     # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
     if "sec-fetch-site" not in asked.headers or asked.said("sec-fetch-site") in ("none", "same-origin"):
         return True
     is_followed = asked.said("sec-fetch-mode") == "navigate" and asked.said("sec-fetch-dest") == "document"
     return is_followed and asked.method == "GET" and asked.path in FOR_BROWSERS
+
+
+def _is_ahead(asked: _Asked) -> bool:
+    """Loaded before anybody wants it: a page may have asked for that, and Chromium calls its site `none`."""
+    return any("prefetch" in value.lower() for name in _PURPOSES for value in asked.headers.get(name, ()))
 
 
 def _is_of_own_page(asked: _Asked) -> bool:

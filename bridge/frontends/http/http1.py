@@ -181,20 +181,28 @@ class HttpConnection:
             return
         self._outlet.flush()
         await trio.lowlevel.checkpoint()  # others have their turn, however fast this client reads
+        try:
+            await self._wait_written()
+        except trio.BrokenResourceError:
+            self._everything.cancel()  # the reader need not notice: it may wait for the end of an answer
+            await trio.lowlevel.checkpoint()  # nor shall anybody take for said what nobody has heard
+
+    async def _wait_written(self) -> None:
         while unread := self._outlet.waiting_bytes:
-            with trio.move_on_after(STALLED_S), suppress(trio.BrokenResourceError):
+            with trio.move_on_after(STALLED_S):
                 await self._outlet.wait_room()
             if self._outlet.waiting_bytes >= unread:
                 _log.info("a client takes nothing of its answer, and is given up")
                 self.abort()
-                return
+                await trio.lowlevel.checkpoint()
+        await self._outlet.wait_room()  # raises when the other end is gone
 
     async def _write_later(self) -> None:
         """What the kernel does not take at once."""
         try:
             await self._outlet.run()
         except trio.BrokenResourceError:
-            self._end()
+            self._everything.cancel()
 
     def _end(self) -> None:
         self._is_over = True
@@ -243,11 +251,11 @@ class _Http1(H11Protocol):
         try:
             await super().handle(event)
         except _UnacceptableError as error:
-            await self.refuse(error.status)
+            await self.refuse(error.status, error.why)
 
-    async def refuse(self, status: HTTPStatus) -> None:
+    async def refuse(self, status: HTTPStatus, why: str = "") -> None:
         """Say why, and end the connection."""
-        await self._send_error_response(status)
+        await self._send_error_response(status, why)
         await self.send(Closed())
 
     async def stream_send(self, event: StreamEvent) -> None:
@@ -259,15 +267,17 @@ class _Http1(H11Protocol):
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """An offer to change to HTTP/2 (h2c) is ignored, as RFC 9110 (7.8) allows."""
+        if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in event.headers):
+            raise _UnacceptableError(HTTPStatus.BAD_REQUEST, "no WebSockets here: POST to /mcp")
         if event.http_version not in {b"1.0", b"1.1"}:
             raise _UnacceptableError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         if {name for name, _ in event.headers} >= _BOTH_LENGTHS:
             raise _UnacceptableError(HTTPStatus.BAD_REQUEST)
 
-    async def _send_error_response(self, status_code: int) -> None:
+    async def _send_error_response(self, status_code: int, why: str = "") -> None:
         self.has_refused = True
         status = HTTPStatus(status_code)
-        answer = refusals.response(Refused(status, _WHY.get(status, status.phrase)))
+        answer = refusals.response(Refused(status, why or _WHY.get(status, status.phrase)))
         headers = [*answer.raw_headers, (b"connection", b"close"), *self.config.response_headers("h11")]
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=bytes(answer.body)))
@@ -277,6 +287,7 @@ class _Http1(H11Protocol):
 class _UnacceptableError(Exception):
     """A head that h11 lets pass."""
 
-    def __init__(self, status: HTTPStatus) -> None:
+    def __init__(self, status: HTTPStatus, why: str = "") -> None:
         super().__init__(status)
         self.status = status
+        self.why = why

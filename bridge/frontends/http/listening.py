@@ -128,7 +128,7 @@ def listening_at(path: Path) -> Iterator[socket.socket]:
     if len(os.fsencode(path)) > endpoint.SOCKET_PATH_BYTES:
         raise ListenError(f"{path} is too long: a socket's path may have {endpoint.SOCKET_PATH_BYTES} bytes")
     try:
-        endpoint.prepare(path.parent)
+        _prepare(path.parent)
         _remove_stale(path)
         listener = endpoint.bind(path)
     except endpoint.EndpointError as error:
@@ -141,6 +141,18 @@ def listening_at(path: Path) -> Iterator[socket.socket]:
         with suppress(OSError):
             if os.path.samestat(path.lstat(), made):
                 path.unlink()
+
+
+def _prepare(directory: Path) -> None:
+    """The person has named it, perhaps their home: nothing there is to be removed or closed for our sake."""
+    try:
+        endpoint.prepare(directory)
+    except endpoint.EndpointError:
+        text = (
+            f"{directory} is no place for the socket: it has to be a real directory that only you can open. "
+            "One that is not there yet is made: --socket ~/.mcpb/run/http.sock"
+        )
+        raise ListenError(text) from None
 
 
 def _remove_stale(path: Path) -> None:

@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
     open: int = 2048
     """Connections at once. One more ends the oldest that does nothing, and is refused if all do something."""
     strangers: int = 512
-    """Of those, such as are not known to be our user's: nobody else takes all the room."""
+    """Of those, such as are not known to be our user's: at most a quarter, nobody else takes all the room."""
     per_minute: int = 6000
     """New ones from one address: so many at once, then a hundred a second."""
 
@@ -69,7 +69,8 @@ async def serve(app: ASGIApp, sockets: Iterable[socket], until: trio.Event, boun
 class _Server:
     def __init__(self, app: ASGIApp, bounds: Bounds) -> None:
         self._app = app
-        self._bounds = bounds._replace(open=_room(bounds.open))
+        room = _room(bounds.open)
+        self._bounds = bounds._replace(open=room, strangers=min(bounds.strangers, max(room // 4, 1)))
         self._pace = CallPace(bounds.per_minute)
         self._config = _config()
         self._context = WorkerContext(None)

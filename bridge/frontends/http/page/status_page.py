@@ -107,7 +107,7 @@ class StatusPage:
         return _json({"url": f"{self._url}open?code={code}"})
 
     async def _open_link(self, request: Request) -> Response:
-        if request.method != "GET" or "prefetch" in _purpose(request):
+        if request.method != "GET":
             raise Refused(HTTPStatus.FORBIDDEN, "this link is good once: only the person may open it")
         cookie = self._sign_in.cookie_for(request.query_params.get("code", ""), trio.current_time())
         if cookie is None and not self._is_signed_in(request):
@@ -178,11 +178,6 @@ def _read_pause(body: bytes) -> _PauseRequest:
 
 def _query(request: Request) -> str:
     return request.query_params.get("q", "")
-
-
-def _purpose(request: Request) -> str:
-    """Browsers that load pages before anybody wants them say so."""
-    return " ".join(request.headers.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")).lower()
 
 
 def _html(content: Html, status: HTTPStatus = HTTPStatus.OK) -> Response:
