@@ -103,6 +103,8 @@ class Lane:
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
         self._era = era
         """As the client's first words tell, where it is not known before."""
+        self._is_only_one = era is None
+        """Of its session; else others would wait while this one's client reads nothing."""
         self._opening = b""
         """The line that began a handshake."""
         self._can_ask = False
@@ -255,8 +257,9 @@ class Lane:
         return True
 
     async def _tell_list_changed(self) -> None:
-        with suppress(trio.BrokenResourceError):
-            await self._client.wait_room(UNREAD_BYTES)
+        if self._is_only_one:
+            with suppress(trio.BrokenResourceError):
+                await self._client.wait_room(UNREAD_BYTES)
         if self._is_initialized and not self._leaves_all:
             self._client.write(outgoing.notification("notifications/tools/list_changed"))
         for subscription in self._subscriptions:

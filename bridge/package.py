@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -44,8 +45,8 @@ from native_host.wire import Code
 
 _NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
 """The package reads no deeper, and does not say which it was."""
-_MISSED_ID = "what-was-missed"
-"""Of a request that the client has had an answer to."""
+_MISSED_ID = f"missed-{secrets.token_hex(8)}"
+"""Of a request that the client has had an answer to; no client has one like it."""
 
 _Context = ServerRequestContext[None, Any]
 _log = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ class Package:
         key = coerce_request_id(request.id)
         if earlier := self._asked.get(key):
             earlier.settle()  # whose answer is whose cannot be told any more
+            earlier.client.forgo()
         asked = _Asked(self._asked, self._requests, key, client)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
             self._requests.add(asked)

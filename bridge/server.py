@@ -9,6 +9,7 @@ from bridge import results
 from bridge.asking import Asking
 from bridge.calls import Calls
 from bridge.hub.capabilities import browser_capabilities
+from bridge.hub.describing import cleaned
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
@@ -31,6 +32,8 @@ ask them before anything that cannot be undone, and do not repeat a call that ma
 
 UNNAMED = "unnamed client"
 """What one is called whose name is empty."""
+MAX_SAID = 200
+"""Characters of a client's name, and of its version: every host and browser is told those of all."""
 Tell = Callable[[], Awaitable[None]]
 
 
@@ -50,9 +53,9 @@ class McpServer:
         """Who asks. Only the first time is it news."""
         if self._session.client.name:
             return
-        name = client.name or UNNAMED
-        self._session.client = wire.ClientInfo(name=name, version=client.version)
-        self._session.title = f"{client.title or name} {self._where}".rstrip()
+        name = cleaned(client.name, MAX_SAID) or UNNAMED
+        self._session.client = wire.ClientInfo(name=name, version=cleaned(client.version, MAX_SAID))
+        self._session.title = f"{cleaned(client.title or name, MAX_SAID)} {self._where}".rstrip()
         self._on_identified()
 
     def hear_changes(self, tell: Tell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,11 +12,16 @@ import trio
 import trio.testing
 
 from bridge.frontends.http import conversations as module
+from bridge.frontends.http import message_stream
 from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations, Owner
+from bridge.frontends.http.message_stream import MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
+from bridge.hub.tool_shape import Era
 from bridge.hub.transport import LookedAround
 from bridge.incoming import Implementation
+from bridge.lane import UNREAD_BYTES
+from http_front import ENVELOPE, request
 from native_host import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello
@@ -77,6 +83,40 @@ async def test_requests_that_say_the_same_of_who_asks_share_a_session_that_has_n
             played.all.find(shared.transport, "session_", US)
 
 
+async def test_nobody_finds_a_session_that_has_ended_and_the_next_of_its_name_stays() -> None:
+    async with conversations() as played:
+        ours, shared = await played.all.open("streamable", US), await played.all.shared("a", US)
+        ours.end()
+        shared.end()
+        with pytest.raises(Refused):
+            played.all.find("streamable", ours.key, US)
+        another = await played.all.shared("a", US)
+        assert another is not shared
+        await trio.testing.wait_all_tasks_blocked()
+        assert await played.all.shared("a", US) is another
+
+
+async def test_at_its_end_a_session_ends_its_streams() -> None:
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        stream = conversation.new_stream(b"1")
+        conversation.keep(stream)
+        conversation.end()
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.is_finished
+        assert conversation.standalone.is_finished
+
+
+async def test_a_client_that_takes_nothing_loses_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 4)
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        stream = conversation.new_stream(b"1")
+        for text in (b"one\n", b"two\n"):
+            stream.write(text)
+        assert conversation.has_ended
+
+
 async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> None:
     found: list[Conversation] = []
     async with conversations() as played:
@@ -88,6 +128,22 @@ async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> N
             nursery.start_soon(share)
             nursery.start_soon(share)
     assert found[0] is found[1]
+
+
+async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name() -> None:
+    asked = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
+    async with conversations() as played:
+        shared = await played.all.shared("by hand 1", US)
+        slow, listener = MessageStream(), MessageStream()
+        shared.new_lane(slow, Era.STATELESS)
+        slow.write(2 * UNREAD_BYTES * b"x")
+        await shared.new_lane(listener, Era.STATELESS).take(
+            json.dumps(request(1, "subscriptions/listen", asked)).encode()
+        )
+        with trio.fail_after(SOON_S):
+            await shared.server.tell_list_changed()
+        listener.finish()
+        assert b"tools/list_changed" in await listener.last()
 
 
 async def test_hosts_hear_of_clients_that_have_said_who_they_are_and_of_their_end() -> None:
@@ -173,6 +229,20 @@ async def test_streams_that_are_over_are_kept_until_there_are_too_many() -> None
         found = [conversation.find_stream(stream.name) for stream in streams]
     assert found[:2] == [None, None]
     assert found[2:] == streams[2:]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_what_is_kept_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch, is_taken: bool) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES" if is_taken else "MAX_UNSENT_BYTES", 10)
+    async with conversations() as played:
+        conversation = await played.all.open("streamable", US)
+        streams = [conversation.new_stream(b"1") for _ in range(2)]
+        for stream in streams:
+            stream.answer(b"{1234}\n")
+            if is_taken:
+                stream.only_answer()
+            conversation.keep(stream)
+        assert [conversation.find_stream(stream.name) for stream in streams] == [None, streams[1]]
 
 
 async def test_an_answer_that_nobody_has_taken_is_kept_longer() -> None:

@@ -95,6 +95,8 @@ async def test_a_response_ends_when_a_later_one_takes_over() -> None:
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(stream.pump, second.send)
             await trio.testing.wait_all_tasks_blocked()
+            assert len(nursery.child_tasks) == 1
+            assert stream.is_read
             stream.answer(line(1))
     assert (data_in(first.text), data_in(second.text)) == ([], [line(1)])
     assert not stream.is_read
@@ -108,6 +110,28 @@ async def test_the_same_news_are_told_once_while_nobody_has_taken_them() -> None
     stream.finish()
     await stream.pump(response.send)
     assert data_in(response.text) == [line(1), line(2)]
+
+
+async def test_the_same_news_are_told_again_to_who_has_taken_them() -> None:
+    stream, response = LastingStream("0"), Response()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stream.pump, response.send)
+        for _ in range(2):
+            stream.write(line(1))
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert data_in(response.text) == [line(1), line(1)]
+
+
+async def test_the_first_words_name_the_place_where_the_response_begins() -> None:
+    stream, response = LastingStream("0"), Response()
+    stream.write(line(1))
+    stream.write(line(2))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stream.pump, response.send)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert stream.first_words().startswith(b"id: 0-2\n")
 
 
 async def test_a_stream_that_has_nothing_to_say_says_that_it_is_there(
@@ -159,6 +183,31 @@ async def test_a_client_that_takes_nothing_is_given_up_before_memory_is(
     assert stream.kept_bytes == 0
     with pytest.raises(trio.BrokenResourceError):
         await stream.wait_room()
+
+
+async def test_who_waits_at_a_stream_that_breaks_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 10)
+    stream = MessageStream("1")
+    ended: list[str] = []
+
+    async def wait_room() -> None:
+        with suppress(trio.BrokenResourceError):
+            await stream.wait_room()
+        ended.append("room")
+
+    async def read() -> None:
+        with suppress(trio.BrokenResourceError):
+            await stream.last()
+        ended.append("answer")
+
+    with trio.fail_after(SOON_S):
+        async with trio.open_nursery() as nursery:
+            stream.write(line(1))
+            nursery.start_soon(wait_room)
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            stream.write(line(2))
+    assert sorted(ended) == ["answer", "room"]
 
 
 async def test_a_message_larger_than_the_bound_is_taken_when_it_is_alone(

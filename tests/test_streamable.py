@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from base64 import b64encode
 from typing import Any
@@ -14,6 +15,7 @@ import trio.testing
 
 from bridge.frontends.http import conversations
 from bridge.frontends.http.settings import HttpSettings
+from bridge.lane import Lane
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,
@@ -200,7 +202,7 @@ async def test_a_stream_that_broke_goes_on_where_its_client_says_and_repeats_not
 async def test_an_event_that_never_was_cannot_be_come_back_to() -> None:
     async with open_front() as served, served.client() as client:
         headers = await shake_hands(client)
-        for event_id in ("0-7", "5-0", "nonsense", "0-²", "0--1", "0-" + 5000 * "9"):
+        for event_id in ("0-1", "0-7", "5-0", "nonsense", "0-²", "0--1", "0-" + 5000 * "9"):
             again = {**headers, "Accept": "text/event-stream"}
             raw = [*again.items(), ("Last-Event-ID", event_id)]
             answer = await client.get("/mcp", headers=httpx2.Headers(raw, encoding="utf-8"))
@@ -272,6 +274,27 @@ async def test_a_client_that_goes_away_has_cancelled_nothing() -> None:
     assert not given_up
 
 
+async def test_a_session_whose_call_goes_on_without_a_reader_makes_no_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 1)
+    async with open_front() as served, served.client() as client:
+        held = holding(served)
+        headers = await shake_hands(client)
+        async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
+            place = await Events(response).next()
+        (session,) = served.front.conversations
+        await until(lambda: not session.open_responses)
+        other = await client.post("/mcp", json=request(0, "initialize", INITIALIZE))
+        held[0].on_done(done("at last"))
+        assert place is not None
+        again = {**headers, "Accept": "text/event-stream", "Last-Event-ID": place["id"]}
+        async with client.stream("GET", "/mcp", headers=again) as response:
+            told = await Events(response).message()
+    assert other.status_code == 429
+    assert told["result"]["content"][0]["text"] == "at last"
+
+
 async def test_what_the_package_answers_comes_back_on_its_own_response() -> None:
     async with open_front() as served, served.client() as client:
         headers = await shake_hands(client)
@@ -281,6 +304,23 @@ async def test_what_the_package_answers_comes_back_on_its_own_response() -> None
             body = await response.aread() if "json" in response.headers["content-type"] else b""
             answer = json.loads(body) if body else await Events(response).message()
     assert (answer["id"], answer["error"]["code"]) == (5, -32601)
+
+
+async def test_of_two_requests_with_one_id_that_the_package_answers_none_waits_for_ever() -> None:
+    async with open_front() as served, served.client() as client:
+        held = holding(served)
+        headers = await shake_hands(client)
+        again = request(9, "initialize", INITIALIZE)  # after which it answers everything
+        assert (await client.post("/mcp", json=again, headers=headers)).status_code == 200
+        async with (
+            client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as first,
+            client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as second,
+        ):
+            forgotten = await Events(first).message()
+            held[1].on_done(done("at last"))
+            told = await Events(second).message()
+    assert forgotten["error"]["code"] == -32800
+    assert told["result"]["content"][0]["text"] == "at last"
 
 
 async def test_answers_reach_the_session_that_asked_under_whatever_id() -> None:
@@ -295,6 +335,21 @@ async def test_answers_reach_the_session_that_asked_under_whatever_id() -> None:
             held[0].on_done(done("one's"))
             told = [await Events(response).message() for response in (first, second)]
     assert [each["result"]["content"][0]["text"] for each in told] == ["one's", "two's"]
+
+
+@pytest.mark.parametrize("which", ["a call", "the stream of the session", "a subscription"])
+async def test_a_session_is_in_use_while_a_response_of_it_is_open(which: str) -> None:
+    async with open_front() as served, served.client() as client:
+        holding(served)
+        headers = await shake_hands(client)
+        listening = request(4, "subscriptions/listen", envelope(notifications={}))
+        method, said, its_headers = {
+            "a call": ("POST", call(1, HOLD), headers),
+            "the stream of the session": ("GET", None, headers),
+            "a subscription": ("POST", listening, stateless("subscriptions/listen")),
+        }[which]
+        async with client.stream(method, "/mcp", json=said, headers=its_headers):
+            assert sum(each.open_responses for each in served.front.conversations) == 1
 
 
 async def test_a_session_that_its_client_has_ended_is_gone() -> None:
@@ -321,6 +376,19 @@ async def test_a_client_without_a_name_has_a_session_like_others() -> None:
         answer = await client.post("/mcp", json=PING, headers=headers)
         assert [session.client.name for session in served.sessions] == ["unnamed client"]
     assert answer.json()["result"] == {}
+
+
+async def test_of_what_a_client_calls_itself_browsers_hear_the_beginning() -> None:
+    """Else the names of a few would be more than a host takes, and all clients were without a browser."""
+    long = {"name": "n" * 1_000_000, "version": "1" * 1_000_000, "title": "t" * 1_000_000}
+    meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": long}
+    async with open_front() as served, served.client() as client:
+        await shake_hands(client, clientInfo=long)
+        asked = request(1, "tools/list", {"_meta": meta})
+        await client.post("/mcp", json=asked, headers=stateless("tools/list"))
+        said = msgspec.json.encode(served.sessions)
+        assert len(served.sessions) == 2
+    assert len(said) < 2000
 
 
 @pytest.mark.parametrize(
@@ -429,6 +497,29 @@ async def test_requests_of_one_client_are_one_session_to_the_person() -> None:
         assert [session.title for session in served.sessions] == ["by hand over HTTP"]
 
 
+async def test_another_version_of_a_client_is_another_client() -> None:
+    async with open_front() as served, served.client() as client:
+        for version in ("1", "2"):
+            meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": version}}
+            asked = request(1, "tools/list", {"_meta": meta})
+            await client.post("/mcp", json=asked, headers=stateless("tools/list"))
+        assert len(served.sessions) == 2
+
+
+@pytest.mark.parametrize("method", ["tools/list", "no/method"])  # the package answers the second
+async def test_of_a_stateless_request_that_is_answered_nothing_stays(method: str) -> None:
+    async with open_front() as served, served.client() as client:
+        asked = request(1, method, envelope())
+        await client.post("/mcp", json=asked, headers=stateless(method))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(3):
+            await client.post("/mcp", json=asked, headers=stateless(method))
+        await until(lambda: trio.lowlevel.current_statistics().tasks_living <= tasks)
+        gc.collect()
+        assert not [thing for thing in gc.get_objects() if type(thing) is Lane]
+
+
 async def test_stateless_requests_with_one_id_get_their_own_answers() -> None:
     async with open_front() as served, served.client() as client:
         held = holding(served)
@@ -513,6 +604,8 @@ async def test_what_a_stateless_request_says_twice_has_to_agree(
         (GET_CART, 200),
         (f"=?base64?{b64encode(GET_CART.encode()).decode()}?=", 200),
         ("=?base64?Z2V0?=", 400),
+        (f"=?base64?{b64encode(GET_CART.encode()).decode()[:-2]}R=?=", 400),  # decodes to the same
+        ("", 400),
         ("=?base64?!?=", 400),
         (HOLD, 400),
     ],
@@ -522,6 +615,13 @@ async def test_the_header_names_the_tool_that_the_body_calls(named: str, status:
         asked = request(1, "tools/call", envelope(name=GET_CART, arguments={}))
         answer = await client.post("/mcp", json=asked, headers=stateless("tools/call", named))
     assert answer.status_code == status
+
+
+async def test_a_header_that_is_there_twice_is_refused() -> None:
+    async with open_front() as served, served.client() as client:
+        twice = [*stateless("tools/list").items(), ("Mcp-Method", "tools/list")]
+        answer = await client.post("/mcp", json=request(1, "tools/list", envelope()), headers=twice)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
 
 
 @pytest.mark.parametrize(

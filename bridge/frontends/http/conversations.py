@@ -153,8 +153,8 @@ class Conversation:
 
     @property
     def is_idle(self) -> bool:
-        """No response is open."""
-        return not self._users
+        """No response is open, and no request: whoever lost its response may come back for the answer."""
+        return not (self._users or (self._lane and self._lane.requests))
 
     @property
     def has_ended(self) -> bool:

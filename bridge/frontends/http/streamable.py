@@ -29,7 +29,7 @@ from bridge.frontends.http.refusals import Refused, not_allowed
 from bridge.frontends.http.request_headers import Asked, Asker, Disagreement
 from bridge.hub.tool_shape import Era
 from bridge.lane import load_package
-from bridge.server import HANDSHAKE_VERSIONS
+from bridge.server import HANDSHAKE_VERSIONS, MAX_SAID
 from native_host import envelope
 from native_host.wire import Code
 
@@ -173,12 +173,12 @@ class Streamable:
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
             raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
         conversation = await self._shared(request, asked.asker)
-        if disagreement := await _about_parameters(conversation, request, asked):
-            await _disagree(request, send, bytes(found.id), disagreement)
-            return
-        stream = MessageStream()
-        lane = conversation.new_lane(stream, Era.STATELESS)
         with conversation.in_use():
+            if disagreement := await _about_parameters(conversation, request, asked):
+                await _disagree(request, send, bytes(found.id), disagreement)
+                return
+            stream = MessageStream()
+            lane = conversation.new_lane(stream, Era.STATELESS)
             try:
                 await lane.take(line, stream)
                 await _reply_stateless(request, send, stream)
@@ -186,7 +186,8 @@ class Streamable:
                 lane.abandon()
 
     async def _shared(self, request: Request, asker: Asker) -> Conversation:
-        return await self._conversations.shared(f"{asker.name} {asker.version}", owner_of(request))
+        name = f"{asker.name[:MAX_SAID]} {asker.version[:MAX_SAID]}"
+        return await self._conversations.shared(name, owner_of(request))
 
 
 async def _take_news(conversation: Conversation, line: bytes) -> None:
