@@ -31,7 +31,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 _WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
 """Not names of anybody, though systems take them for this machine and pages have used that."""
 _AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
-_FORWARDED = {"forwarded", "x-forwarded-for", "via"}
+_FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
 """By these a proxy says that it speaks for somebody else."""
 _PURPOSES = ("sec-purpose", "purpose", "x-moz")
 """In these browsers say that they load something ahead."""
@@ -163,7 +163,7 @@ def _is_of_no_page(asked: _Asked) -> bool:
     if "origin" in asked.headers or _is_ahead(asked):
         return False
     # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
-    if "sec-fetch-site" not in asked.headers or asked.said("sec-fetch-site") in ("none", "same-origin"):
+    if "sec-fetch-site" not in asked.headers or asked.said("sec-fetch-site") == "none":
         return True
     is_followed = asked.said("sec-fetch-mode") == "navigate" and asked.said("sec-fetch-dest") == "document"
     return is_followed and asked.method == "GET" and asked.path in FOR_BROWSERS
@@ -175,9 +175,18 @@ def _is_ahead(asked: _Asked) -> bool:
 
 
 def _is_of_own_page(asked: _Asked) -> bool:
-    """A page that this very server has sent: there is one, the status page. It makes no links to itself."""
-    is_own = asked.said("origin") == f"http://{asked.said('host').lower()}"
-    return is_own and not asked.path.startswith(LINKS)
+    """A page of our own origin: there is one, the status page, and it asks for nothing but its own parts.
+
+    Whoever had the port before us may have left others: a tab, or a service worker. Browsers tell of them by
+    Sec-Fetch-Site; a program that says Origin alone, as MCP's conformance suite does, is none.
+    """
+    if "origin" in asked.headers:
+        is_own = asked.said("origin") == f"http://{asked.said('host').lower()}"
+    else:
+        is_own = asked.said("sec-fetch-site") == "same-origin"
+    if not is_own or _is_ahead(asked) or asked.path.startswith(LINKS):
+        return False
+    return asked.is_for_status_page or "sec-fetch-site" not in asked.headers
 
 
 def _shared(asked: _Asked) -> dict[str, str]:
