@@ -198,8 +198,11 @@ async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: 
     monkeypatch.setattr(module, "MAX_CONVERSATIONS", 1)
     async with conversations() as played:
         busy = await played.all.open("streamable", US)
-        with busy.in_use(), pytest.raises(Refused) as refused:
-            await played.all.open("streamable", US)
+        with busy.in_use():
+            with pytest.raises(Refused) as refused:
+                await played.all.open("streamable", US)
+            busy.end()
+            assert not (await played.all.open("streamable", US)).has_ended
     assert refused.value.status is HTTPStatus.TOO_MANY_REQUESTS
 
 

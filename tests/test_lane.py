@@ -172,6 +172,24 @@ async def test_a_call_that_has_ended_is_forgotten_at_once(era: str) -> None:
     assert kept == set()
 
 
+async def test_a_client_that_reads_nothing_hears_of_changes_once_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = trio.Event()
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False) as played:
+            for message in opened(ERAS[0]):
+                await played.take(message)
+            monkeypatch.setattr(played.client, "wait_room", lambda _: reads.wait())
+            change(played)
+            await trio.testing.wait_all_tasks_blocked()
+            unread = len(played.client.messages)
+            reads.set()
+            await trio.testing.wait_all_tasks_blocked()
+    told = [message.get("method") for message in played.client.messages[unread:]]
+    assert told == ["notifications/tools/list_changed"]
+
+
 async def test_of_requests_with_the_same_id_none_stays_open_without_an_answer() -> None:
     importlib.import_module("bridge.package")
     with trio.fail_after(SOON_S):

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.frontends.http import conversations
+from bridge.frontends.http import conversations, streamable
 from bridge.frontends.http.settings import HttpSettings
 from bridge.lane import Lane
 from http_front import (
@@ -380,7 +380,7 @@ async def test_a_client_without_a_name_has_a_session_like_others() -> None:
 
 async def test_of_what_a_client_calls_itself_browsers_hear_the_beginning() -> None:
     """Else the names of a few would be more than a host takes, and all clients were without a browser."""
-    long = {"name": "n" * 1_000_000, "version": "1" * 1_000_000, "title": "t" * 1_000_000}
+    long = {"name": "n" * 10_000, "version": "1" * 10_000, "title": "t" * 10_000}
     meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": long}
     async with open_front() as served, served.client() as client:
         await shake_hands(client, clientInfo=long)
@@ -441,6 +441,16 @@ async def test_a_body_that_is_too_long_is_not_read() -> None:
     assert answer.status_code == 413
     assert "the limit is 8388608 bytes" in answer.json()["error"]["message"]
     assert after.status_code == 200
+
+
+async def test_a_handshake_that_is_too_long_opens_no_session() -> None:
+    capabilities = {"experimental": {"x": {"y": "z" * 300_000}}}
+    async with open_front() as served, served.client() as client:
+        asked = request(0, "initialize", {**INITIALIZE, "capabilities": capabilities})
+        answer = await client.post("/mcp", json=asked)
+        assert not len(served.front.conversations)
+    assert answer.status_code == 413
+    assert "the limit is 262144 bytes" in answer.json()["error"]["message"]
 
 
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -538,6 +548,16 @@ async def test_stateless_requests_with_one_id_get_their_own_answers() -> None:
                 assert isinstance(asked.params, wire.ExecuteTool)
                 asked.on_done(done(json.loads(bytes(asked.params.args))["which"]))
     assert told == {"a": "a", "b": "b"}
+
+
+async def test_a_stateless_answer_that_comes_later_is_json_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streamable, "QUICK_S", 0)
+    async with open_front() as served, served.client() as client:
+        asked = request(1, "no/method", envelope())
+        answer = await client.post("/mcp", json=asked, headers=stateless("no/method"))
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
 
 
 async def test_who_closes_a_stateless_response_has_cancelled_the_call() -> None:

@@ -13,6 +13,8 @@ from native_host import envelope
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_BODY_S = 30.0
+MAX_HANDSHAKE_BYTES = 256 * 1024
+"""Of an `initialize`: it is kept for as long as its session, and there may be a thousand."""
 
 
 async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
@@ -41,15 +43,18 @@ def message_in(body: bytes) -> envelope.Envelope:
     """The JSON-RPC message that a body is.
 
     Raises:
-        Refused: it is none (400).
+        Refused: it is none (400), or a handshake longer than any client needs (413).
     """
     if body.lstrip()[:1] == b"[":
         text = "batches are not taken: send the messages one at a time"
         raise Refused(HTTPStatus.BAD_REQUEST, text)
     try:
-        return envelope.decode(body)
+        found = envelope.decode(body)
     except envelope.UndecodableError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
+    if found.method == "initialize" and len(body) > MAX_HANDSHAKE_BYTES:
+        raise _too_large(MAX_HANDSHAKE_BYTES)
+    return found
 
 
 async def _read(request: Request, limit: int) -> bytes:

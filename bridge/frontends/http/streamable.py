@@ -87,7 +87,8 @@ class Streamable:
         conversation = await self._conversation(request, found)
         with conversation.in_use():
             if not found.is_request:
-                await _take_news(conversation, line)
+                # A notification, or the answer to a question: nothing is said to it.
+                await conversation.lane.take(line, MessageStream())
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
             conversation.check_room()
@@ -188,15 +189,6 @@ class Streamable:
     async def _shared(self, request: Request, asker: Asker) -> Conversation:
         name = f"{asker.name[:MAX_SAID]} {asker.version[:MAX_SAID]}"
         return await self._conversations.shared(name, owner_of(request))
-
-
-async def _take_news(conversation: Conversation, line: bytes) -> None:
-    """A notification, or an answer to a question of ours; what is wrong with it is all that could be said."""
-    said = MessageStream()
-    await conversation.lane.take(line, said)
-    if text := said.only_answer():
-        error = msgspec.json.decode(envelope.decode(text).error, type=envelope.Error)
-        raise Refused(HTTPStatus.BAD_REQUEST, error.message, code=error.code)
 
 
 async def _acknowledge(request: Request, send: Send, found: envelope.Envelope) -> None:
