@@ -17,7 +17,7 @@ import msgspec
 
 from native_host import endpoint
 
-_FILE = "serve.json"
+FILES = "serve-*.json"
 _MAX_BYTES = 4096
 
 
@@ -40,7 +40,8 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
         OSError: the file cannot be written.
     """
     endpoint.prepare(state)
-    path, draft = state / _FILE, state / f"{_FILE}.{record.pid}"
+    running(state)  # which removes what killed servers have left
+    path, draft = state / f"serve-{record.pid}.json", state / f".serve-{record.pid}"
     lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -48,24 +49,28 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
         draft.rename(path)
         yield
     finally:
-        if _is_same(path, lock):
-            path.unlink()
+        path.unlink(missing_ok=True)
         os.close(lock)
 
 
 def running(state: Path) -> ServeRecord | None:
-    """The server that was started last, if it lives."""
+    """The server that was started last, of those that live."""
+    found = [record for path in state.glob(FILES) if (record := _record(path))]
+    return max(found, key=lambda record: record.started_at, default=None)
+
+
+def _record(path: Path) -> ServeRecord | None:
     try:
-        file = os.open(state / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return _read(file)
+        return _read(path, file)
     finally:
         os.close(file)
 
 
-def _read(file: int) -> ServeRecord | None:
+def _read(path: Path, file: int) -> ServeRecord | None:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
         return None
@@ -75,16 +80,9 @@ def _read(file: int) -> ServeRecord | None:
     except BlockingIOError:
         pass  # its server lives
     else:
+        path.unlink(missing_ok=True)
         return None
     try:
         return msgspec.json.decode(os.read(file, _MAX_BYTES), type=ServeRecord)
     except msgspec.DecodeError:
         return None
-
-
-def _is_same(path: Path, file: int) -> bool:
-    """Whether another server has not put its own in this one's place."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(file))
-    except OSError:
-        return False

@@ -24,9 +24,10 @@ _FILES = (
     "state/tools.sqlite-journal",
     "state/tools.sqlite.broken",
     "state/http-token",
-    "state/serve.json",
     "state/ledger.json.damaged",
 )
+_SERVERS = "state/serve-*.json"
+"""Of servers that were killed, or run."""
 _COPIES = ("extension", "extension-firefox")
 """Folders that `mcpb extension` fills."""
 _HALF_COPIES = ".extension-*"
@@ -37,7 +38,7 @@ def kept_files(home: Path) -> list[Path]:
     """Logs, settings, kept tools and copies of the extension, as far as they are there."""
     files = [home / name for name in _FILES if (home / name).is_file() or (home / name).is_symlink()]
     copies = [home / name for name in _COPIES if _is_copy(home / name)]
-    return sorted(home.glob(_HALF_COPIES)) + files + copies
+    return sorted(home.glob(_HALF_COPIES)) + files + sorted(home.glob(_SERVERS)) + copies
 
 
 def _is_copy(folder: Path) -> bool:

@@ -215,16 +215,16 @@ async def test_our_commands_find_the_newest_server_that_lives(mcpb_home: Path) -
         assert found
         assert (found.pid, found.url) == (first.process.pid, f"http://localhost:{first.port}/")
         assert abs(found.started_at - time.time()) < SOON_S
-        assert stat.S_IMODE((state / "serve.json").stat().st_mode) == 0o600
+        assert stat.S_IMODE((state / f"serve-{found.pid}.json").stat().st_mode) == 0o600
         async with serving() as second:
-            found = running(state)
-            assert found
-            assert found.pid == second.process.pid
-            assert await first.end() == 0
-            assert running(state) == found
+            newest = running(state)
+            assert newest
+            assert newest.pid == second.process.pid
             await second.end(signal.SIGKILL)
-    assert (state / "serve.json").exists()
+        assert (state / f"serve-{newest.pid}.json").exists()
+        assert running(state) == found
     assert running(state) is None
+    assert not list(state.glob("serve-*"))
 
 
 # ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
