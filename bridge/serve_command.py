@@ -45,6 +45,11 @@ def _tell(url: str, settings: HttpSettings) -> None:
     lines.append("The status page: mcpb status --web")
     if settings.socket:
         lines.append(f"Unix socket: {settings.socket}")
+    if settings.host not in LOOPBACK_NAMES:
+        lines.append(
+            "Other machines reach it by an address of this one, or by a name that is among allowed_hosts "
+            "(under [http] in config.toml). Nothing on the way is encrypted."
+        )
     if wanted := _wanted_token(settings):
         lines.append(wanted)
     with suppress(BrokenPipeError):  # nobody wants to know

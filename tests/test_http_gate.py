@@ -42,6 +42,7 @@ def request(
     method: str = "POST",
     peer: Peer = OURS,
     host: str | None = HOST,
+    at: str = "127.0.0.1",
 ) -> Request:
     given = list(headers.items() if isinstance(headers, dict) else headers or [])
     if host is not None:
@@ -59,6 +60,7 @@ def request(
             "query_string": b"",
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given],
             "state": {"connection": Connection()},
+            "server": (at, 3456),
         }
     )
 
@@ -89,6 +91,20 @@ def status(asked: Request, settings: HttpSettings | None = None, port: int = 345
 @pytest.mark.parametrize("path", ["/mcp", "/health", "/", "/sse"])
 def test_our_own_names_are_right_with_our_port(host: str, path: str) -> None:
     assert status(request(path, host=host)) == 200
+
+
+@pytest.mark.parametrize(
+    ("called", "at", "expected"),
+    [
+        ("192.168.1.5:3456", "192.168.1.5", 200),
+        ("[fe80::1]:3456", "fe80::1", 200),
+        ("192.168.1.5:80", "192.168.1.5", 421),
+        ("192.168.1.5:3456", "127.0.0.1", 421),
+        ("0.0.0.0:3456", "192.168.1.5", 421),
+    ],
+)
+def test_the_address_that_a_connection_was_made_to_is_right(called: str, at: str, expected: int) -> None:
+    assert status(request(host=called, at=at)) == expected
 
 
 @pytest.mark.parametrize(

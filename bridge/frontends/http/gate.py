@@ -99,7 +99,9 @@ class Gate:
             return True
         if not asked.peer.address and name == "localhost" and port is None:  # a Unix socket has none
             return True
-        return name in self._own_names and int(port or _PORT_OF_HTTP) == self._port
+        # No page can have an address of ours for its own name, unless it is ours.
+        is_ours = name in self._own_names or name == asked.called_at
+        return is_ours and int(port or _PORT_OF_HTTP) == self._port
 
     def _other_name(self) -> str:
         return (
@@ -142,6 +144,9 @@ class _Asked:
         self.peer = connection_of(request).peer
         self.method = request.method
         self.path: str = request.scope["path"]
+        server = request.scope.get("server")
+        self.called_at = _in_host(server[0]) if server else ""
+        """The address of ours that the connection was made to."""
         self.headers: dict[str, list[str]] = {}
         for name, value in request.headers.items():
             self.headers.setdefault(name, []).append(value)

@@ -145,6 +145,10 @@ def listening_at(path: Path) -> Iterator[socket.socket]:
 
 def _prepare(directory: Path) -> None:
     """The person has named it, perhaps their home: nothing there is to be removed or closed for our sake."""
+    if not directory.parent.is_dir():
+        raise ListenError(
+            f"{directory.parent} is not there: --socket makes the last folder of its path at most"
+        )
     try:
         endpoint.prepare(directory)
     except endpoint.EndpointError:
