@@ -290,7 +290,7 @@ def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
         text = f"pages offer tools, but config.toml does not allow them: {browser.forbidden}"
         yield Finding(code="tools-forbidden", hop="page", level="warning", text=text)
     elif browser.brand and not browser.tools:
-        text = "no open page offers a tool. Open a page that does; `mcpb demo` shows one"
+        text = "no open page offers a tool. Open a page that does; `mcpb demo --serve` serves one"
         yield Finding(code="page-offers-nothing", hop="page", level="note", text=text)
 
 

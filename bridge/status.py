@@ -108,7 +108,7 @@ def whats_missing(registry: Registry, links: Problems, registration: Callable[[]
                 f"{connected}The extension is kept out of some or all sites: let it in with the button in "
                 "its popup, then reload the pages that are open."
             )
-        return f"{connected}Open a page that does; `mcpb demo` shows one."
+        return f"{connected}Open a page that does; `mcpb demo --serve` serves one."
     if texts := [problem.text for problem in links.problems.values()]:
         return texts[0]
     if any(browser.is_live for browser in registry.links()):

@@ -40,7 +40,7 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
             async with http.stream("POST", "/mcp", json=call(1, kept), headers=headers) as response:
                 answer = answer_in(await response.aread())
             assert answer["result"]["content"][0]["text"] == "/kept.html run 1"
-            assert await groups(browser) == {"By Hand over HTTP": ["/kept.html"]}
+            assert await groups(browser) == {"By Hand (HTTP)": ["/kept.html"]}
             assert (await http.delete("/mcp", headers=headers)).status_code == 204
             while await groups(browser):
                 pass

@@ -221,7 +221,7 @@ async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) ->
     ("text", "command"),
     [
         ("No browser can start it: no wrapper. Run: mcpb install-native-host", "mcpb install-native-host"),
-        ("Open a page that does; `mcpb demo` shows one.", "mcpb demo"),
+        ("Open a page that does; `mcpb demo --serve` serves one.", "mcpb demo --serve"),
         ("/x is open to others. Remove it, or: chmod 700 '/x y/run'", "chmod 700 '/x y/run'"),
     ],
 )

@@ -504,7 +504,7 @@ async def test_requests_of_one_client_are_one_session_to_the_person() -> None:
         for request_id in (1, 2):
             asked = request(request_id, "tools/list", envelope())
             await client.post("/mcp", json=asked, headers=stateless("tools/list"))
-        assert [session.title for session in served.sessions] == ["by hand over HTTP"]
+        assert [session.title for session in served.sessions] == ["by hand (HTTP)"]
 
 
 async def test_another_version_of_a_client_is_another_client() -> None:

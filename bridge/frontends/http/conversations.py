@@ -255,7 +255,7 @@ class Conversations:
         assert self._nursery, "begun after `run`"
         self._make_room()
         session = Session(secrets.token_hex(8))
-        server = McpServer(self._router, session, self._tell, where="over HTTP")
+        server = McpServer(self._router, session, self._tell, where="(HTTP)")
         conversation = Conversation(key, transport, owner, server, session)
         self._open[key] = conversation
         await self._nursery.start(self._live, conversation)

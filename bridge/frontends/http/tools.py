@@ -17,6 +17,6 @@ def route(router: Router) -> Route:
     async def answer(_: Request) -> Response:
         # Nobody's session: no host is told of it, and what the names mean is forgotten with the answer.
         tools = await router.listing(Session("tools"), Era.STATELESS)
-        return Response(b'{"tools":%b}' % tools, media_type="application/json")
+        return Response(b'{"tools":%b}\n' % tools, media_type="application/json")
 
     return Route("/tools", answer, methods=["GET"])

@@ -109,6 +109,7 @@ function say(trouble) {
   const word = trouble ? "Not up to date" : "Live";
   if (state.textContent !== word) state.textContent = word;
   state.className = trouble ? "bad" : "good";
+  document.documentElement.classList.toggle("stale", trouble !== "");
 }
 
 /** @param {HTMLButtonElement} button */
