@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx2
 import pytest
 import trio
+import trio.testing
 
 from bridge.frontends.http.front import Front
 from bridge.frontends.http.metrics import Metrics
@@ -20,7 +21,7 @@ from bridge.hub.pace import CallPace
 from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import LookedAround
 from native_host import wire
-from played_transport import PlayedTransport
+from played_transport import Answer, Asked, PlayedTransport
 from said_by_hosts import one_page
 
 CLOSES_EARLY = pytest.mark.filterwarnings(
@@ -132,6 +133,27 @@ def stateless(method: str, name: str = "") -> dict[str, str]:
     """What a request since 2026-07-28 says in its headers."""
     named = {"Mcp-Name": name} if name else {}
     return {"MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **named}
+
+
+def hold_calls(served: Served) -> list[Asked]:
+    """Calls of `hold`, which the test answers."""
+    held: list[Asked] = []
+
+    def answer(asked: Asked) -> Answer:
+        if isinstance(asked.params, wire.ExecuteTool) and asked.params.tool_name == "hold":
+            held.append(asked)
+            return None
+        return served.transport.answer
+
+    served.transport.on_request = answer
+    return held
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that tells nobody when it happens."""
+    with trio.fail_after(SOON_S):
+        while not condition():
+            await trio.testing.wait_all_tasks_blocked(0.001)
 
 
 class Events:

@@ -28,12 +28,14 @@ from http_front import (
     Events,
     Served,
     call,
+    hold_calls,
     open_front,
     request,
     shake_hands,
+    until,
 )
 from native_host import wire
-from played_transport import CART, Answer, Asked, PlayedTransport
+from played_transport import CART, PlayedTransport
 
 pytestmark = CLOSES_EARLY
 JSON = {"Content-Type": "application/json"}
@@ -101,26 +103,6 @@ async def connected() -> AsyncIterator[tuple[Served, Listening]]:
     async with open_front() as served, listening(served) as client:
         await client.shake_hands()
         yield served, client
-
-
-def hold_calls(served: Served) -> list[Asked]:
-    """Calls of `hold`, which the test answers."""
-    held: list[Asked] = []
-
-    def answer(asked: Asked) -> Answer:
-        if isinstance(asked.params, wire.ExecuteTool) and asked.params.tool_name == "hold":
-            held.append(asked)
-            return None
-        return served.transport.answer
-
-    served.transport.on_request = answer
-    return held
-
-
-async def until(condition: Any) -> None:
-    with trio.fail_after(SOON_S):
-        while not condition():
-            await trio.testing.wait_all_tasks_blocked(0.001)
 
 
 # ── The stream ──────────────────────────────────────────────────────────────────────────────────────────────

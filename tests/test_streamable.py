@@ -25,41 +25,22 @@ from http_front import (
     SOON_S,
     STATELESS,
     Events,
-    Served,
     call,
+    hold_calls,
     open_front,
     request,
     shake_hands,
     stateless,
+    until,
 )
 from native_host import wire
-from played_transport import CART, Answer, Asked
+from played_transport import CART, Asked
 from said_by_hosts import one_page, tools
 
 pytestmark = CLOSES_EARLY
 
 PING = request(9, "ping")
 CART_RESULT = {"jsonrpc": "2.0", "id": 1, "result": CART}
-
-
-def holding(served: Served) -> list[Asked]:
-    """Calls of `hold`, which the test answers."""
-    held: list[Asked] = []
-
-    def answer(asked: Asked) -> Answer:
-        if isinstance(asked.params, wire.ExecuteTool) and asked.params.tool_name == "hold":
-            held.append(asked)
-            return None
-        return served.transport.answer
-
-    served.transport.on_request = answer
-    return held
-
-
-async def until(condition: Any) -> None:
-    with trio.fail_after(SOON_S):
-        while not condition():
-            await trio.testing.wait_all_tasks_blocked(0.001)
 
 
 def report(asked: Asked, progress: wire.Progress) -> None:
@@ -103,7 +84,7 @@ async def test_errors_of_requests_are_answers_like_others() -> None:
 
 async def test_what_takes_longer_is_a_stream_that_begins_with_a_place_to_come_back_to() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             events = Events(response)
@@ -129,7 +110,7 @@ async def test_a_client_that_takes_no_events_gets_the_answer_alone(era: str) -> 
         )
     asked["params"].setdefault("_meta", {})["progressToken"] = 7
     async with open_front() as served, served.client(Accept="application/json") as client:
-        held = holding(served)
+        held = hold_calls(served)
         if era == "handshake":
             headers = await shake_hands(client)
         async with trio.open_nursery() as nursery:
@@ -147,7 +128,7 @@ async def test_a_client_that_takes_no_events_gets_the_answer_alone(era: str) -> 
 
 async def test_clients_that_cannot_read_an_empty_event_get_none() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client, protocolVersion="2025-06-18")
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             held[0].on_done(done("at last"))
@@ -158,7 +139,7 @@ async def test_clients_that_cannot_read_an_empty_event_get_none() -> None:
 
 async def test_reports_of_progress_come_before_the_answer_on_the_stream_of_their_call() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         asked = call(1, HOLD)
         asked["params"]["_meta"] = {"progressToken": 7}
@@ -173,7 +154,7 @@ async def test_reports_of_progress_come_before_the_answer_on_the_stream_of_their
 
 async def test_a_stream_that_broke_goes_on_where_its_client_says_and_repeats_nothing() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         asked = call(1, HOLD)
         asked["params"]["_meta"] = {"progressToken": 7}
@@ -228,7 +209,7 @@ async def test_a_page_asks_the_person_on_the_stream_of_its_call() -> None:
     asked = wire.ElicitConfirmation(message="Which size?", requested_schema=form)
     answers: list[bytes] = []
     async with open_front() as served, served.client() as client, trio.open_nursery() as nursery:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
 
@@ -252,7 +233,7 @@ async def test_a_page_asks_the_person_on_the_stream_of_its_call() -> None:
 
 async def test_a_cancelled_call_ends_its_response_with_an_error_and_its_page_hears_of_it() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
@@ -264,7 +245,7 @@ async def test_a_cancelled_call_ends_its_response_with_an_error_and_its_page_hea
 
 async def test_a_client_that_goes_away_has_cancelled_nothing() -> None:
     async with open_front() as served, served.client() as client:
-        holding(served)
+        hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             assert await Events(response).next()
@@ -279,7 +260,7 @@ async def test_a_session_whose_call_goes_on_without_a_reader_makes_no_room_for_o
 ) -> None:
     monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 1)
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             place = await Events(response).next()
@@ -308,7 +289,7 @@ async def test_what_the_package_answers_comes_back_on_its_own_response() -> None
 
 async def test_of_two_requests_with_one_id_that_the_package_answers_none_waits_for_ever() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         again = request(9, "initialize", INITIALIZE)  # after which it answers everything
         assert (await client.post("/mcp", json=again, headers=headers)).status_code == 200
@@ -325,7 +306,7 @@ async def test_of_two_requests_with_one_id_that_the_package_answers_none_waits_f
 
 async def test_answers_reach_the_session_that_asked_under_whatever_id() -> None:
     async with open_front() as served, served.client() as one, served.client() as two:
-        held = holding(served)
+        held = hold_calls(served)
         one_is, two_is = await shake_hands(one), await shake_hands(two)
         async with (
             one.stream("POST", "/mcp", json=call(1, HOLD), headers=one_is) as first,
@@ -340,7 +321,7 @@ async def test_answers_reach_the_session_that_asked_under_whatever_id() -> None:
 @pytest.mark.parametrize("which", ["a call", "the stream of the session", "a subscription"])
 async def test_a_session_is_in_use_while_a_response_of_it_is_open(which: str) -> None:
     async with open_front() as served, served.client() as client:
-        holding(served)
+        hold_calls(served)
         headers = await shake_hands(client)
         listening = request(4, "subscriptions/listen", envelope(notifications={}))
         method, said, its_headers = {
@@ -456,7 +437,7 @@ async def test_a_handshake_that_is_too_long_opens_no_session() -> None:
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_OPEN", 1)
     async with open_front() as served, served.client() as client:
-        holding(served)
+        hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers):
             answer = await client.post("/mcp", json=PING, headers=headers)
@@ -532,7 +513,7 @@ async def test_of_a_stateless_request_that_is_answered_nothing_stays(method: str
 
 async def test_stateless_requests_with_one_id_get_their_own_answers() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         told: dict[str, Any] = {}
 
         async def ask(which: str) -> None:
@@ -562,7 +543,7 @@ async def test_a_stateless_answer_that_comes_later_is_json_all_the_same(
 
 async def test_who_closes_a_stateless_response_has_cancelled_the_call() -> None:
     async with open_front() as served:
-        held = holding(served)
+        held = hold_calls(served)
         async with served.client() as client, trio.open_nursery() as nursery:
             asked = request(1, "tools/call", envelope(name=HOLD, arguments={}))
             headers = stateless("tools/call", HOLD)
@@ -694,7 +675,7 @@ async def test_stateless_notifications_are_accepted_and_answers_are_not() -> Non
 
 async def test_when_the_server_ends_open_calls_are_answered_and_streams_end() -> None:
     async with open_front() as served, served.client() as client:
-        held = holding(served)
+        held = hold_calls(served)
         headers = await shake_hands(client)
         listening = {**headers, "Accept": "text/event-stream"}
         async with (
