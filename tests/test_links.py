@@ -1,6 +1,7 @@
 """Links to native hosts, over real sockets: what a host does wrong harms itself alone."""
 
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -239,6 +240,36 @@ async def test_progress_reaches_the_asker_and_starts_its_time_anew(
         await host.answer(request, "done")
         await until(lambda: bool(answers))
     assert [progress.progress for progress in heard] == [0, 1, 2, 3]
+
+
+async def test_the_events_of_a_subscription_reach_its_asker_in_order_until_it_is_answered(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    heard: dict[str, list[str]] = {"first": [], "second": []}
+    answers: list[bytes] = []
+
+    async def subscribe(name: str) -> None:
+        params = wire.SubscribeCdp(tab_id=1, events=["Page.loadEventFired"])
+        caller = Caller(on_event=lambda event: heard[name].append(event.method))
+        tab = TabAddress(host.instance, 1)
+        answers.append(await links.request(tab, "subscribeCDP", params, math.inf, caller))
+
+    async def say_event(request: dict[str, Any], method: str) -> None:
+        said = {"method": "browser/cdpEvent", "for": request["id"], "params": {"tabId": 1, "method": method}}
+        await host.say_raw(msgspec.json.encode(said))
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(subscribe, "first")
+        first = await host.heard("subscribeCDP")
+        nursery.start_soon(subscribe, "second")
+        second = await host.heard("subscribeCDP")
+        await say_event(second, "A.b")
+        await say_event(second, "A.c")
+        await host.answer(second, {})
+        await say_event(second, "A.late")
+        await host.answer(first, {})
+        await until(lambda: len(answers) == 2)
+    assert heard == {"first": [], "second": ["A.b", "A.c"]}
 
 
 async def test_arguments_above_the_cap_fail_their_own_call_and_name_size_and_cap(

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
-from native_host.wire import ElicitConfirmation, HostHello, Progress, Wire
+from native_host.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 
 class TabAddress(NamedTuple):
@@ -64,6 +64,8 @@ class LookedAround:
 Event = HostSeen | HostLinked | Announced | HostLost | LookedAround
 Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
+OnEvent = Callable[[CdpEvent], None]
+"""Hears a DevTools event of its subscription, in the order in which they happened. It does not raise."""
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
 """Puts a page's question to the person and returns an MCP ElicitResult as JSON; it raises a CallError where
 nobody can be asked. It is cancelled when the call ends, and after QUESTION_S."""
@@ -77,6 +79,7 @@ class Caller:
 
     on_progress: OnProgress | None = None
     on_question: OnQuestion | None = None
+    on_event: OnEvent | None = None
 
 
 NOBODY = Caller()
@@ -128,7 +131,8 @@ class TabTransport(Protocol):
     ) -> Pending:
         """Ask, without waiting for the result.
 
-        Each progress report starts `timeout_s` anew; while a question to the caller is open, it stands still.
+        Each progress report starts `timeout_s` anew; `math.inf` is for what ends by itself. While a question
+        to the caller is open, the time stands still.
         One question of a call can be open at a time.
         Cancelling withdraws what was not sent yet, else tells the page.
         """

@@ -275,6 +275,9 @@ class Link:
             case wire.Progress():
                 if waiter := self._in_flight.get(bytes(message.for_)):
                     waiter.progress(params)
+            case wire.CdpEvent():
+                if waiter := self._in_flight.get(bytes(message.for_)):
+                    waiter.event(params)
             case wire.HostError():
                 raise LinkError(_with_remedy(params), is_final=params.code == Code.WIRE_VERSION)
             case _:

@@ -65,6 +65,11 @@ class Waiter(ABC):
         if self._caller.on_progress:
             self._caller.on_progress(progress)
 
+    def event(self, event: wire.CdpEvent) -> None:
+        """A DevTools event of the subscription that this is."""
+        if self._caller.on_event:
+            self._caller.on_event(event)
+
     def open_question(self) -> Question:
         """A question of the page; until it has been put, the time stands still.
 
