@@ -18,6 +18,7 @@ import trio
 
 from bridge import log
 from bridge.audit import AuditLog
+from bridge.browser_tools.provider import BrowserTools
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.frontends import stdio
@@ -62,11 +63,21 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             store=store,
             keep=keep,
         )
+        tools = _browser_tools(config, router, links)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
+            nursery.start_soon(tools.run_forever)
             yield Hub(router, links)
             nursery.cancel_scope.cancel()
+
+
+def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
+    policy = Policy(config.policy)
+    tools = BrowserTools(router.registry, links, router.news, policy, config.browser, router.whats_missing)
+    if config.browser.enabled:
+        router.provide(tools)
+    return tools
 
 
 def configuration() -> Config:
@@ -234,7 +245,7 @@ def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) 
                 hub.links.set_sessions([session.on_wire()])
             await hub.router.settle()
             done = await job(hub, session)
-            await hub.router.tabs.release(session)
+            await hub.router.release(session)
             return done
 
     try:

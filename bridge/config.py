@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
+from bridge.browser_tools.settings import BrowserSettings
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import PolicyRules, ToolRule
@@ -31,7 +32,11 @@ _PLACE = re.compile(r"^(?P<complaint>.*?)(?: - at `\$\.(?P<key>[^`]+)`)?$", re.D
 
 _HIDDEN = "auth_token"
 """The key whose value nobody else may read, and no message shows."""
-_TABLES: dict[str, type[msgspec.Struct]] = {"policy": PolicyRules, "http": HttpSettings}
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "policy": PolicyRules,
+    "http": HttpSettings,
+    "browser": BrowserSettings,
+}
 _VARIABLES_OF_HTTP = {
     "CLAUDE_BROWSER_MCP_PORT": "port",
     "CLAUDE_BROWSER_AUTH_TOKEN": "auth_token",
@@ -63,6 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the audit log has the arguments of calls."""
     policy: PolicyRules = PolicyRules()
     http: HttpSettings = HttpSettings()
+    browser: BrowserSettings = BrowserSettings()
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
@@ -183,6 +189,8 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
         return "; write it below [policy], above the first [[policy.tools]]"
     if key in HttpSettings.__struct_fields__:
         return "; write it below [http]"
+    if key in BrowserSettings.__struct_fields__:
+        return "; write it below [browser]"
     near = difflib.get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.__struct_fields__)}"
 

@@ -54,7 +54,7 @@ class Surroundings:
     """What the client hears of a failure."""
     wait: Callable[[Call], Pending]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
-    running: dict[Call, Recording] = field(default_factory=dict)
+    running: dict[Pending, Recording] = field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -17,19 +18,21 @@ from bridge.hub.sessions import Meaning
 from bridge.hub.tool_shape import Era
 from bridge.hub.toolbox import TOOLS
 
-_OURS = msgspec.json.encode(TOOLS)[:-1]
-"""Without the bracket that ends the array."""
-
 
 class Listing:
     """The tools that clients are shown one by one: our own, then the pages' unless they are too many."""
 
-    def __init__(self, catalog: Catalog, max_listed: int = 0) -> None:
+    def __init__(
+        self, catalog: Catalog, max_listed: int = 0, provided: Sequence[dict[str, Any]] = ()
+    ) -> None:
         """When pages offer more than `max_listed`, ours included, none of theirs is shown; 0: no limit.
 
-        What is kept without a tab fills the room that is left.
+        What is kept without a tab fills the room that is left. What is `provided` stands behind ours and does
+        not count: its number is always the same.
         """
         self._catalog = catalog
+        self._fixed = msgspec.json.encode([*TOOLS, *provided])[:-1]
+        """Without the bracket that ends the array."""
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._written: dict[Era, tuple[object, bytes]] = {}
 
@@ -61,7 +64,7 @@ class Listing:
         documents, kept = self._shown()
         live = (document.written(era) for document in documents)
         without_tab = (b",%b" % entry.definition() for entry in kept if entry.tool.is_for(era))
-        return b"".join(chain((_OURS,), live, without_tab, (b"]",)))
+        return b"".join(chain((self._fixed,), live, without_tab, (b"]",)))
 
     def _shown(self) -> tuple[Sequence[DocumentTools], Sequence[CachedEntry]]:
         documents, kept = self._catalog.documents(), self._catalog.kept()

@@ -62,7 +62,7 @@ class TabOpener:
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
         """A session is over: the tabs that were opened for it are anybody's, or closed."""
-        for profile in {profile for profile, _ in session.opened}:
+        for profile in {profile for profile, _ in session.opened} | session.profiles:
             if browser := self._registry.live_browser(profile):
                 closing = wire.CloseSession(session=session.id, close_tabs=close_tabs)
                 with suppress(CallError):  # then they are after a minute

@@ -81,6 +81,13 @@ class Policy:
             or self._writing_refusal(tool)
         )
 
+    def provided_refusal(self, name: str, origin: str, *, is_read_only: bool) -> str:
+        """Which rule forbids a tool of the browser itself on a page of this origin; empty when none does."""
+        refusal = self._tool_refusal(origin, name)
+        if refusal or is_read_only or not self._rules.read_only:
+            return refusal
+        return f"policy.read_only is on and {name} changes something"
+
     def origin_refusal(self, origin: str) -> str:
         """Which rule forbids to open this origin or to use its tools; empty when none does."""
         for pattern in self._rules.deny:

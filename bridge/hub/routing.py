@@ -26,6 +26,7 @@ from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
+from bridge.hub.provided import NothingProvided, ProvidedCall, Provider
 from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
@@ -74,6 +75,7 @@ class Router:
         self.registry = Registry()
         self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
         self._listing = Listing(self.catalog, self._terms.max_listed)
+        self._provider: Provider = NothingProvided()
         self._transport = transport
         self._whats_missing = whats_missing
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
@@ -96,6 +98,16 @@ class Router:
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.news)
         transport.listen(self._hear)
+
+    def provide(self, provider: Provider) -> None:
+        """Offer these tools too, from the beginning."""
+        self._provider = provider
+        self._listing = Listing(self.catalog, self._terms.max_listed, provider.definitions())
+
+    async def release(self, session: Session, *, close_tabs: bool = False) -> None:
+        """A session is over: its tabs are anybody's, or closed, and nothing is kept for it any more."""
+        self._provider.release(session)
+        await self.tabs.release(session, close_tabs=close_tabs)
 
     def whats_missing(self) -> str:
         """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
@@ -195,6 +207,10 @@ class Router:
                 return self._in_background(partial(self._tell_page_tools, session, arguments, on_done))
             case toolbox.CALL_PAGE_TOOL:
                 return self._begin_by_name(session, arguments, on_done, caller)
+        if name in self._provider.names:
+            provided = ProvidedCall(self._around, self._provider, session, name, arguments, on_done, caller)
+            provided.begin(self._in_background)
+            return provided
         call = Call(self._around, session, name, arguments, on_done, caller)
         call.begin()
         return call

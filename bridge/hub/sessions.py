@@ -63,6 +63,8 @@ class Session:
     client: wire.ClientInfo = field(default_factory=lambda: wire.ClientInfo(name=""))
     opened: dict[tuple[str, str], int] = field(default_factory=dict)
     """By profile and address: the tab that was opened to reach a tool there."""
+    profiles: set[str] = field(default_factory=set)
+    """The browsers in which it has opened tabs otherwise."""
     _shown: Mapping[str, Meaning] = field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, Meaning] = field(default_factory=dict)

@@ -292,7 +292,7 @@ class Conversations:
 
     async def _release(self, session: Session) -> None:
         try:
-            await self._router.tabs.release(session, close_tabs=self._closes_tabs)
+            await self._router.release(session, close_tabs=self._closes_tabs)
         except CallError as error:
             _log.info("a browser did not hear that a session is over: %s", error)
 

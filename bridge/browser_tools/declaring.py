@@ -1,0 +1,166 @@
+"""One tool, declared in one way: what it is called, what it takes and gives, and the function that runs it.
+
+The JSON Schemas that clients see are made of the types, and arguments are read into them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta, UnsetType
+
+from bridge.browser_tools.answer import Answer, Told
+from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
+from native_host.wire import Code
+
+if TYPE_CHECKING:
+    from bridge.browser_tools.turn import Turn
+
+LIMIT_S = 30.0
+"""For a call, unless its tool says otherwise."""
+
+
+class Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a tool is given: its fields are the arguments."""
+
+    always: ClassVar[tuple[str, ...]] = ()
+    """Arguments that clients are told to give, though the tool does without: it knows a sensible value."""
+
+
+G = TypeVar("G", bound=Given)
+
+TabId = Annotated[
+    int, Meta(description="The tab, by its id from tabs_context_mcp. Default: your current tab.")
+]
+MaybeTab = TabId | UnsetType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[G]):
+    """What clients see of it, and what it does."""
+
+    name: str
+    title: str
+    description: str
+    given: type[G]
+    told: type[Told]
+    run: Callable[[G, Turn], Awaitable[Answer]]
+    reads_only: bool = False
+    """It changes nothing, neither in the page nor in the browser."""
+    destroys: bool = False
+    """What it does may not be undone."""
+    is_repeatable: bool = False
+    """Done twice it is as if done once."""
+    limit_s: float = LIMIT_S
+
+    def definition(self) -> dict[str, Any]:
+        """The MCP Tool."""
+        hints: dict[str, Any] = {"readOnlyHint": self.reads_only, "openWorldHint": True}
+        if not self.reads_only:
+            hints |= {"destructiveHint": self.destroys, "idempotentHint": self.is_repeatable}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": input_schema(self.given),
+            "outputSchema": output_schema(self.told),
+            "annotations": hints,
+        }
+
+    def read(self, arguments: Arguments) -> G:
+        """What it is given. Numbers, switches and lists may be written as text.
+
+        Raises:
+            CallError: it cannot be used; the text names the argument.
+        """
+        plain = {name: _unquoted(self.given, name, value) for name, value in arguments.value.items()}
+        try:
+            return msgspec.convert(plain, self.given, strict=False)
+        except msgspec.ValidationError as error:
+            raise CallError(Code.INVALID_PARAMS, self._explained(str(error)), handed=False) from None
+
+    def _explained(self, complaint: str) -> str:
+        what, _, where = complaint.partition(" - at `$.")
+        told = f"{where.rstrip('`')}: {what}" if where else what
+        if "unknown field" in complaint:
+            names = ", ".join(input_schema(self.given)["properties"]) or "nothing"
+            told = f"{told}; {self.name} takes {names}"
+        return told.replace("Object", "it", 1).replace("field `", "argument `")
+
+
+def input_schema(given: type[Given]) -> dict[str, Any]:
+    """The JSON Schema of arguments."""
+    schema = _plain_schema(given)
+    if given.always:
+        schema["required"] = [
+            name for name in schema["properties"] if name in {*schema["required"], *given.always}
+        ]
+    return schema
+
+
+def output_schema(told: type[Told]) -> dict[str, Any]:
+    """The JSON Schema of a result's `structuredContent`."""
+    return _plain_schema(told)
+
+
+def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    made = msgspec.json.schema(shape)
+    schema: dict[str, Any] = _inlined(made, made.get("$defs", {}))
+    schema.pop("description", None)  # the docstring is for us
+    return schema
+
+
+_LEFT_OUT = ("$defs", "title", "default")
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Without references, which some clients do not follow, and without what says nothing to a client."""
+    match schema:
+        case {"$ref": reference, **rest}:
+            named = definitions[reference.rpartition("/")[2]]
+            meant = {name: member for name, member in named.items() if name != "description"}
+            return _inlined({**meant, **rest}, definitions)
+        case {"properties": dict(properties), **rest}:
+            inlined = {name: _inlined(member, definitions) for name, member in properties.items()}
+            return {**_inlined(rest, definitions), "properties": inlined}
+        case dict():
+            found = {
+                name: _inlined(member, definitions)
+                for name, member in schema.items()
+                if name not in _LEFT_OUT
+            }
+            return _simplified(found)
+        case list():
+            return [_inlined(item, definitions) for item in schema]
+        case _:
+            return schema
+
+
+def _simplified(schema: dict[str, Any]) -> dict[str, Any]:
+    match schema:
+        case {"enum": [str(only)], **rest}:
+            return {**rest, "type": "string", "const": only}
+        case {"enum": [str(), *_], **rest}:
+            return {**rest, "type": "string", "enum": schema["enum"]}
+        case {"anyOf": list(choices), **rest} if all(choice.keys() == {"type"} for choice in choices):
+            return {**rest, "type": [choice["type"] for choice in choices]}
+        case _:
+            return schema
+
+
+def _unquoted(given: type[Given], name: str, value: Any) -> Any:
+    """A list or an object that came as text; what msgspec does not read by itself."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    expected = input_schema(given)["properties"].get(name, {}).get("type")
+    if expected not in ("array", "object"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

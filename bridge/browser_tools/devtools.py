@@ -1,0 +1,355 @@
+"""A tab's DevTools, for one session: commands with their results, events, and what they tell of the tab.
+
+What is known comes from a subscription that begins with the first need and ends when the tab is let go. A
+dialog that a page opens ends every wait for its answers: nothing else goes on in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+import trio
+
+from bridge.browser_tools.answer import ToolError
+from bridge.errors import CallError
+from bridge.hub.awaiting import outcome_of
+from bridge.hub.describing import cleaned
+from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
+from native_host import wire
+from native_host.wire import Code
+
+COMMAND_S = 15.0
+"""For one DevTools command."""
+SETTLE_S = 5.0
+"""For a document that an input has sent the tab to."""
+MAX_NOTES = 20
+MAX_SAID = 300
+"""Characters of what a page says in a dialog, or calls a file."""
+
+_MAIN_FRAME = ("Page.frameStartedNavigating", "Page.frameNavigated", "Page.loadEventFired")
+STATE_EVENTS = (
+    *_MAIN_FRAME,
+    "Target.attachedToTarget",
+    "Target.detachedFromTarget",
+    "Page.javascriptDialogOpening",
+    "Page.javascriptDialogClosed",
+    "Page.downloadWillBegin",
+    "Inspector.targetCrashed",
+)
+"""What the state of a tab is made of."""
+
+Heard = Callable[[wire.CdpEvent], None]
+Params = dict[str, Any]
+
+
+class CommandError(ToolError):
+    """The browser refused a DevTools command; `said` are its words."""
+
+    def __init__(self, method: str, said: str) -> None:
+        super().__init__(f"The browser refused {method}: {said}. Look at the page before you try again.")
+        self.said = said
+
+
+class DialogError(ToolError):
+    """A dialog of the page is open, and nothing else goes on in it until it is answered."""
+
+
+Told: TypeAlias = bytes | CallError | ToolError
+
+
+@dataclass(frozen=True)
+class Dialog:
+    """A dialog that a page has opened, and that somebody has to answer."""
+
+    kind: str
+    """confirm, prompt or beforeunload."""
+    message: str
+    default: str = ""
+    """What is in the field of a prompt."""
+
+    def __str__(self) -> str:
+        said = f": “{self.message}”" if self.message else ""
+        into = "computer with action type enters text into its field. " if self.kind == "prompt" else ""
+        return (
+            f"The page has a {self.kind} dialog open{said}. Until it is answered nothing else works in the "
+            f"tab. {into}computer with action key and text Return answers OK, with Escape Cancel."
+        )
+
+
+@dataclass
+class Happened:
+    """What has happened in a tab since somebody looked, for the words that an answer ends with."""
+
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Something that a model should hear of."""
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(text)
+
+    def take(self) -> str:
+        """All notes as text, with a space before; from now on there are none."""
+        notes, self.notes = self.notes, []
+        return "".join(f" {note}" for note in notes)
+
+
+class Devtools:
+    """Of one tab."""
+
+    def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
+        """`session` is empty for a tab that the person's policy opens to everybody."""
+        self.tab_id = tab_id
+        self.host = host
+        self.happened = Happened()
+        self.dialog: Dialog | None = None
+        self.used_at = trio.current_time()
+        self.holds: set[str] = set()
+        """Why the subscription is to stay although nothing is asked: what captures."""
+        self.children: dict[str, str] = {}
+        """Sessions below the tab's own, of frames with a process of their own → the frame at the root."""
+        self._transport = transport
+        self._session = session
+        self._subscription: Pending = ENDED
+        self._is_subscribed = False
+        self._listeners: dict[Heard, tuple[str, ...]] = {}
+        self._waiting: set[_Command] = set()
+        self._is_crashed = False
+        self._is_leaving = False
+        """The main frame is on its way to another document."""
+        self._is_loading = False
+        self._changed = trio.Event()
+
+    # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def command(
+        self, method: str, params: Params | None = None, *, session: str = "", timeout_s: float = COMMAND_S
+    ) -> Any:
+        """A DevTools command's result.
+
+        Raises:
+            DialogError: a dialog is open, or opens before there is a result; the command may have run.
+            CommandError: the browser refuses it.
+            ToolError: the tab has crashed.
+            CallError: the tab, its browser or the way to it is gone, or it took too long.
+        """
+        self.subscribe()
+        self.used_at = trio.current_time()
+        if self._is_crashed:
+            raise self._crashed()
+        if self.dialog:
+            raise DialogError(str(self.dialog))
+
+        def begin(on_done: Callable[[Told], None]) -> Pending:
+            waiting = _Command(self._waiting, on_done)
+            waiting.pending = self._send(method, params, session, timeout_s, waiting.tell)
+            return waiting
+
+        return _result(method, await outcome_of(begin))
+
+    async def answer_dialog(self, *, accept: bool, text: str | None = None) -> None:
+        """Answer the dialog that is open, if it still is."""
+        params: Params = {"accept": accept} if text is None else {"accept": accept, "promptText": text}
+
+        def begin(on_done: OnDone) -> Pending:
+            return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
+
+        self.dialog = None
+        with suppress(CommandError):  # the person was faster
+            _result("Page.handleJavaScriptDialog", await outcome_of(begin))
+
+    def _send(
+        self, method: str, params: Params | None, session: str, timeout_s: float, on_done: OnDone
+    ) -> Pending:
+        asked = wire.ForwardCdpCommand(
+            session=self._session,
+            tab_id=self.tab_id,
+            method=method,
+            params=msgspec.Raw(msgspec.json.encode(params)) if params else msgspec.UNSET,
+            session_id=session,
+        )
+        return self._ask("forwardCDPCommand", asked, timeout_s, on_done)
+
+    def _ask(
+        self, method: str, params: wire.Wire, timeout_s: float, on_done: OnDone, caller: Caller = NOBODY
+    ) -> Pending:
+        at = TabAddress(self.host, self.tab_id)
+        return self._transport.send(at, method, params, timeout_s, on_done, caller)
+
+    # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def subscribe(self) -> None:
+        """Hear what happens in the tab from now on."""
+        if self._is_subscribed:
+            return
+        self._is_subscribed = True
+        events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
+        asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(events))
+        subscription = _Subscription(self)
+        self._subscription = subscription
+        subscription.pending = self._ask(
+            "subscribeCDP", asked, math.inf, subscription.ended, Caller(on_event=self._hear)
+        )
+
+    def listen(self, listener: Heard, events: tuple[str, ...]) -> None:
+        """Let `listener` be told of these events too, until `ignore`."""
+        self._listeners[listener] = events
+        earlier, self._is_subscribed = self._subscription, False
+        self.subscribe()  # anew: it names the events
+        earlier.cancel()
+
+    def ignore(self, listener: Heard) -> None:
+        """The listener need not be told any more."""
+        self._listeners.pop(listener, None)
+
+    def let_go(self) -> None:
+        """Nobody needs the tab now. What is asked later begins anew."""
+        self._subscription.cancel()
+        self.unsubscribed(self._subscription)
+
+    def unsubscribed(self, subscription: Pending) -> None:
+        """There are no events from that subscription any more."""
+        if subscription is not self._subscription:
+            return
+        self._is_subscribed, self._subscription = False, ENDED
+        self.children.clear()
+        self.dialog = None
+        self._is_crashed = self._is_leaving = self._is_loading = False
+        self._tell()
+
+    async def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for events that make it so; whether they came in time."""
+        with trio.move_on_after(timeout_s):
+            while not is_so():
+                await self._changed.wait()
+        return is_so()
+
+    async def settle(self, timeout_s: float = SETTLE_S) -> None:
+        """If an input has sent the tab elsewhere, wait until that document is there."""
+        await self.wait_until(
+            lambda: self.dialog is not None or not (self._is_leaving or self._is_loading), timeout_s
+        )
+
+    def _hear(self, event: wire.CdpEvent) -> None:
+        if event.method in STATE_EVENTS:
+            params = msgspec.json.decode(event.params) if event.params else {}
+            if event.method in _MAIN_FRAME:
+                if not event.session_id:
+                    self._moved(event.method, params)
+            else:
+                self._fold(event.method, params)
+            self._tell()
+        for listener, events in list(self._listeners.items()):
+            if event.method in events:
+                listener(event)
+
+    def _moved(self, method: str, params: Params) -> None:
+        match method:
+            case "Page.frameStartedNavigating" if self.is_main(params["frameId"]):
+                self._is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
+            case "Page.frameNavigated" if not params["frame"].get("parentId"):
+                self._is_leaving, self._is_loading = False, True
+                url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
+                self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
+            case "Page.loadEventFired":
+                self._is_loading = False
+
+    def is_main(self, frame_id: str) -> bool:
+        """Whether it is the tab's main frame."""
+        raise NotImplementedError
+
+    def _fold(self, method: str, params: Params) -> None:
+        match method:
+            case "Target.attachedToTarget" if params["targetInfo"]["type"] == "iframe":
+                self.children[params["sessionId"]] = params["targetInfo"]["targetId"]
+            case "Target.detachedFromTarget":
+                self.children.pop(params["sessionId"], None)
+            case "Page.javascriptDialogOpening":
+                self._dialog_opened(params)
+            case "Page.javascriptDialogClosed":
+                self.dialog = None
+            case "Page.downloadWillBegin":
+                name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
+                self.happened.note(f"A download began: {name}.")
+            case "Inspector.targetCrashed":
+                self._is_crashed = True
+                self._interrupt(self._crashed())
+
+    def _dialog_opened(self, params: Params) -> None:
+        message = cleaned(params.get("message", ""), MAX_SAID)
+        kind = params.get("type", "alert")
+        if kind == "alert":  # there is nothing to decide
+            self.happened.note(f"The page said in an alert, which was closed: “{message}”.")
+            self._send("Page.handleJavaScriptDialog", {"accept": True}, "", COMMAND_S, lambda _: None)
+            return
+        self.dialog = Dialog(kind, message, cleaned(params.get("defaultPrompt", ""), MAX_SAID))
+        self._interrupt(DialogError(str(self.dialog)))
+
+    def _crashed(self) -> ToolError:
+        return ToolError(f"Tab {self.tab_id} has crashed. navigate loads a page in it again.")
+
+    def _interrupt(self, error: ToolError) -> None:
+        for command in list(self._waiting):
+            command.interrupt(error)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+def _result(method: str, told: Told) -> Any:
+    match told:
+        case CallError(code=Code.INVALID_PARAMS):
+            raise CommandError(method, told.detail.rstrip("."))
+        case CallError() | ToolError():
+            raise told
+        case _:
+            return msgspec.json.decode(told)
+
+
+class _Command:
+    """A `Pending`: a command that has its answer, or is interrupted."""
+
+    def __init__(self, waiting: set[_Command], on_done: Callable[[Told], None]) -> None:
+        self.pending: Pending = ENDED
+        self._waiting = waiting
+        self._on_done = on_done
+        waiting.add(self)
+
+    def tell(self, answer: bytes | CallError) -> None:
+        """The answer is here."""
+        if self in self._waiting:
+            self._waiting.discard(self)
+            self._on_done(answer)
+
+    def interrupt(self, error: ToolError) -> None:
+        """There will be no answer."""
+        if self in self._waiting:
+            self.cancel()
+            self._on_done(error)
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        if self in self._waiting:
+            self._waiting.discard(self)
+            self.pending.cancel()
+
+
+class _Subscription:
+    """A `Pending` whose end is told with itself: by then another one may be there."""
+
+    def __init__(self, devtools: Devtools) -> None:
+        self.pending: Pending = ENDED
+        self._devtools = devtools
+
+    def ended(self, _answer: bytes | CallError) -> None:
+        """The tab is gone, or the way to it."""
+        self._devtools.unsubscribed(self)
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        self.pending.cancel()

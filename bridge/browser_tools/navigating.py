@@ -1,0 +1,110 @@
+"""`navigate`: to an address, or through a tab's history."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated
+
+from msgspec import UNSET, Meta, field
+
+from bridge.browser_tools import access
+from bridge.browser_tools.access import Place
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.turn import Turn
+from bridge.hub.origins import OriginError
+from bridge.hub.origins import read as read_origin
+from native_host import wire
+
+LOAD_S = 30.0
+_STEPS = {"back": "goBack", "forward": "goForward"}
+
+
+class Navigate(Given, kw_only=True):
+    """Where to."""
+
+    url: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description=(
+                "The address; without a scheme https:// is meant, for this machine http://. `back` and "
+                "`forward` step through the tab's history."
+            ),
+        ),
+    ]
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+class Navigated(Told, kw_only=True):
+    """Where the tab is now."""
+
+    tab_id: int
+    url: str
+    title: str
+    untrusted: tuple[str, ...] = ("url", "title")
+
+
+async def navigate(given: Navigate, turn: Turn) -> Answer:
+    """Go there, in the tab that is meant; without any, in a new one."""
+    step = _STEPS.get(given.url.strip().lower())
+    if step is None and given.tab_id is UNSET and not _has_tab(turn):
+        place = await turn.new_tab()
+    else:
+        place = await turn.place(given.tab_id)
+    here = await (_step(turn, place, step) if step else _go(turn, place, _address(given.url)))
+    if page := turn.kept.pages.get((place.browser.host, place.tab.tab_id)):
+        page.happened.take()  # that it has gone there is no news
+    message = f"Tab {here.tab_id} is at {here.url}."
+    return Answer(Navigated(message=message, tab_id=here.tab_id, url=here.url, title=here.title))
+
+
+def _has_tab(turn: Turn) -> bool:
+    return any(tab.owner == turn.session.id for tab in turn.browser().tabs.values())
+
+
+async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
+    with suppress(OriginError):  # about:blank, file: and what the browser itself will refuse
+        access.check_origin(turn.around.policy, str(read_origin(url)))
+    session = turn.session.id if place.is_mine(turn.session) else ""
+    asked = wire.Navigate(
+        session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
+    )
+    return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
+
+
+async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
+    session = turn.session.id if place.is_mine(turn.session) else ""
+    asked = wire.OfTab(session=session, tab_id=place.tab.tab_id)
+    return await turn.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
+
+
+def _address(url: str) -> str:
+    url = url.strip()
+    if url.startswith("about:") or "://" in url.partition("?")[0]:
+        return url
+    scheme, separator, rest = url.partition(":")
+    if separator and scheme.isalpha() and not rest[:1].isdigit():
+        raise ToolError(
+            f"navigate loads web addresses, not {scheme}: ones. Give one such as https://example.com/."
+        )
+    host = url.partition("/")[0].partition(":")[0]
+    is_here = host in ("localhost", "127.0.0.1", "[") or host.endswith(".localhost")
+    return f"{'http' if is_here else 'https'}://{url}"
+
+
+TOOLS = (
+    Tool(
+        name="navigate",
+        title="Go to an address",
+        description=(
+            "Loads a URL in a tab of the user's browser and waits until it is loaded; or goes back or on "
+            "in the tab's history. Without a tab of yours, one is opened in your own tab group. The user is "
+            "signed in wherever they are."
+        ),
+        given=Navigate,
+        told=Navigated,
+        run=navigate,
+        limit_s=LOAD_S + 5,
+    ),
+)

@@ -1,0 +1,205 @@
+"""A tab's documents: its frames, and our own code in each of them (`in_page`)."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools, Params
+from bridge.browser_tools.in_page import script
+from bridge.hub.describing import cleaned
+from bridge.hub.transport import TabTransport
+
+MAX_FAILURE = 500
+"""Characters of what our code in a page could not do."""
+
+_NO_CONTEXT = "Cannot find context"
+_NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
+
+
+class GoneError(ToolError):
+    """The document that was meant is not there any more."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A document in a frame of the tab."""
+
+    id: str
+    """Of the frame, for DevTools."""
+    url: str
+    loader: str
+    """Of the document: another one when another document is there."""
+    session: str = ""
+    """Of DevTools; empty: the tab's own."""
+    parent: str = ""
+    """The frame around it; empty for the tab's main frame, and where it is not known."""
+    number: int = 0
+    """In refs, `ref_f<number>_…`; 0: the main frame."""
+
+
+class Page(Devtools):
+    """One tab, for one session."""
+
+    def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
+        super().__init__(transport, host, tab_id, session)
+        self._world = f"mcpb {secrets.token_hex(4)}"
+        self._main = ""
+        self._numbers: dict[str, int] = {}
+        """By frame."""
+        self._contexts: dict[str, tuple[str, int]] = {}
+        """By frame: the document's loader, and our world in it."""
+        self._next_refs: dict[int, int] = {}
+        """By the frame's number: where refs go on in its next document."""
+
+    def is_main(self, frame_id: str) -> bool:
+        """See `Devtools`."""
+        return self._main in ("", frame_id)
+
+    # ── Frames ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def frames(self) -> list[Frame]:
+        """All frames, the main one first, each before those in it."""
+        found: list[Frame] = []
+        for session in ["", *self.children]:
+            try:
+                tree = (await self.command("Page.getFrameTree", session=session))["frameTree"]
+            except CommandError:
+                if not session:
+                    raise
+                continue  # it is just going away
+            found += self._frames_in(tree, session)
+        return found
+
+    def _frames_in(self, tree: Params, session: str) -> Iterator[Frame]:
+        frame = tree["frame"]
+        parent = frame.get("parentId", "")
+        if not session and not parent:
+            self._main, number = frame["id"], 0
+        else:
+            number = self._numbers.setdefault(frame["id"], len(self._numbers) + 1)
+        url = frame["url"] + frame.get("urlFragment", "")
+        yield Frame(frame["id"], url, frame["loaderId"], session, parent, number)
+        for child in tree.get("childFrames", []):
+            yield from self._frames_in(child, session)
+
+    async def main(self) -> Frame:
+        """The main frame."""
+        return (await self.frames())[0]
+
+    async def frame(self, number: int) -> Frame:
+        """The frame that refs call by this number.
+
+        Raises:
+            GoneError: it is not there any more.
+        """
+        for frame in await self.frames():
+            if frame.number == number:
+                return frame
+        raise GoneError("The frame of that ref is gone. read_page or find give refs of what is there now.")
+
+    async def offset(self, frame: Frame) -> tuple[float, float]:
+        """Where a frame's viewport begins in the tab's, in CSS pixels.
+
+        Raises:
+            GoneError: it is not shown.
+        """
+        if frame.number == 0:
+            return 0.0, 0.0
+        is_root = self.children.get(frame.session) == frame.id
+        for session in [each for each in ["", *self.children] if each != frame.session or not is_root]:
+            with suppress(CommandError):  # another session has the element around it
+                owner = await self.command("DOM.getFrameOwner", {"frameId": frame.id}, session=session)
+                at = {"backendNodeId": owner["backendNodeId"]}
+                box = await self.command("DOM.getBoxModel", at, session=session)
+                x, y = box["model"]["content"][:2]
+                around_x, around_y = await self._offset_of_root(session)
+                return x + around_x, y + around_y
+        raise GoneError("The frame is not shown any more. Look at the page again (read_page).")
+
+    async def _offset_of_root(self, session: str) -> tuple[float, float]:
+        for frame in await self.frames() if session else ():
+            if frame.id == self.children.get(session):
+                return await self.offset(frame)
+        return 0.0, 0.0
+
+    # ── Our code in them ────────────────────────────────────────────────────────────────────────────────────
+
+    async def call(
+        self, function: str, argument: Any = None, *, frame: Frame | None = None, timeout_s: float = COMMAND_S
+    ) -> Any:
+        """What `mcpb.<function>(argument)` gives in a document (see `in_page`); by default the main frame's.
+
+        Raises:
+            GoneError: another document is there now.
+            ToolError: our code cannot do it, in its words.
+        """
+        frame = frame or await self.main()
+        expression = f"mcpb.{function}({json.dumps(argument or {})})"
+        found = (await self.evaluate(expression, frame, timeout_s=timeout_s)).get("value")
+        if isinstance(found, dict) and isinstance(following := found.get("next"), int):
+            self._next_refs[frame.number] = max(following, self._next_refs.get(frame.number, 1))
+        return found
+
+    async def evaluate(
+        self, expression: str, frame: Frame, *, by_value: bool = True, timeout_s: float = COMMAND_S
+    ) -> Params:
+        """A RemoteObject: the value of an expression in our world of a document; a promise is waited for.
+
+        Raises as `call` does.
+        """
+        params: Params = {"expression": expression, "returnByValue": by_value, "awaitPromise": True}
+        try:
+            answer = await self._in_our_world(params, frame, timeout_s)
+        except CommandError as error:
+            if any(said in error.said for said in (_NO_CONTEXT, *_NAVIGATED)):
+                text = "The page went to another document meanwhile. Look at it again (read_page)."
+                raise GoneError(text) from None
+            raise
+        if details := answer.get("exceptionDetails"):
+            text = details.get("exception", {}).get("description") or details.get("text", "")
+            raise ToolError(cleaned(text.partition("\n")[0].removeprefix("Error: "), MAX_FAILURE))
+        result: Params = answer["result"]
+        return result
+
+    async def _in_our_world(self, params: Params, frame: Frame, timeout_s: float) -> Params:
+        loader, context = self._contexts.get(frame.id, ("", 0))
+        if loader == frame.loader:
+            with suppress(_NoContextError):
+                return await self._evaluate({**params, "contextId": context}, frame, timeout_s)
+        context = await self._enter(frame)
+        return await self._evaluate({**params, "contextId": context}, frame, timeout_s)
+
+    async def _evaluate(self, params: Params, frame: Frame, timeout_s: float) -> Params:
+        try:
+            answer: Params = await self.command(
+                "Runtime.evaluate", params, session=frame.session, timeout_s=timeout_s
+            )
+        except CommandError as error:
+            if _NO_CONTEXT in error.said:  # then nothing has run
+                raise _NoContextError("Runtime.evaluate", error.said) from None
+            raise
+        return answer
+
+    async def _enter(self, frame: Frame) -> int:
+        """Make a world of our own in the document, and put our code there."""
+        made = await self.command(
+            "Page.createIsolatedWorld",
+            {"frameId": frame.id, "worldName": self._world},
+            session=frame.session,
+        )
+        context: int = made["executionContextId"]
+        begin = f"{script()};mcpb.begin({{next: {self._next_refs.get(frame.number, 1)}}})"
+        params = {"expression": begin, "contextId": context, "returnByValue": True}
+        await self._evaluate(params, frame, COMMAND_S)
+        self._contexts[frame.id] = frame.loader, context
+        return context
+
+
+class _NoContextError(CommandError):
+    """The document that had our world is gone, or that world is."""

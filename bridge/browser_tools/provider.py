@@ -1,0 +1,107 @@
+"""All tools of the browser itself, as the hub's `Provider`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import trio
+
+from bridge.browser_tools import navigating, tabs
+from bridge.browser_tools.answer import Answer, ToolError, succeeded
+from bridge.browser_tools.declaring import Tool
+from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.browser_tools.turn import Surroundings, Turn
+from bridge.errors import CallError, failed
+from bridge.hub import answers
+from bridge.hub.arguments import Arguments
+from bridge.hub.news import News
+from bridge.hub.policy import Policy
+from bridge.hub.records import Recording
+from bridge.hub.registry import Registry
+from bridge.hub.sessions import Session
+from bridge.hub.transport import Caller, TabTransport
+from native_host.wire import Code
+
+IDLE_S = 20.0
+"""A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
+LOOK_EVERY_S = 5.0
+
+FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (navigating.TOOLS, tabs.TOOLS)
+
+
+class BrowserTools:
+    """A `Provider`. `run_forever` lets unused tabs go."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        transport: TabTransport,
+        news: News,
+        policy: Policy,
+        settings: BrowserSettings,
+        whats_missing: Callable[[], str],
+    ) -> None:
+        self._around = Surroundings(registry, transport, news, policy, settings, whats_missing, self._within)
+        self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
+        self._kept: dict[str, Kept] = {}
+        """By session."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """See `Provider`."""
+        return frozenset(self._tools)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """See `Provider`."""
+        return [tool.definition() for tool in self._tools.values()]
+
+    def kept(self, session: Session) -> Kept:
+        """What is kept for a session."""
+        return self._kept.setdefault(session.id, Kept())
+
+    def release(self, session: Session) -> None:
+        """See `Provider`."""
+        if kept := self._kept.pop(session.id, None):
+            kept.let_go()
+
+    async def run(self, recording: Recording, caller: Caller) -> answers.Answer:
+        """See `Provider`."""
+        tool = self._tools[recording.name]
+        turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording)
+        try:
+            return succeeded(await self._run(tool, turn, recording.arguments))
+        except ToolError as refusal:
+            return answers.Answer(failed(str(refusal)), is_error=True)
+
+    async def _run(self, tool: Tool[Any], turn: Turn, arguments: Arguments) -> Answer:
+        if refusal := self._around.policy.provided_refusal(tool.name, "", is_read_only=tool.reads_only):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        given = tool.read(arguments)
+        with trio.move_on_after(tool.limit_s) as limit:
+            return await tool.run(given, turn)
+        assert limit.cancelled_caught
+        raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
+
+    async def _within(self, turn: Turn, name: str, arguments: dict[str, Any]) -> Answer:
+        """Another tool, within a call of one."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolError(f"There is no tool {name} here; there are {', '.join(sorted(self._tools))}.")
+        return await self._run(tool, turn, Arguments.of(arguments))
+
+    async def run_forever(self) -> None:
+        """Let tabs go that are not used any more. Runs until cancelled."""
+        while True:
+            await trio.sleep(LOOK_EVERY_S)
+            self._let_go(trio.current_time() - IDLE_S)
+
+    def _let_go(self, unused_since: float) -> None:
+        for page in self._pages():
+            if page.used_at < unused_since and not page.holds and page.dialog is None:
+                page.let_go()
+
+    def _pages(self) -> Iterable[Any]:
+        return [page for kept in self._kept.values() for page in kept.pages.values()]

@@ -1,0 +1,198 @@
+"""One call of a tool: who calls, what is kept for them, which tabs they may use, the person behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+
+from bridge.browser_tools import access
+from bridge.browser_tools.access import Place
+from bridge.browser_tools.answer import Answer, ToolError
+from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.page import Page
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.errors import CallError
+from bridge.hub.entry import site_of
+from bridge.hub.news import News
+from bridge.hub.policy import Policy
+from bridge.hub.records import Recording
+from bridge.hub.registry import Browser, Registry
+from bridge.hub.sessions import Session
+from bridge.hub.transport import Caller, TabAddress, TabTransport
+from native_host import wire
+from native_host.wire import Code
+
+REQUEST_S = 15.0
+"""For one of the extension's commands."""
+SEEN_S = 2.0
+"""Until what a command has changed is announced."""
+
+R = TypeVar("R", bound=wire.Wire)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all calls are made with."""
+
+    registry: Registry
+    transport: TabTransport
+    news: News
+    policy: Policy
+    settings: BrowserSettings
+    whats_missing: Callable[[], str]
+    """Why no browser is connected, and the command that mends it."""
+    call_tool: Callable[[Turn, str, dict[str, Any]], Any]
+    """Another of our tools, within this call: an awaitable `Answer`."""
+
+
+@dataclass
+class Turn:
+    """A call, as its tool sees it."""
+
+    around: Surroundings
+    session: Session
+    kept: Kept
+    caller: Caller
+    recording: Recording
+
+    # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def browser(self) -> Browser:
+        """The browser that the session works in.
+
+        Raises:
+            ToolError: none is connected; it says what is missing.
+        """
+        try:
+            return access.chosen_browser(self.around.registry, self.kept)
+        except ToolError as refusal:
+            missing = self.around.whats_missing() if str(refusal) == access.NO_BROWSER else ""
+            raise ToolError(missing or str(refusal)) from None
+
+    async def place(self, tab_id: int | UnsetType) -> Place:
+        """The tab that is meant, if this session may use it; from now on it is the current one.
+
+        Raises:
+            CallError: there is no such tab, it is another's, or the policy forbids its site.
+            ToolError: none is named, and the session has none.
+        """
+        browser = self.browser()
+        wanted = self._current(browser) if tab_id is UNSET else tab_id
+        assert isinstance(wanted, int)
+        place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
+        tab = place.tab
+        self.recording.site = site_of(place.browser, tab.origin, tab.tab_id)
+        self.recording.own_name = self.recording.name
+        self.around.registry.pauses.check(self.session, place.browser.profile, tab.origin)
+        access.check_origin(self.around.policy, tab.origin)
+        await self._check_ownership(place)
+        self.kept.tab_id = tab.tab_id
+        return place
+
+    async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
+        """The tab that is meant, for DevTools. Raises as `place` does."""
+        return self.page_of(await self.place(tab_id))
+
+    def page_of(self, place: Place) -> Page:
+        """A tab that this session may use, for DevTools."""
+        host, tab_id = place.browser.host, place.tab.tab_id
+        hello = place.browser.hello
+        if hello is not None and "forwardCDPCommand" not in hello.capabilities.commands:
+            raise ToolError(
+                f"{access.called(place.browser)} has no DevTools for extensions, which this needs: use "
+                "Chromium or a browser made of it. Tools of pages work in both."
+            )
+        session = self.session.id if place.is_mine(self.session) else ""
+        page = self.kept.pages.get((host, tab_id))
+        if page is None:
+            page = self.kept.pages[host, tab_id] = Page(self.around.transport, host, tab_id, session)
+        return page
+
+    def _current(self, browser: Browser) -> int:
+        tab = browser.tabs.get(self.kept.tab_id) if self.kept.tab_id is not None else None
+        if tab is not None and tab.owner in (None, self.session.id):
+            return tab.tab_id
+        own = [tab for tab in browser.tabs.values() if tab.owner == self.session.id]
+        if not own:
+            raise ToolError(
+                "You have no tab yet. navigate with a url opens one, tabs_create_mcp an empty one; "
+                "tabs_context_mcp lists what there is."
+            )
+        return max(own, key=lambda tab: tab.last_accessed).tab_id
+
+    async def _check_ownership(self, place: Place) -> None:
+        tab = place.tab
+        if place.is_mine(self.session):
+            return
+        if tab.owner is not None:
+            detail = f"tab {tab.tab_id} is another client's; tabs_context_mcp lists yours"
+            raise CallError(Code.NOT_YOURS, detail, handed=False)
+        await self.around.settings.admit(self, place)
+
+    async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> Place:
+        """A tab of the session's own, in its group; its current one from now on."""
+        browser = browser or self.browser()
+        asked = wire.CreateTab(session=self.session.id, url=url, title=self.session.title)
+        created = await self.ask_browser(browser, "createTab", asked, wire.CreatedTab)
+        self.session.profiles.add(browser.profile)
+        self.kept.tab_id = created.tab_id
+        await self.seen(lambda: _is_own(browser, created.tab_id, self.session))
+        return access.find_tab(self.around.registry, self.kept, self.session, created.tab_id)
+
+    async def seen(self, is_so: Callable[[], bool]) -> bool:
+        """Wait until the browser has announced what makes it so, at most SEEN_S."""
+        return await self.around.news.wait_until(is_so, until=trio.current_time() + SEEN_S)
+
+    async def ask_browser(
+        self, browser: Browser, method: str, params: wire.Wire, result: type[R], timeout_s: float = REQUEST_S
+    ) -> R:
+        """One of the extension's commands.
+
+        Raises:
+            CallError: it failed, in the browser's words.
+        """
+        tab_id = getattr(params, "tab_id", None)
+        at = TabAddress(browser.host, tab_id)
+        answer = await self.around.transport.request(at, method, params, timeout_s)
+        return msgspec.json.decode(answer, type=result)
+
+    # ── The person ──────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can ask the person behind it."""
+        return self.caller.on_question is not None
+
+    async def ask(self, message: str, schema: dict[str, Any] | None = None) -> Any:
+        """An MCP ElicitResult (`action`, `content`): what the person says to a question of ours.
+
+        Raises:
+            CallError: the client cannot ask, or nobody answered in time.
+        """
+        if self.caller.on_question is None:
+            raise CallError(Code.NOT_ALLOWED, "this client cannot ask the person", handed=False)
+        raw = msgspec.Raw(msgspec.json.encode(schema)) if schema else UNSET
+        question = wire.ElicitConfirmation(message=message, requested_schema=raw)
+        return msgspec.json.decode(await self.caller.on_question(question))
+
+    def report(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """How far a call is that takes long."""
+        if self.caller.on_progress:
+            self.caller.on_progress(wire.Progress(progress=progress, total=total, message=message))
+
+    # ── Others ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Answer:
+        """Another of our tools, within this call. Raises as that tool does."""
+        answer: Answer = await self.around.call_tool(self, name, arguments)
+        return answer
+
+
+def _is_own(browser: Browser, tab_id: int, session: Session) -> bool:
+    tab = browser.tabs.get(tab_id)
+    return tab is not None and tab.owner == session.id

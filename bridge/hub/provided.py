@@ -1,0 +1,126 @@
+"""Tools that no page offers, of whoever provides them; and a call of one, as state.
+
+The hub lists them beside the pages' and knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Container
+from typing import Any, Protocol
+
+from bridge.errors import CallError, failed
+from bridge.hub.answers import Answer
+from bridge.hub.arguments import Arguments
+from bridge.hub.calling import OnOutcome, Surroundings
+from bridge.hub.records import Recording
+from bridge.hub.sessions import Session
+from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
+
+_log = logging.getLogger(__name__)
+
+
+class Provider(Protocol):
+    """Tools whose names stay the same."""
+
+    @property
+    def names(self) -> Container[str]:
+        """What they are called."""
+        ...
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """The MCP Tools."""
+        ...
+
+    async def run(self, recording: Recording, caller: Caller) -> Answer:
+        """Run the tool that the recording names, and record where it did.
+
+        Raises:
+            CallError: it could not be run; what is raised otherwise is a bug.
+        """
+        ...
+
+    def release(self, session: Session) -> None:
+        """A session is over: what was kept for it is not needed any more."""
+        ...
+
+
+class NothingProvided:
+    """A `Provider` without tools."""
+
+    names: Container[str] = ()
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """See `Provider`."""
+        return []
+
+    async def run(self, recording: Recording, caller: Caller) -> Answer:  # noqa: ARG002
+        """See `Provider`."""
+        raise AssertionError(f"nobody provides {recording.name}")
+
+    def release(self, session: Session) -> None:
+        """See `Provider`."""
+
+
+class ProvidedCall:
+    """A `Pending`."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        provider: Provider,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: OnOutcome,
+        caller: Caller = NOBODY,
+    ) -> None:
+        self._around = around
+        self._provider = provider
+        self._recording = Recording(session, name, arguments, around.now())
+        self._on_done = on_done
+        self._caller = caller
+        self._pending: Pending = ENDED
+        self._is_over = False
+
+    def begin(self, in_background: Callable[[Callable[[], Awaitable[None]]], Pending]) -> None:
+        """Count it and let it run."""
+        self._around.running[self] = self._recording
+        try:
+            self._around.admission.count(self._recording.session, self._recording.began)
+        except CallError as error:
+            self._fail(error)
+        else:
+            self._pending = in_background(self._run)
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        if not self._is_over:
+            self._is_over = True
+            self._pending.cancel()
+            self._keep(None)
+
+    async def _run(self) -> None:
+        try:
+            answer = await self._provider.run(self._recording, self._caller)
+        except CallError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001  (other calls go on)
+            _log.exception("calling %s failed", self._recording.name)
+            self._end(error, error)
+        else:
+            self._end(answer.result, answer)
+
+    def _fail(self, error: CallError) -> None:
+        self._end(failed(self._around.told(error)), error)
+
+    def _end(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._on_done(outcome)
+        self._keep(how)
+
+    def _keep(self, how: Answer | Exception | None) -> None:
+        self._around.running.pop(self, None)
+        self._around.keep(self._recording.ended(how, self._around.now()))
