@@ -74,7 +74,9 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
 
 def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
     policy = Policy(config.policy)
-    tools = BrowserTools(router.registry, links, router.news, policy, config.browser, router.whats_missing)
+    tools = BrowserTools(
+        router.registry, links, router.news, policy, config.browser, router.settle, router.whats_missing
+    )
     if config.browser.enabled:
         router.provide(tools)
     return tools

@@ -16,11 +16,13 @@ from native_host.wire import Code
 class CallError(Exception):
     """A call failed. `handed` is False only when nothing can have reached the page."""
 
-    def __init__(self, code: int, detail: str = "", *, handed: bool) -> None:
+    def __init__(self, code: int, detail: str = "", *, handed: bool, then: str = "") -> None:
+        """`then` says what to do next, where that is not what it usually is."""
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.handed = handed
+        self.then = then
 
 
 class UnknownToolError(Exception):
@@ -64,7 +66,9 @@ def sentence(error: CallError) -> str:
     """The text for the person (and the model) behind a failed call."""
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
-    return f"{words.what}{detail}. {_MAY_HAVE_RUN if error.handed else _DID_NOT_RUN} {words.then}"
+    return (
+        f"{words.what}{detail}. {_MAY_HAVE_RUN if error.handed else _DID_NOT_RUN} {error.then or words.then}"
+    )
 
 
 def _one_line(text: str) -> str:

@@ -93,8 +93,7 @@ def find_tab(registry: Registry, kept: Kept, session: Session, tab_id: int) -> P
     if kept.profile:
         mine = [place for place in mine if place.browser.profile == kept.profile] or mine
     if not mine:
-        detail = f"tab {tab_id}; tabs_context_mcp lists your tabs"
-        raise CallError(Code.NO_SUCH_TAB, detail, handed=False)
+        raise CallError(Code.NO_SUCH_TAB, f"tab {tab_id}", handed=False)
     return mine[0]
 
 

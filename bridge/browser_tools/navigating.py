@@ -12,9 +12,11 @@ from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
 from bridge.hub.origins import OriginError
 from bridge.hub.origins import read as read_origin
 from native_host import wire
+from native_host.wire import Code
 
 LOAD_S = 30.0
 _STEPS = {"back": "goBack", "forward": "goForward"}
@@ -76,7 +78,13 @@ async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
 async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
     session = turn.session.id if place.is_mine(turn.session) else ""
     asked = wire.OfTab(session=session, tab_id=place.tab.tab_id)
-    return await turn.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
+    try:
+        return await turn.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
+    except CallError as error:
+        if error.code != Code.INVALID_PARAMS:
+            raise
+        text = f"Tab {place.tab.tab_id} stays where it is: its history ends here. navigate to a URL instead."
+        raise ToolError(text) from None
 
 
 def _address(url: str) -> str:

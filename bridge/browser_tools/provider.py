@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,13 @@ IDLE_S = 20.0
 """A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
 LOOK_EVERY_S = 5.0
 
+_THEN: dict[int, str] = {
+    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs.",
+    Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
+    Code.TIMED_OUT: "Look at the page, with read_page or a screenshot, before you call again.",
+}
+"""What to do next, where it is not what holds for tools of pages."""
+
 FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (navigating.TOOLS, tabs.TOOLS)
 
 
@@ -42,9 +49,12 @@ class BrowserTools:
         news: News,
         policy: Policy,
         settings: BrowserSettings,
+        settle: Callable[[], Awaitable[None]],
         whats_missing: Callable[[], str],
     ) -> None:
-        self._around = Surroundings(registry, transport, news, policy, settings, whats_missing, self._within)
+        self._around = Surroundings(
+            registry, transport, news, policy, settings, settle, whats_missing, self._within
+        )
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
         self._kept: dict[str, Kept] = {}
         """By session."""
@@ -71,10 +81,14 @@ class BrowserTools:
         """See `Provider`."""
         tool = self._tools[recording.name]
         turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording)
+        await turn.settle()
         try:
             return succeeded(await self._run(tool, turn, recording.arguments))
         except ToolError as refusal:
             return answers.Answer(failed(str(refusal)), is_error=True)
+        except CallError as error:
+            error.then = error.then or _THEN.get(error.code, "")
+            raise
 
     async def _run(self, tool: Tool[Any], turn: Turn, arguments: Arguments) -> Answer:
         if refusal := self._around.policy.provided_refusal(tool.name, "", is_read_only=tool.reads_only):

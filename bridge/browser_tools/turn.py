@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from bridge.hub.entry import site_of
 from bridge.hub.news import News
 from bridge.hub.policy import Policy
 from bridge.hub.records import Recording
-from bridge.hub.registry import Browser, Registry
+from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, TabAddress, TabTransport
 from native_host import wire
@@ -44,6 +44,8 @@ class Surroundings:
     news: News
     policy: Policy
     settings: BrowserSettings
+    settle: Callable[[], Awaitable[None]]
+    """Waits until the browsers that live have said what they know."""
     whats_missing: Callable[[], str]
     """Why no browser is connected, and the command that mends it."""
     call_tool: Callable[[Turn, str, dict[str, Any]], Any]
@@ -59,6 +61,16 @@ class Turn:
     kept: Kept
     caller: Caller
     recording: Recording
+
+    async def settle(self) -> None:
+        """Wait for browsers that were just found, or that are back in a moment."""
+        registry, news = self.around.registry, self.around.news
+        if access.live_browsers(registry):
+            return
+        await self.around.settle()
+        if any(not browser.is_live for browser in registry.browsers()):
+            until = trio.current_time() + GRACE_S
+            await news.wait_until(lambda: bool(access.live_browsers(registry)), until=until)
 
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,8 +142,7 @@ class Turn:
         if place.is_mine(self.session):
             return
         if tab.owner is not None:
-            detail = f"tab {tab.tab_id} is another client's; tabs_context_mcp lists yours"
-            raise CallError(Code.NOT_YOURS, detail, handed=False)
+            raise CallError(Code.NOT_YOURS, f"tab {tab.tab_id}", handed=False)
         await self.around.settings.admit(self, place)
 
     async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> Place:
