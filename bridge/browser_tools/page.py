@@ -18,12 +18,22 @@ from bridge.hub.transport import TabTransport
 MAX_FAILURE = 500
 """Characters of what our code in a page could not do."""
 
+KINDS = ("stale", "unfit", "hidden", "disabled")
+"""Of what our code in a page cannot do with an element."""
 _NO_CONTEXT = "Cannot find context"
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
 
 
 class GoneError(ToolError):
     """The document that was meant is not there any more."""
+
+
+class ElementError(ToolError):
+    """An element cannot be used so; `kind` is a word of `in_page`: stale, unfit, hidden or disabled."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,17 @@ class Page(Devtools):
                 return await self.offset(frame)
         return 0.0, 0.0
 
+    async def frame_id_of(self, element: int, frame: Frame) -> str:
+        """Which frame an element of a document is, by its number in refs; empty: it is none.
+
+        Raises as `call` does.
+        """
+        found = await self.evaluate(f"mcpb.element({{ref: {element}}})", frame, by_value=False)
+        if "objectId" not in found:
+            return ""
+        about = await self.command("DOM.describeNode", {"objectId": found["objectId"]}, session=frame.session)
+        return str(about["node"].get("frameId", ""))
+
     # ── Our code in them ────────────────────────────────────────────────────────────────────────────────────
 
     async def call(
@@ -137,7 +158,7 @@ class Page(Devtools):
 
         Raises:
             GoneError: another document is there now.
-            ToolError: our code cannot do it, in its words.
+            ElementError: our code cannot do it, in its words.
         """
         frame = frame or await self.main()
         expression = f"mcpb.{function}({json.dumps(argument or {})})"
@@ -162,8 +183,7 @@ class Page(Devtools):
                 raise GoneError(text) from None
             raise
         if details := answer.get("exceptionDetails"):
-            text = details.get("exception", {}).get("description") or details.get("text", "")
-            raise ToolError(cleaned(text.partition("\n")[0].removeprefix("Error: "), MAX_FAILURE))
+            raise _failure(details.get("exception", {}).get("description") or details.get("text", ""))
         result: Params = answer["result"]
         return result
 
@@ -199,6 +219,13 @@ class Page(Devtools):
         await self._evaluate(params, frame, COMMAND_S)
         self._contexts[frame.id] = frame.loader, context
         return context
+
+
+def _failure(description: str) -> ToolError:
+    """What our code has thrown: `Error: <kind>: <sentence>`, then where."""
+    text = cleaned(description.partition("\n    at ")[0].removeprefix("Error: "), MAX_FAILURE)
+    kind, _, sentence = text.partition(": ")
+    return ElementError(kind, sentence) if kind in KINDS else ToolError(text)
 
 
 class _NoContextError(CommandError):

@@ -1,0 +1,161 @@
+"""Files of this machine that a client may give to pages: those below a few folders, and nothing else.
+
+What counts is the file that was really opened: links are followed first, and the open descriptor is asked
+where its file is, so that nobody can put another in its place meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mimetypes
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bridge.browser_tools.answer import ToolError
+from bridge.hub.describing import cleaned
+
+MAX_BYTES = 10 * 1024 * 1024
+"""Of all files of a call."""
+MAX_FILES = 50
+_NOTHING = "Nothing was given to the page."
+_MAX_PATH = 300
+"""Characters of a path that are shown."""
+
+TOO_LARGE = (
+    f"The files have more than {MAX_BYTES >> 20} MB together, which is the most for one call. Nothing was "
+    "given to the page. Give fewer of them; the user has to add what is larger."
+)
+
+
+class LocalFile(NamedTuple):
+    """What a page is given."""
+
+    name: str
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Below which files may be taken."""
+
+    working: str = ""
+    """Where the client works, to which paths are relative; empty: not known."""
+    configured: tuple[str, ...] = ()
+
+    def roots(self) -> list[Path]:
+        """Absolute, without links.
+
+        A client that was started at home, or above it, does not work on a project: that would be everything.
+        """
+        working = [self.working] if self.working and not _holds_home(self.working) else []
+        return [_real(folder) for folder in (*working, *self.configured)]
+
+    def hold(self, file: Path) -> bool:
+        """Whether a path without links is below one of them."""
+        return any(file.is_relative_to(root) for root in self.roots())
+
+
+def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
+    """The files with what is in them. It blocks.
+
+    Raises:
+        ToolError: one of them may not be taken, or cannot be; it says which folders are allowed.
+    """
+    if len(paths) > MAX_FILES:
+        raise ToolError(f"{len(paths)} files are too many for one call: give at most {MAX_FILES}.")
+    files: list[LocalFile] = []
+    left = MAX_BYTES
+    for path in paths:
+        with _opened(path, folders) as descriptor:
+            data = _content(descriptor, left)
+        left -= len(data)
+        files.append(LocalFile(Path(path).name, data, mime_type(path)))
+    return files
+
+
+def mime_type(name: str) -> str:
+    """What the name of a file says of its content; as in browsers empty for names that say nothing."""
+    return mimetypes.guess_type(name, strict=False)[0] or ""
+
+
+@contextmanager
+def _opened(path: str, folders: Folders) -> Iterator[int]:
+    if "\0" in path or not path:
+        raise ToolError(f"“{_shown(path)}” is no path of a file. {_NOTHING}")
+    if not folders.working and not Path(path).is_absolute():
+        raise ToolError(f"{_shown(path)} is relative to a folder that is not known: give an absolute path.")
+    wanted = Path(folders.working, path)
+    _check(_real(wanted), wanted, folders)
+    try:
+        descriptor = os.open(wanted, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ToolError(f"There is no file {_shown(path)}. {_NOTHING}") from None
+    except OSError as error:
+        raise ToolError(f"{_shown(path)} cannot be read: {error.strerror}. {_NOTHING}") from None
+    try:
+        _check_kind(descriptor, path)
+        _check(_where(descriptor), wanted, folders)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check(real: Path, wanted: Path, folders: Folders) -> None:
+    if folders.hold(real):
+        return
+    allowed = ", ".join(_shown(root) for root in folders.roots())
+    if not allowed:
+        raise ToolError(
+            f"{_shown(wanted)} may not be given to pages: no folder is known from which files may be taken. "
+            "Give their content as files; or the user allows a folder: [browser] upload_dirs in config.toml."
+        )
+    leads = f", it leads to {_shown(real)}" if folders.hold(Path(os.path.normpath(wanted))) else ""
+    raise ToolError(
+        f"{_shown(wanted)} may not be given to pages{leads}. Files may be taken from below {allowed}. Put it "
+        "there; or the user allows its folder: [browser] upload_dirs in config.toml."
+    )
+
+
+def _check_kind(descriptor: int, path: str) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise ToolError(f"{_shown(path)} is a folder: name the files in it. {_NOTHING}")
+    if not stat.S_ISREG(mode):
+        raise ToolError(f"{_shown(path)} is no regular file. {_NOTHING}")
+
+
+def _where(descriptor: int) -> Path:
+    if sys.platform == "darwin":
+        found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
+        return Path(os.fsdecode(found.rstrip(b"\0")))
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
+
+
+def _content(descriptor: int, most: int) -> bytes:
+    """All of a file, and not a byte more than there is room for, however it grows."""
+    if os.fstat(descriptor).st_size > most:
+        raise ToolError(TOO_LARGE)
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ToolError(TOO_LARGE)
+    return data
+
+
+def _holds_home(folder: str) -> bool:
+    return _real(Path.home()).is_relative_to(_real(folder))
+
+
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _shown(path: str | Path) -> str:
+    return cleaned(str(path), _MAX_PATH)

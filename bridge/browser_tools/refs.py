@@ -1,0 +1,38 @@
+"""How models name elements: `ref_12` is one of the main document, `ref_f3_12` one of frame number 3."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from bridge.browser_tools.answer import ToolError
+from bridge.hub.describing import cleaned
+
+_REF = re.compile(r"(?:ref_)?(?:f(?P<frame>[0-9]{1,9})_)?(?P<number>[0-9]{1,9})", re.ASCII)
+_AROUND = " \t\r\n[]()\"'`"
+"""Models quote a ref as it stands in an outline, or as they would quote a name."""
+
+
+class Ref(NamedTuple):
+    """An element of a frame, by the numbers that the bridge and our code in the page have given them."""
+
+    number: int
+    frame: int = 0
+    """0: the main frame."""
+
+    def __str__(self) -> str:
+        return f"ref_f{self.frame}_{self.number}" if self.frame else f"ref_{self.number}"
+
+
+def read(text: str) -> Ref:
+    """The element that a text names.
+
+    Raises:
+        ToolError: it names none.
+    """
+    found = _REF.fullmatch(text.strip(_AROUND))
+    if found is None:
+        raise ToolError(
+            f"“{cleaned(text, 60)}” is no ref. Refs, as ref_12 and ref_f3_12, come from read_page and find."
+        )
+    return Ref(int(found["number"]), int(found["frame"] or 0))
