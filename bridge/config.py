@@ -9,14 +9,13 @@ import difflib
 import os
 import re
 import shlex
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from bridge import own_files
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
@@ -24,7 +23,6 @@ from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.routing import CALL_S
 
 FILE = "config.toml"
-MAX_BYTES = 1024 * 1024
 
 _SHOWN_CHARS = 60
 _PLACE = re.compile(r"^(?P<complaint>.*?)(?: - at `\$\.(?P<key>[^`]+)`)?$", re.DOTALL)
@@ -43,6 +41,7 @@ _VARIABLES_OF_HTTP = {
     **{f"MCPB_HTTP_{key.upper()}": key for key in HttpSettings.__struct_fields__},
 }
 """Variables → keys of [http]; of two for one key, the later counts."""
+_VARIABLES_OF_BROWSER = {f"MCPB_BROWSER_{key.upper()}": key for key in BrowserSettings.__struct_fields__}
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
@@ -74,7 +73,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
 
-    For a key of [http] that is `MCPB_HTTP_<KEY>`; [policy] stands in the file alone.
+    For keys of [http] and [browser] that is `MCPB_HTTP_<KEY>` and `MCPB_BROWSER_<KEY>`; [policy] stands
+    in the file alone.
 
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
@@ -90,7 +90,8 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError(f"{path}: {_explained(error, found)}") from None
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     http = _overridden(config.http, _VARIABLES_OF_HTTP, environ)
-    return msgspec.structs.replace(_overridden(config, variables, environ), http=http)
+    browser = _overridden(config.browser, _VARIABLES_OF_BROWSER, environ)
+    return msgspec.structs.replace(_overridden(config, variables, environ), http=http, browser=browser)
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,61 +99,16 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        _check_directory(path.parent)
-        content, is_open = _content(path)
-        found = tomllib.loads(content.decode())
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise ConfigError(f"{path} is a link that leads nowhere: remove it, or mend it") from None
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
-    except RecursionError:
-        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
-    if is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
+        file = own_files.read(path)
+        if file is None:
+            return {}
+        found = own_files.toml(path, file.content)
+    except own_files.OwnFileError as error:
+        raise ConfigError(str(error)) from error
+    if file.is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
         mend = f"chmod go-r {shlex.quote(str(path))}"
         raise ConfigError(f"{path} has http.{_HIDDEN} and others can read it. Write another one, and: {mend}")
     return found
-
-
-def _check_directory(directory: Path) -> None:
-    """Who may write to it can take the file away, and without one everything is allowed."""
-    status = directory.stat()
-    if status.st_uid != os.getuid():
-        raise ConfigError(f"{directory} belongs to another user, who could remove your {FILE}: use your own")
-    if status.st_mode & 0o022:
-        mend = f"chmod go-w {shlex.quote(str(directory))}"
-        raise ConfigError(f"{directory} can be written by others, who could remove your {FILE}: {mend}")
-
-
-def _content(path: Path) -> tuple[bytes, bool]:
-    """The file's bytes, and whether others can read them."""
-    with open(path, "rb", opener=_without_waiting) as file:
-        # What is checked is what is read, wherever links lead.
-        _check_directory(path.resolve().parent)
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path} is not a file")
-        if status.st_uid != os.getuid():
-            raise ConfigError(
-                f"{path} belongs to another user, who could allow what you have denied: replace it"
-            )
-        if status.st_mode & 0o022:
-            mend = f"chmod go-w {shlex.quote(str(path))}"
-            raise ConfigError(f"{path} can be written by others. Look at what it says, then: {mend}")
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path} is longer than {MAX_BYTES} bytes")
-    return content, bool(status.st_mode & 0o044)
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its writer
 
 
 # ── Keys ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,6 +159,8 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
     place = _PLACE.match(str(error))
     assert place
     key, complaint = place["key"], place["complaint"]
+    if complaint.startswith("Invalid enum value"):
+        return f"{key} = {_shown(_value_at(found, key))}: expected {_choices(key)}"
     if not complaint.startswith("Expected"):
         return f"{key}: {complaint}"
     value = _value_at(found, key)
@@ -214,6 +172,12 @@ def _value_at(found: Any, key: str) -> Any:
     for step in re.findall(r"[^.\[\]]+", key):
         found = found[int(step)] if isinstance(found, list) else found[step]
     return found
+
+
+def _choices(key: str) -> str:
+    """Of a key whose values are words, as people write them."""
+    table, _, name = key.partition(".")
+    return " or ".join(f'"{word}"' for word in get_args(get_type_hints(_TABLES[table])[name]))
 
 
 def _shown(value: Any) -> str:

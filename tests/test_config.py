@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.config import MAX_BYTES, Config, ConfigError, read
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.config import Config, ConfigError, read
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.own_files import MAX_BYTES
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -87,6 +89,8 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         ("[http]\nprot = 1", "there is no key prot in [http]; did you mean port?"),
         ("[http]\nauthToken = 'x'", "there is no key authToken in [http]; did you mean auth_token?"),
         ("cors_origins = []", "there is no key cors_origins; write it below [http]"),
+        ("upload_dirs = []", "there is no key upload_dirs; write it below [browser]"),
+        ("[browser]\nsite = 'ask'", "there is no key site in [browser]; did you mean sites?"),
         (
             "[http]\ncached_days = 1",
             "there is no key cached_days in [http]; write it above the first [table]",
@@ -127,6 +131,10 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ),
         ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no origin'),
         ("http = 3456", "http = 3456: expected table, got int"),
+        ("[browser]\ntabs = 'all'", 'browser.tabs = \'all\': expected "own" or "ask" or "any"'),
+        ("[browser]\nsites = true", "browser.sites = True: expected str, got bool"),
+        ("[browser]\nupload_dirs = '/x'", "browser.upload_dirs = '/x': expected array, got str"),
+        ("[browser]\nupload_dirs = ['photos']", 'browser: upload_dirs: "photos" is no whole path'),
         ("[http]\nport = 65536", "http.port = 65536: expected int <= 65535"),
         ("[http]\nport = '3456'", "http.port = '3456': expected int, got str"),
         ("[http]\nidle_minutes = 0", "http.idle_minutes = 0: expected float > 0.0"),
@@ -312,6 +320,13 @@ def test_the_keys_of_http_have_variables_too_with_commas_between_several_values(
     assert read(tmp_path, environ) == Config(http=http)
 
 
+def test_the_keys_of_browser_have_variables_too(tmp_path: Path) -> None:
+    write(tmp_path, "[browser]\ntabs = 'any'\nsites = 'ask'")
+    environ = {"MCPB_BROWSER_TABS": "own", "MCPB_BROWSER_UPLOAD_DIRS": "/srv/photos, /srv/plans"}
+    dirs = ("/srv/photos", "/srv/plans")
+    assert read(tmp_path, environ).browser == BrowserSettings(tabs="own", sites="ask", upload_dirs=dirs)
+
+
 def test_port_and_token_have_other_names_which_our_own_go_before(tmp_path: Path) -> None:
     write(tmp_path, "[http]\nport = 4000")
     environ = {"CLAUDE_BROWSER_MCP_PORT": "4001", "CLAUDE_BROWSER_AUTH_TOKEN": "abc"}
@@ -369,7 +384,8 @@ def keys_of(shape: type[msgspec.Struct], prefix: str = "") -> set[str]:
 
 
 def test_the_document_names_every_key_and_no_other() -> None:
-    ours = keys_of(Config) - {"policy", "http"} | keys_of(HttpSettings, "http.")
+    ours = keys_of(Config) - {"policy", "http", "browser"} | keys_of(HttpSettings, "http.")
+    ours |= keys_of(BrowserSettings, "browser.")
     ours |= keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
     assert set(documented()) == ours
 
@@ -378,7 +394,9 @@ def test_the_document_has_the_right_defaults() -> None:
     found = {key: value for key, value in documented().items() if not key.startswith("policy.")}
     whole = "\n".join(f"{key} = {value}" for key, value in found.items())
     assert msgspec.convert(tomllib.loads(whole), Config) == Config()
-    assert len(found) == len(keys_of(Config)) - 2 + len(keys_of(HttpSettings))
+    assert len(found) == len(keys_of(Config)) - 3 + len(
+        keys_of(HttpSettings) | keys_of(BrowserSettings, "b.")
+    )
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -15,12 +16,25 @@ if TYPE_CHECKING:
 
 
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """See docs/CONFIGURATION.md."""
+    """docs/CONFIGURATION.md explains each.
+
+    Raises:
+        ValueError: one cannot be; the text has its key and how to write it.
+    """
 
     enabled: bool = True
     """Whether these tools are offered at all."""
     tabs: Literal["own", "ask", "any"] = "own"
     """Which tabs besides a session's own and those handed over: none, those the person allows, all."""
+    sites: Literal["any", "ask"] = "any"
+    """Whether the person is asked before a session first acts on a site."""
+    upload_dirs: tuple[str, ...] = ()
+    """Folders whose files may be given to pages, besides those that are the client's own to give."""
+
+    def __post_init__(self) -> None:
+        for directory in self.upload_dirs:
+            if not PurePath(directory).is_absolute():
+                raise ValueError(f'upload_dirs: "{directory}" is no whole path; write it as /home/ann/photos')
 
     async def admit(self, _turn: Turn, place: Place) -> None:
         """A session wants a tab that is nobody's.

@@ -1,0 +1,93 @@
+"""Files in which the person says what may be done. One that others could have written, or taken away, is not
+read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MAX_BYTES = 1024 * 1024
+
+
+class OwnFileError(Exception):
+    """A file cannot be relied on, or read; the text has its path, what is wrong, what to do."""
+
+
+class OwnFile(NamedTuple):
+    """What is in one."""
+
+    content: bytes
+    is_open: bool
+    """Others can read it."""
+
+
+def read(path: Path) -> OwnFile | None:
+    """The file; None where there is none.
+
+    Raises:
+        OwnFileError: it cannot be read, or others could have written it.
+    """
+    try:
+        _check_directory(path.parent, path.name)
+        return _read(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise OwnFileError(f"{path} is a link that leads nowhere: remove it, or mend it") from None
+        return None
+    except OSError as error:
+        raise OwnFileError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def toml(path: Path, content: bytes) -> dict[str, Any]:
+    """What a file says in TOML.
+
+    Raises:
+        OwnFileError: it is none; the text has the line where the parser knows it.
+    """
+    try:
+        return tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise OwnFileError(f"{path} is not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise OwnFileError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
+    except RecursionError:
+        raise OwnFileError(f"{path} is not valid TOML: it is nested too deeply") from None
+
+
+def _check_directory(directory: Path, name: str) -> None:
+    """Who may write to it can take the file away, and without one everything is allowed."""
+    status = directory.stat()
+    if status.st_uid != os.getuid():
+        raise OwnFileError(f"{directory} belongs to another user, who could remove your {name}: use your own")
+    if status.st_mode & 0o022:
+        mend = f"chmod go-w {shlex.quote(str(directory))}"
+        raise OwnFileError(f"{directory} can be written by others, who could remove your {name}: {mend}")
+
+
+def _read(path: Path) -> OwnFile:
+    with open(path, "rb", opener=_without_waiting) as file:
+        # What is checked is what is read, wherever links lead.
+        _check_directory(path.resolve().parent, path.name)
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OwnFileError(f"{path} is not a file")
+        if status.st_uid != os.getuid():
+            raise OwnFileError(
+                f"{path} belongs to another user, who could allow what you have denied: replace it"
+            )
+        if status.st_mode & 0o022:
+            mend = f"chmod go-w {shlex.quote(str(path))}"
+            raise OwnFileError(f"{path} can be written by others. Look at what it says, then: {mend}")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OwnFileError(f"{path} is longer than {MAX_BYTES} bytes")
+    return OwnFile(content, bool(status.st_mode & 0o044))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its writer
