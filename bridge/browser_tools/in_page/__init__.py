@@ -1,0 +1,72 @@
+"""Code that runs in a document, in a world of ours that the page cannot see.
+
+The files are plain scripts that share one scope: `script()` joins them into one expression, which is
+evaluated once in each document, in an isolated world (`Page.createIsolatedWorld`). From then on
+`mcpb.<name>(<one JSON value>)` is called there, with `awaitPromise` and `returnByValue`. An element is a
+number, its ref. Lengths are CSS pixels in the frame's own viewport. Words of the page are cut, printable
+and in one line, but for what `text` answers.
+
+What cannot be done is thrown: `Error: <kind>: <sentence>`, kind being `stale` (the element is gone),
+`unfit` (it takes no such value; the sentence says which), `hidden` or `disabled`. An answer with `next` may
+have made refs: those of the next document begin there (`begin`).
+
+* `begin({next})` → next. Called first; at once, as the next three are.
+* `element({ref})` → the element itself or null, for DevTools (`DOM.describeNode` tells a frame's id).
+* `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root), next.
+* `adopt(host, root)`: from now on the root that DevTools gave is looked into, as open ones are.
+* `read({filter: "all" | "interactive", depth, maxChars, ref})` → lines, truncated (false, "depth" or
+  "size"), title, url, viewport (width, height, scrollX, scrollY, pageWidth, pageHeight), next. A line is
+  [indent, head, ref or 0, tail, isFrame] and is shown as head, the ref in brackets, tail: so nothing that a
+  page writes can be taken for a ref, all of it is between quotes. Below the line of a frame belongs what
+  that frame answers itself.
+* `find({query, limit})` → matches (ref, role, name, text, score, why, visible; best first), found (how many
+  there were), truncated (the page is too large to look at all of it), next.
+* `text({maxChars})` → text, title, url, source ("article", "main", "block" or "body"), truncated, chars,
+  pdf.
+* `place({ref, scroll})` → x, y (where a click reaches it), width, height, viewport (width, height),
+  visible, covered ("", or what is hit instead), disabled, moving (it did not stand still within 2 s). It is
+  scrolled to the middle unless a click reaches it where it is.
+* `scrollTo({ref})` → as `place`, from the middle of the viewport.
+* `hit({x, y})` → ref, role, name, isFrame, next: the control at a point, or what else is there; ref 0:
+  nothing.
+* `fill({ref, value})` → ok (the page has kept it), was, now, role, name, kind.
+* `focusInfo()` → ref, role, name, editable, isFrame, selection, next; ref 0: nothing has the focus.
+* `select({ref})` → as `focusInfo`, all text of the element being selected.
+* `describe({ref})` → ref, role, name, tag, line.
+* `receive({transfer, chunk, last})` → size, in bytes until now. Chunks are base64, each of whole groups of
+  four.
+* `giveFiles({ref | x, y, files: [{transfer, name, mimeType}]})` → how ("input" or "drop"), accepted
+  (names), role, name, shows (the element's text then).
+* `download({transfer, name, mimeType})` → size: the browser saves it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+_FILES = (
+    "dom",
+    "refs",
+    "roles",
+    "names",
+    "describing",
+    "reading",
+    "finding",
+    "text",
+    "placing",
+    "dates",
+    "filling",
+    "focusing",
+    "files",
+    "offering",
+)
+"""What a file runs when it is evaluated needs the files before it."""
+
+
+@cache
+def script() -> str:
+    """One expression that puts `mcpb` into the world that it is evaluated in."""
+    folder = resources.files(__name__)
+    parts = (folder.joinpath(f"{name}.js").read_text("utf-8") for name in _FILES)
+    return "(() => {\n'use strict';\n" + "\n".join(parts) + "\n})()"

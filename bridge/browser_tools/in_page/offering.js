@@ -1,0 +1,23 @@
+/** What is called from outside: one JSON value in, one out. */
+
+Object.assign(globalThis, {
+  mcpb: {
+    begin,
+    adopt,
+    element: elementItself,
+    hostsWithoutRoot,
+    read: readPage,
+    find: findElements,
+    text: readText,
+    place: placeOf,
+    scrollTo: scrollToElement,
+    hit: hitAt,
+    fill: fillIn,
+    focusInfo,
+    select: selectText,
+    describe: describeElement,
+    receive: receivePiece,
+    giveFiles,
+    download: saveDownload,
+  },
+});
