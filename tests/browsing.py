@@ -1,33 +1,48 @@
-"""A browser that all tests of a file share: async things live in a thread of their own, tests are plain.
+"""A browser, its tools and a site that all tests of a file share; tests are plain functions.
 
-A fixture of pytest-trio ends with its test, because each test is a trio run. Here the run is elsewhere, so
-that a fixture may live as long as its file:
+A fixture of pytest-trio ends with its test, because each test is a trio run. Here what is async runs in a
+thread of its own (`trio_thread`), so that a fixture may live as long as its file:
 
     @pytest.fixture(scope="module")
-    def browser() -> Iterator[Browser]:
-        with trio_thread() as thread, open_browser(thread) as browser:
-            yield browser
+    def browsing() -> Iterator[Browsing]:
+        with open_browsing() as opened:
+            yield opened
 
-    def test_a_page_has_a_title(browser: Browser) -> None:
-        assert browser.open("data:text/html,<title>hello</title>").evaluate("document.title") == "hello"
+    @pytest.fixture(scope="module")
+    def tools(browsing: Browsing) -> Iterator[Tools]:
+        with browsing.client() as opened:
+            yield opened
+
+    def test_a_link_is_followed(tools: Tools) -> None:
+        tab = tools.open_site("moves-on.html")
+        tools.done("computer", action="left_click", ref=tools.ref_of("At once"))
+        assert tools.look(tab).evaluate("location.pathname") == "/arrived.html"
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
+from mcp import Client
+from mcp.types import ImageContent, Implementation, ResourceLink, TextContent
 
+from chain import Chain
 from demo.chromium import POLL_SECONDS, Chromium, Page, open_chromium
 from demo.devtools import DevTools, Params
 from demo.throw_away import throw_away_directory
 from peers import until
+from site_server import Site, serving_site
 
 T = TypeVar("T")
 
+REF = re.compile(r"\bref_(?:f\d+_)?\d+\b")
 SECONDS = 30.0
 """For each thing that a test asks for."""
 
@@ -191,3 +206,113 @@ def open_browser(thread: TrioThread) -> Iterator[Browser]:
         chromium = open_chromium(home / "profile", env={"TMPDIR": str(home)})
         with thread.holding(chromium) as opened:
             yield Browser(thread, opened)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tool answered."""
+
+    text: str
+    """Of all text blocks."""
+    structured: dict[str, Any]
+    images: Sequence[ImageContent]
+    links: Sequence[ResourceLink]
+    is_error: bool
+
+
+class Tools:
+    """The browser's own tools, as a client sees them that nobody here wrote; made by `Browsing.client`."""
+
+    def __init__(self, browsing: Browsing, client: Client) -> None:
+        self._browsing = browsing
+        self.client = client
+
+    def call(self, name: str, /, **arguments: Any) -> Result:
+        """Call one."""
+        result = self._browsing.thread.run(self.client.call_tool, name, arguments)
+        blocks = result.content
+        return Result(
+            "\n".join(block.text for block in blocks if isinstance(block, TextContent)),
+            result.structured_content or {},
+            [block for block in blocks if isinstance(block, ImageContent)],
+            [block for block in blocks if isinstance(block, ResourceLink)],
+            bool(result.is_error),
+        )
+
+    def done(self, name: str, /, **arguments: Any) -> Result:
+        """Call one that must do it."""
+        result = self.call(name, **arguments)
+        assert not result.is_error, f"{name} {arguments}: {result.text}"
+        return result
+
+    def refused(self, name: str, /, **arguments: Any) -> str:
+        """Call one that must not; what it says."""
+        result = self.call(name, **arguments)
+        assert result.is_error, f"{name} {arguments}: {result.text}"
+        return result.text
+
+    def open_site(self, path: str) -> int:
+        """A page of the site in a new tab, which is the current one from now on; its id."""
+        tab_id: int = self.done("tabs_create_mcp").structured["tabId"]
+        self.done("navigate", tabId=tab_id, url=f"{self._browsing.site.url}/{path}")
+        return tab_id
+
+    def ref_of(self, words: str, tab_id: int | None = None) -> str:
+        """The ref of the first line of `read_page` with these words; without a tab, of the current one."""
+        where = {} if tab_id is None else {"tabId": tab_id}
+        tree = self.done("read_page", filter="all", **where).text
+        for line in tree.splitlines():
+            if words in line and (found := REF.search(line)):
+                return found[0]
+        raise AssertionError(f"there is no ref with {words!r} in:\n{tree}")
+
+    def look(self, tab_id: int) -> Tab:
+        """The page in a tab, seen from beside the tools."""
+        return self._browsing.look(tab_id)
+
+
+class Browsing:
+    """One user's machine: a Chromium with our extension, the site, any number of clients; `open_browsing`."""
+
+    def __init__(self, thread: TrioThread, chain: Chain, browser: Browser, site: Site) -> None:
+        self.thread = thread
+        self.chain = chain
+        self.browser = browser
+        self.site = site
+
+    @contextmanager
+    def client(
+        self,
+        name: str = "tests",
+        *,
+        cwd: Path | None = None,
+        settings: dict[str, str] | None = None,
+        **more: Any,
+    ) -> Iterator[Tools]:
+        """A client with a bridge of its own. Clients of different names have different sessions.
+
+        `cwd` is where the bridge runs, `settings` are for its environment, `more` is for mcp's `Client`.
+        """
+        env = {**self.chain.env, **(settings or {})}
+        command = self.chain.command.model_copy(update={"cwd": cwd or self.chain.home, "env": env})
+        info = Implementation(name=name, version="1")
+        with self.thread.holding(Client(command, client_info=info, **more)) as opened:
+            yield Tools(self, opened)
+
+    def look(self, tab_id: int) -> Tab:
+        """The page in a tab, by the browser's number for it."""
+        (worker,) = self.browser.targets("service_worker")
+        extension = self.browser.attach(worker["targetId"])
+        targets = extension.evaluate("chrome.debugger.getTargets()")
+        self.browser.send("Target.detachFromTarget", sessionId=extension.page.session)
+        return self.browser.attach(next(each["id"] for each in targets if each.get("tabId") == tab_id))
+
+
+@contextmanager
+def open_browsing() -> Iterator[Browsing]:
+    """A machine of its own, as long as the block."""
+    with serving_site() as site, trio_thread() as thread, throw_away_directory() as home:
+        chain = Chain(home, site.url)
+        with thread.holding(chain.browser()) as chromium:
+            thread.run(until, lambda: any((home / "run").glob("*.json")))  # the extension has called its host
+            yield Browsing(thread, chain, Browser(thread, chromium), site)
