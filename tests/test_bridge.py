@@ -16,6 +16,7 @@ from bridge.hub.routing import CHANGES_APART_S
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
 from demo.simulated_worker import current_call
+from fixed_tools import FIXED
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
 from peers import HOST_COMMAND
 
@@ -159,7 +160,7 @@ async def test_a_browser_that_starts_after_the_client_is_found(client: McpLines,
 async def test_without_any_browser_the_client_starts_and_is_told_what_to_run(client: McpLines) -> None:
     with trio.fail_after(SOON_S):
         listed = await client.ask("tools/list")
-        assert [tool["name"] for tool in listed["tools"]] == ["list_page_tools", "call_page_tool"]
+        assert [tool["name"] for tool in listed["tools"]] == FIXED
         assert "mcpb install-native-host" in text_of(await client.call("list_page_tools"))
 
 

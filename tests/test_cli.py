@@ -26,6 +26,7 @@ from bridge.hub.records import Called, Registered, Site
 from bridge.hub.sessions import Session
 from bridge.store import SqliteToolStore
 from demo.simulated_browser import SimulatedBrowser
+from fixed_tools import FIXED
 from native_host.wire import ClientInfo, FrameTools
 from peers import HOST_COMMAND
 
@@ -132,7 +133,7 @@ async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     assert f"{GET_CART} [note=]\n    [http://localhost:8123 · tab 1" in done.output
     assert done.exit_code == 0
     listed = json.loads((await run("tools", "--json")).output)["tools"]
-    assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", GET_CART]
+    assert [tool["name"] for tool in listed] == [*FIXED, GET_CART]
 
 
 def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_home: Path) -> None:

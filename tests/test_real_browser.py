@@ -24,6 +24,7 @@ from chain import (
     until_said,
 )
 from demo.chromium import Chromium
+from fixed_tools import FIXED
 from native_host import endpoint
 from native_host.wire import EXTENSION_ID, MIB
 from peers import SocketClient, until
@@ -74,7 +75,7 @@ async def test_a_page_s_tools_are_listed_and_called_by_the_inspector(
             )
             failed = await chain.inspect("tools/call", "--tool-name", chain.name("boom"))
     tools = {tool["name"]: tool for tool in listed["tools"]}
-    assert set(tools) >= {"list_page_tools", "call_page_tool", *map(chain.name, TOOLS)}
+    assert set(tools) >= {*FIXED, *map(chain.name, TOOLS)}
     assert tools[chain.name("echo")]["inputSchema"]["properties"]["text"] == {"type": "string"}
     assert f"[{chain.pages} · tab 1" in tools[chain.name("echo")]["description"]
     assert echoed["content"] == [{"type": "text", "text": "echo: hello"}]
@@ -446,7 +447,7 @@ async def test_without_any_browser_a_client_starts_and_is_told_what_is_missing(c
         async with chain.client() as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             is_error, text = await call(client, "list_page_tools")
-    assert tools == {"list_page_tools", "call_page_tool"}
+    assert tools == set(FIXED)
     assert not is_error
     assert "mcpb install-native-host" in text
 
