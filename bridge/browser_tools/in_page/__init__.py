@@ -23,12 +23,14 @@ have made refs: those of the next document begin there (`begin`).
   there were), truncated (the page is too large to look at all of it), next.
 * `text({maxChars})` → text, title, url, source ("article", "main", "block" or "body"), truncated, chars,
   pdf.
-* `place({ref, scroll})` → x, y (where a click reaches it), width, height, viewport (width, height),
+* `place({ref, scroll})` → role, name, x, y (where a click reaches it), width, height, viewport (width, height),
   visible, covered ("", or what is hit instead), disabled, moving (it did not stand still within 2 s). It is
   scrolled to the middle unless a click reaches it where it is.
 * `scrollTo({ref})` → as `place`, from the middle of the viewport.
-* `hit({x, y})` → ref, role, name, isFrame, next: the control at a point, or what else is there; ref 0:
-  nothing.
+* `hit({x, y, ref})` → ref, role, name, isFrame, next: the control at a point, or what else is there; ref 0:
+  nothing. reached: a click there is one on the element that is given as ref.
+* `scrollers({x, y | refs})` → scrollers (ref, isPage, role, name, left, top, maxLeft, maxTop), next: what
+  scrolls around a point, the innermost first; or those refs, once they stand still.
 * `fill({ref, value})` → ok (the page has kept it), was, now, role, name, kind.
 * `focusInfo()` → ref, role, name, editable, isFrame, selection, next; ref 0: nothing has the focus.
 * `select({ref})` → as `focusInfo`, all text of the element being selected.
@@ -55,6 +57,7 @@ _FILES = (
     "finding",
     "text",
     "placing",
+    "scrolling",
     "dates",
     "filling",
     "focusing",

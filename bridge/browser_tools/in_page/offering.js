@@ -12,6 +12,7 @@ Object.assign(globalThis, {
     place: placeOf,
     scrollTo: scrollToElement,
     hit: hitAt,
+    scrollers: scrollersAt,
     fill: fillIn,
     focusInfo,
     select: selectText,

@@ -14,7 +14,10 @@ async function placeOf({ ref, scroll = true }) {
   } else if (scroll) spot = await whenStill(element);
   elementOf(ref);
   const { box, point, cover } = spot;
+  const role = kindOf(element);
   return {
+    role,
+    name: nameOf(element, role).text || contentOf(element, 60),
     x: point.x,
     y: point.y,
     width: box.width,
@@ -140,15 +143,16 @@ function reaches(element, hit) {
 /** How many steps outwards what is acted on is looked for. */
 const MAX_OUTWARDS = 10;
 
-/** What is at a point: the control, if it is a part of one.
- * @param {{x: number, y: number}} given */
-function hitAt({ x, y }) {
+/** What is at a point: the control, if it is a part of one; and whether a click there is one on the element `ref`.
+ * @param {{x: number, y: number, ref?: number}} given */
+function hitAt({ x, y, ref: meant = 0 }) {
   const deepest = elementAt(x, y);
-  if (!deepest) return { ref: 0, role: "", name: "", isFrame: false, next: nextRef };
+  if (!deepest) return { ref: 0, role: "", name: "", isFrame: false, reached: false, next: nextRef };
   const element = actedOn(deepest);
   const role = kindOf(element);
   const name = nameOf(element, role).text || contentOf(element, 60);
-  return { ref: refOf(element), role, name, isFrame: role === "iframe", next: nextRef };
+  const reached = meant > 0 && reaches(elementOf(meant), deepest);
+  return { ref: refOf(element), role, name, isFrame: role === "iframe", reached, next: nextRef };
 }
 
 /** @param {Element} deepest */
