@@ -7,6 +7,7 @@ dialog that a page opens ends every wait for its answers: nothing else goes on i
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,10 +33,18 @@ MAX_SAID = 300
 """Characters of what a page says in a dialog, or calls a file."""
 
 _MAIN_FRAME = ("Page.frameStartedNavigating", "Page.frameNavigated", "Page.loadEventFired")
-STATE_EVENTS = (
-    *_MAIN_FRAME,
+_FRAMES = (
+    "Page.frameAttached",
+    "Page.frameDetached",
+    "Page.frameNavigated",
+    "Page.navigatedWithinDocument",
+    "Page.documentOpened",
     "Target.attachedToTarget",
     "Target.detachedFromTarget",
+)
+STATE_EVENTS = (
+    *_MAIN_FRAME,
+    *_FRAMES,
     "Page.javascriptDialogOpening",
     "Page.javascriptDialogClosed",
     "Page.downloadWillBegin",
@@ -98,7 +107,7 @@ class Happened:
         return "".join(f" {note}" for note in notes)
 
 
-class Devtools:
+class Devtools(ABC):
     """Of one tab."""
 
     def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
@@ -217,6 +226,7 @@ class Devtools:
             return
         self._is_subscribed, self._subscription = False, ENDED
         self.children.clear()
+        self.frames_changed()
         self.dialog = None
         self._is_crashed = self._is_leaving = self._is_loading = False
         self._tell()
@@ -237,6 +247,8 @@ class Devtools:
     def _hear(self, event: wire.CdpEvent) -> None:
         if event.method in STATE_EVENTS:
             params = msgspec.json.decode(event.params) if event.params else {}
+            if event.method in _FRAMES:
+                self.frames_changed()
             if event.method in _MAIN_FRAME:
                 if not event.session_id:
                     self._moved(event.method, params)
@@ -258,9 +270,13 @@ class Devtools:
             case "Page.loadEventFired":
                 self._is_loading = False
 
+    @abstractmethod
     def is_main(self, frame_id: str) -> bool:
         """Whether it is the tab's main frame."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def frames_changed(self) -> None:
+        """There may be other frames, or other documents in them."""
 
     def _fold(self, method: str, params: Params) -> None:
         match method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +60,10 @@ class Page(Devtools):
         super().__init__(transport, host, tab_id, session)
         self._world = f"mcpb {secrets.token_hex(4)}"
         self._main = ""
+        self._frames: list[Frame] | None = None
+        """As long as no event tells otherwise."""
+        self._looked_at: object = None
+        """Which look at them is the newest."""
         self._numbers: dict[str, int] = {}
         """By frame."""
         self._contexts: dict[str, tuple[str, int]] = {}
@@ -75,7 +79,19 @@ class Page(Devtools):
 
     async def frames(self) -> list[Frame]:
         """All frames, the main one first, each before those in it."""
-        found: list[Frame] = []
+        if self._frames is not None:
+            return self._frames
+        looked_at = self._looked_at = object()
+        frames = [frame async for frame in self._look_for_frames()]
+        if looked_at is self._looked_at:  # else they have changed meanwhile
+            self._frames = frames
+        return frames
+
+    def frames_changed(self) -> None:
+        """See `Devtools`."""
+        self._frames = self._looked_at = None
+
+    async def _look_for_frames(self) -> AsyncIterator[Frame]:
         for session in ["", *self.children]:
             try:
                 tree = (await self.command("Page.getFrameTree", session=session))["frameTree"]
@@ -83,8 +99,8 @@ class Page(Devtools):
                 if not session:
                     raise
                 continue  # it is just going away
-            found += self._frames_in(tree, session)
-        return found
+            for frame in self._frames_in(tree, session):
+                yield frame
 
     def _frames_in(self, tree: Params, session: str) -> Iterator[Frame]:
         frame = tree["frame"]
