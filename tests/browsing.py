@@ -22,6 +22,7 @@ thread of its own (`trio_thread`), so that a fixture may live as long as its fil
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -31,7 +32,7 @@ from typing import Any, TypeVar
 
 import trio
 from mcp import Client
-from mcp.types import ImageContent, Implementation, ResourceLink, TextContent
+from mcp.types import BlobResourceContents, ImageContent, Implementation, ResourceLink, TextContent
 
 from chain import Chain
 from demo.chromium import POLL_SECONDS, Chromium, Page, open_chromium
@@ -250,6 +251,12 @@ class Tools:
         result = self.call(name, **arguments)
         assert result.is_error, f"{name} {arguments}: {result.text}"
         return result.text
+
+    def read_resource(self, uri: str) -> bytes:
+        """What a link leads to."""
+        (content,) = self._browsing.thread.run(self.client.read_resource, uri).contents
+        assert isinstance(content, BlobResourceContents)
+        return b64decode(content.blob)
 
     def open_site(self, path: str) -> int:
         """A page of the site in a new tab, which is the current one from now on; its id."""
