@@ -32,6 +32,8 @@ MAX_NOTES = 20
 MAX_SAID = 300
 """Characters of what a page says in a dialog, or calls a file."""
 
+SUBSCRIBED = "mcpb.subscribed"
+"""The extension's own: from here on events are told, and all that went before is known."""
 _MAIN_FRAME = ("Page.frameStartedNavigating", "Page.frameNavigated", "Page.loadEventFired")
 _FRAMES = (
     "Page.frameAttached",
@@ -49,6 +51,7 @@ STATE_EVENTS = (
     "Page.javascriptDialogClosed",
     "Page.downloadWillBegin",
     "Inspector.targetCrashed",
+    SUBSCRIBED,
 )
 """What the state of a tab is made of."""
 
@@ -119,12 +122,17 @@ class Devtools(ABC):
         self.used_at = trio.current_time()
         self.holds: set[str] = set()
         """Why the subscription is to stay although nothing is asked: what captures."""
+        self.url = ""
+        """Of the document in the main frame, since one was loaded there; empty: not known."""
         self.children: dict[str, str] = {}
         """Sessions below the tab's own, of frames with a process of their own → the frame at the root."""
+        self.lost = 0
+        """How often the browser let go of the tab, or we did: what was switched on in it is off since."""
         self._transport = transport
         self._session = session
         self._subscription: Pending = ENDED
         self._is_subscribed = False
+        self._hears = False
         self._listeners: dict[Heard, tuple[str, ...]] = {}
         self._waiting: set[_Command] = set()
         self._is_crashed = False
@@ -159,6 +167,10 @@ class Devtools(ABC):
             return waiting
 
         return _result(method, await outcome_of(begin))
+
+    def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
+        """Send a command whose result nobody needs: so may who hears an event."""
+        self._send(method, params, session, COMMAND_S, lambda _: None)
 
     async def answer_dialog(self, *, accept: bool, text: str | None = None) -> None:
         """Answer the dialog that is open, if it still is."""
@@ -204,10 +216,20 @@ class Devtools(ABC):
             "subscribeCDP", asked, math.inf, subscription.ended, Caller(on_event=self._hear)
         )
 
+    async def subscribed(self) -> None:
+        """Until what happens is heard, and what there is was.
+
+        Raises:
+            CallError: it takes too long.
+        """
+        self.subscribe()
+        if not await self.wait_until(lambda: self._hears or not self._is_subscribed, COMMAND_S):
+            raise CallError(Code.TIMED_OUT, "the browser does not tell what happens in the tab", handed=False)
+
     def listen(self, listener: Heard, events: tuple[str, ...]) -> None:
         """Let `listener` be told of these events too, until `ignore`."""
         self._listeners[listener] = events
-        earlier, self._is_subscribed = self._subscription, False
+        earlier, self._is_subscribed, self._hears = self._subscription, False, False
         self.subscribe()  # anew: it names the events
         earlier.cancel()
 
@@ -224,10 +246,11 @@ class Devtools(ABC):
         """There are no events from that subscription any more."""
         if subscription is not self._subscription:
             return
-        self._is_subscribed, self._subscription = False, ENDED
+        self._is_subscribed, self._hears, self._subscription = False, False, ENDED
+        self.lost += 1
         self.children.clear()
         self.frames_changed()
-        self.dialog = None
+        self.url, self.dialog = "", None
         self._is_crashed = self._is_leaving = self._is_loading = False
         self._tell()
 
@@ -265,7 +288,7 @@ class Devtools(ABC):
                 self._is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
             case "Page.frameNavigated" if not params["frame"].get("parentId"):
                 self._is_leaving, self._is_loading = False, True
-                url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
+                self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
             case "Page.loadEventFired":
                 self._is_loading = False
@@ -284,6 +307,8 @@ class Devtools(ABC):
                 self.children[params["sessionId"]] = params["targetInfo"]["targetId"]
             case "Target.detachedFromTarget":
                 self.children.pop(params["sessionId"], None)
+            case "mcpb.subscribed":
+                self._hears = True
             case "Page.javascriptDialogOpening":
                 self._dialog_opened(params)
             case "Page.javascriptDialogClosed":
@@ -300,7 +325,7 @@ class Devtools(ABC):
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
             self.happened.note(f"The page said in an alert, which was closed: “{message}”.")
-            self._send("Page.handleJavaScriptDialog", {"accept": True}, "", COMMAND_S, lambda _: None)
+            self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return
         self.dialog = Dialog(kind, message, cleaned(params.get("defaultPrompt", ""), MAX_SAID))
         self._interrupt(DialogError(str(self.dialog)))
