@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from benchmarks import (
+    acting,
     browser,
     calls,
     crowd,
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Section] = {
     "starts": starts.tables,
     "memory": memory.tables,
     "chromium": browser.tables,
+    "acting": acting.tables,
 }
 """In the order in which they run."""
 LAST_RUN = Path(__file__).with_name("last.json")

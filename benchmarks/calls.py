@@ -98,9 +98,9 @@ def one_at_a_time(
     rows: list[Row] = []
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]
-        found = _measured(bench, able, partial(one_after_the_other, bench, load))
+        found = measured(bench, able, partial(one_after_the_other, bench, load))
         absolute = (p50_limit, p99_limit) if load is SMALL else _NO_LIMITS
-        rows += [_row(subject, load, found, limits_of, absolute) for subject in able]
+        rows += [row(subject, load, found, limits_of, absolute) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
 
@@ -120,8 +120,8 @@ def _first_calls(bench: Bench, route: str, subjects: Sequence[Subject]) -> Table
     """Small calls of processes that have just started: what compiles itself while it runs is slower then."""
     sessions = bench.count(SESSIONS)
     afresh = [replace(subject, open=partial(_afresh, subject)) for subject in subjects]
-    found = _measured(bench, afresh, partial(one_after_the_other, bench, SMALL), sessions)
-    rows = [_row(subject, SMALL, found, _FIRST) for subject in subjects]
+    found = measured(bench, afresh, partial(one_after_the_other, bench, SMALL), sessions)
+    rows = [row(subject, SMALL, found, _FIRST) for subject in subjects]
     title = f"The full path, the first {bench.count(CALLS[SMALL])} calls after the start"
     return Table(title, rows, f"{route}; {bench.programs.name}; {sessions} sessions, one subject at a time")
 
@@ -153,7 +153,7 @@ def at_once(
 ) -> Table:
     """How many small calls a second, when each client has `depth` of them on the way."""
     able = [subject for subject in subjects if subject.pipelines or depth == 1]
-    found = _measured(bench, able, partial(_all_at_once, bench, depth))
+    found = measured(bench, able, partial(_all_at_once, bench, depth))
     rows = [_rate_row(subject, found, limit) for subject in able]
     return Table(title, rows, f"{route}; {bench.programs.name}; {bench.rounds} rounds")
 
@@ -188,13 +188,13 @@ class Found:
         return min(known, key=lambda name: self.samples[name].p50, default=None)
 
 
-def _measured(
+def measured(
     bench: Bench,
     subjects: Sequence[Subject],
     measure: Callable[[Caller], list[float]],
     rounds: int | None = None,
 ) -> Found:
-    """All of them in the same rounds.
+    """What all of them did, in the same rounds.
 
     Raises:
         EndError: one that is not a peer does not do its work.
@@ -219,13 +219,14 @@ def _measured(
     return Found(samples, failures, {subject.name: subject.role for subject in subjects})
 
 
-def _row(
+def row(
     subject: Subject,
     load: Load,
     found: Found,
     limits_of: Limits,
     absolute: tuple[Limit, Limit] = _NO_LIMITS,
 ) -> Row:
+    """A subject's row, with its median beside those of others."""
     samples = found.samples.get(subject.name)
     if samples is None:
         return Row(subject.name, load.name, note=found.failures[subject.name])

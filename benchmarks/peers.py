@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,23 @@ def path_subjects(bench: Bench) -> list[Subject]:
         _peer(_RELAY, "", _through_relay, _RELAY_LOADS, no_node or no_page),
         _peer(_PLAYWRIGHT, _LIST_TABS.tool, _through_playwright, [SMALL], no_browser, pipelines=False),
         _peer(_DEVTOOLS, _LIST_PAGES.tool, _through_devtools, [SMALL], no_browser, pipelines=False),
+    ]
+
+
+def driver_subjects(
+    loads: Collection[Load], act: Callable[[str, McpClient[Conversation]], Caller]
+) -> list[Subject]:
+    """The products that drive a Chromium of their own; `act` says what a client of one does with it."""
+    no_browser = _missing_node() or missing_chromium()
+
+    @contextmanager
+    def acting(package: str, command: Callable[[], list[str]], bench: Bench) -> Iterator[Caller]:
+        with _serving(Corner.below(bench.directory), command()) as client:
+            yield act(package, client)
+
+    return [
+        _peer(package, "", partial(acting, package, command), loads, no_browser, pipelines=False)
+        for package, command in ((_PLAYWRIGHT, _playwright), (_DEVTOOLS, _devtools))
     ]
 
 
@@ -254,20 +272,27 @@ def _free_port() -> int:
 
 @contextmanager
 def _through_playwright(bench: Bench) -> Iterator[Caller]:
-    program = str(PACKAGES / _PLAYWRIGHT / "cli.js")
-    flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
-    with _through_driver(bench, [*_node(), program, *flags], _LIST_TABS) as caller:
+    with _through_driver(bench, _playwright(), _LIST_TABS) as caller:
         yield caller
 
 
 @contextmanager
 def _through_devtools(bench: Bench) -> Iterator[Caller]:
+    with _through_driver(bench, _devtools(), _LIST_PAGES) as caller:
+        yield caller
+
+
+def _playwright() -> list[str]:
+    program = str(PACKAGES / _PLAYWRIGHT / "cli.js")
+    flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
+    return [*_node(), program, *flags]
+
+
+def _devtools() -> list[str]:
     program = str(PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
     quiet = ["--no-usage-statistics", "--no-performance-crux"]
-    command = _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
-    with _through_driver(bench, command, _LIST_PAGES) as caller:
-        yield caller
+    return _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
 
 
 @contextmanager

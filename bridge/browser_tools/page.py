@@ -15,6 +15,8 @@ from bridge.browser_tools.in_page import script
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
 
+OBJECTS = "mcpb"
+"""DevTools' name for the objects that we have been shown."""
 MAX_FAILURE = 500
 """Characters of what our code in a page could not do."""
 
@@ -85,6 +87,8 @@ class Page(Devtools):
         frames = [frame async for frame in self._look_for_frames()]
         if looked_at is self._looked_at:  # else they have changed meanwhile
             self._frames = frames
+            there = {frame.id for frame in frames}
+            self._contexts = {id_: known for id_, known in self._contexts.items() if id_ in there}
         return frames
 
     def frames_changed(self) -> None:
@@ -188,9 +192,11 @@ class Page(Devtools):
     ) -> Params:
         """A RemoteObject: the value of an expression in our world of a document; a promise is waited for.
 
-        Raises as `call` does.
+        Objects are in the group OBJECTS. Raises as `call` does.
         """
         params: Params = {"expression": expression, "returnByValue": by_value, "awaitPromise": True}
+        if not by_value:
+            params["objectGroup"] = OBJECTS
         try:
             answer = await self._in_our_world(params, frame, timeout_s)
         except CommandError as error:
@@ -202,6 +208,10 @@ class Page(Devtools):
             raise _failure(details.get("exception", {}).get("description") or details.get("text", ""))
         result: Params = answer["result"]
         return result
+
+    def world(self, frame: Frame) -> int:
+        """The execution context of our code in a document in which it has just run."""
+        return self._contexts[frame.id][1]
 
     async def _in_our_world(self, params: Params, frame: Frame, timeout_s: float) -> Params:
         loader, context = self._contexts.get(frame.id, ("", 0))
