@@ -75,7 +75,14 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
 def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
     policy = Policy(config.policy)
     tools = BrowserTools(
-        router.registry, links, router.news, policy, config.browser, router.settle, router.whats_missing
+        router.registry,
+        links,
+        router.news,
+        policy,
+        config.browser,
+        router.settle,
+        router.whats_missing,
+        mcpb_home(),
     )
     if config.browser.enabled:
         router.provide(tools)

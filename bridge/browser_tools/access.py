@@ -1,19 +1,18 @@
 """Which tabs a session may use, and how: its own, those handed over, or what the policy adds. Pure.
 
-The extension checks ownership once more (docs/PROTOCOL.md); what the policy opens beyond that is asked for
-without a session, which is why it is checked here.
+`approving.py` checks whose they are, and the extension once more (docs/PROTOCOL.md); what the person opens
+beyond that is asked for without a session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.keeping import Kept
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
-from bridge.hub.policy import Policy
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.sessions import Session
 from native_host import wire
@@ -47,25 +46,37 @@ def live_browsers(registry: Registry) -> list[Browser]:
     return [browser for browser in registry.browsers() if browser.is_live]
 
 
-def chosen_browser(registry: Registry, kept: Kept) -> Browser:
-    """The browser that a session works in: the one it has chosen, else where it has tabs, else the only one.
+def device_id(browser: Browser, among: Iterable[Browser]) -> str:
+    """What clients call a browser: its profile's id, with the process id where a profile was copied."""
+    twins = [other for other in among if other.profile == browser.profile]
+    return browser.profile if len(twins) < 2 else f"{browser.profile}.{browser.pid}"
+
+
+def chosen_browser(registry: Registry, kept: Kept, session: Session) -> Browser:
+    """The browser that a session works in: the one it has chosen, else where it has tabs, else the last used.
 
     Raises:
-        ToolError: there is none, or it is not clear which.
+        ToolError: there is none, or the chosen one is not there.
     """
     browsers = live_browsers(registry)
     if not browsers:
         raise ToolError(NO_BROWSER)
     if kept.profile:
-        for browser in browsers:
-            if browser.profile == kept.profile:
+        of_profile = [browser for browser in browsers if browser.profile == kept.profile]
+        # Its process is another when it was restarted; a copy of its profile may run beside it.
+        for browser in of_profile:
+            if browser.pid == kept.browser_pid or len(of_profile) == 1:
                 return browser
         names = ", ".join(map(called, browsers))
         raise ToolError(
             f"The browser that this session works in is not connected any more. Connected: {names}. "
             "Start it again, or choose another with select_browser."
         )
-    return max(browsers, key=_last_used)
+    return max(browsers, key=lambda browser: (_has_tabs(browser, session), _last_used(browser)))
+
+
+def _has_tabs(browser: Browser, session: Session) -> bool:
+    return any(tab.owner == session.id for tab in browser.tabs.values())
 
 
 def _last_used(browser: Browser) -> float:
@@ -75,6 +86,10 @@ def _last_used(browser: Browser) -> float:
 def visible_tabs(browser: Browser) -> Iterator[Place]:
     """All that clients may know of, in the order of the browser's windows."""
     yield from (Place(browser, tab) for tab in browser.tabs.values() if not tab.incognito)
+
+
+def _is_chosen(browser: Browser, kept: Kept) -> bool:
+    return (browser.profile, browser.pid) == (kept.profile, kept.browser_pid)
 
 
 def find_tab(registry: Registry, kept: Kept, session: Session, tab_id: int) -> Place:
@@ -91,17 +106,7 @@ def find_tab(registry: Registry, kept: Kept, session: Session, tab_id: int) -> P
     ]
     mine = [place for place in found if place.is_mine(session)] or found
     if kept.profile:
-        mine = [place for place in mine if place.browser.profile == kept.profile] or mine
+        mine = [place for place in mine if _is_chosen(place.browser, kept)] or mine
     if not mine:
         raise CallError(Code.NO_SUCH_TAB, f"tab {tab_id}", handed=False)
     return mine[0]
-
-
-def check_origin(policy: Policy, origin: str) -> None:
-    """The policy lets this origin be used.
-
-    Raises:
-        CallError: it does not, and why.
-    """
-    if refusal := policy.origin_refusal(origin):
-        raise CallError(Code.NOT_ALLOWED, refusal, handed=False)

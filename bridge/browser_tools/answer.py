@@ -51,6 +51,8 @@ class Answer:
     """Whose words they are."""
     images: Sequence[Image] = ()
     links: Sequence[Link] = ()
+    is_error: bool = False
+    """Not all of what was asked was done; what was is told."""
 
 
 class ToolError(Exception):
@@ -68,7 +70,9 @@ def succeeded(answer: Answer) -> answers.Answer:
         result["_meta"] = {UNTRUSTED: True}
     content += [_image(image) for image in answer.images]
     content += [_link(link) for link in answer.links]
-    return answers.Answer(msgspec.json.encode(result), is_error=False)
+    if answer.is_error:
+        result["isError"] = True
+    return answers.Answer(msgspec.json.encode(result), is_error=answer.is_error)
 
 
 def _image(image: Image) -> dict[str, Any]:

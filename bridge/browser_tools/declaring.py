@@ -30,6 +30,8 @@ class Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     always: ClassVar[tuple[str, ...]] = ()
     """Arguments that clients are told to give, though the tool does without: it knows a sensible value."""
+    unlisted: ClassVar[tuple[str, ...]] = ()
+    """Arguments that clients are not told of in the schema, which allows any others."""
 
 
 G = TypeVar("G", bound=Given)
@@ -95,7 +97,9 @@ class Tool(Generic[G]):
 
 def input_schema(given: type[Given]) -> dict[str, Any]:
     """The JSON Schema of arguments."""
-    schema = _plain_schema(given)
+    schema = {"additionalProperties": True} | _plain_schema(given)
+    for name in given.unlisted:
+        del schema["properties"][name]
     if given.always:
         schema["required"] = [
             name for name in schema["properties"] if name in {*schema["required"], *given.always}

@@ -64,7 +64,9 @@ class Kept:
     """Of one session."""
 
     profile: str = ""
-    """The browser that it works in; empty: none was chosen."""
+    """Of the browser that it works in; empty: none was chosen."""
+    browser_pid: int = 0
+    """Of that browser when it was chosen."""
     tab_id: int | None = None
     """Its current tab."""
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated
 
 from msgspec import UNSET, Meta, field
 
-from bridge.browser_tools import access
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from bridge.hub.origins import OriginError
-from bridge.hub.origins import read as read_origin
 from native_host import wire
 from native_host.wire import Code
 
@@ -50,11 +47,15 @@ class Navigated(Told, kw_only=True):
 async def navigate(given: Navigate, turn: Turn) -> Answer:
     """Go there, in the tab that is meant; without any, in a new one."""
     step = _STEPS.get(given.url.strip().lower())
-    if step is None and given.tab_id is UNSET and not _has_tab(turn):
+    url = "" if step else address(given.url)
+    if url:
+        await turn.admit(url)
+    if url and given.tab_id is UNSET and not _has_tab(turn):
         place = await turn.new_tab()
     else:
-        place = await turn.place(given.tab_id)
-    here = await (_step(turn, place, step) if step else _go(turn, place, _address(given.url)))
+        place = await turn.place(given.tab_id, leaves=True)
+    here = await (_step(turn, place, step) if step else _go(turn, place, url))
+    await _arrive(turn, here)
     if page := turn.kept.pages.get((place.browser.host, place.tab.tab_id)):
         page.happened.take()  # that it has gone there is no news
     message = f"Tab {here.tab_id} is at {here.url}."
@@ -66,8 +67,6 @@ def _has_tab(turn: Turn) -> bool:
 
 
 async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
-    with suppress(OriginError):  # about:blank, file: and what the browser itself will refuse
-        access.check_origin(turn.around.policy, str(read_origin(url)))
     session = turn.session.id if place.is_mine(turn.session) else ""
     asked = wire.Navigate(
         session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
@@ -87,7 +86,23 @@ async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
         raise ToolError(text) from None
 
 
-def _address(url: str) -> str:
+async def _arrive(turn: Turn, here: wire.Navigated) -> None:
+    """Pages send people on: where the tab is now may be told only if it might have been asked for."""
+    try:
+        await turn.admit(here.url)
+    except CallError as error:
+        raise ToolError(
+            f"Tab {here.tab_id} was sent on to {origin_at(here.url)}, and nothing of that may be told: "
+            f"{error.detail}. navigate to another address, or close the tab."
+        ) from None
+
+
+def address(url: str) -> str:
+    """What a person means who writes it into an address bar.
+
+    Raises:
+        ToolError: it is no address that can be loaded.
+    """
     url = url.strip()
     if url.startswith("about:") or "://" in url.partition("?")[0]:
         return url

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import trio
 
-from bridge.browser_tools import navigating, tabs
+from bridge.browser_tools import approving, navigating, tabs
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
+from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
@@ -51,11 +54,23 @@ class BrowserTools:
         settings: BrowserSettings,
         settle: Callable[[], Awaitable[None]],
         whats_missing: Callable[[], str],
+        home: Path,
     ) -> None:
-        self._around = Surroundings(
-            registry, transport, news, policy, settings, settle, whats_missing, self._within
-        )
+        """`home` is where everything of mcpb is below."""
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
+        self._around = Surroundings(
+            registry=registry,
+            transport=transport,
+            news=news,
+            policy=policy,
+            settings=settings,
+            home=home,
+            approvals=Approvals(home / "state"),
+            settle=settle,
+            whats_missing=whats_missing,
+            tools=self._tools,
+            call_tool=self._within,
+        )
         self._kept: dict[str, Kept] = {}
         """By session."""
 
@@ -80,31 +95,37 @@ class BrowserTools:
     async def run(self, recording: Recording, caller: Caller) -> answers.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
-        turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording)
+        turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording, tool)
         await turn.settle()
         try:
-            return succeeded(await self._run(tool, turn, recording.arguments))
+            return succeeded(await self._run(turn, recording.arguments))
         except ToolError as refusal:
             return answers.Answer(failed(str(refusal)), is_error=True)
+
+    async def _run(self, turn: Turn, arguments: Arguments) -> Answer:
+        try:
+            return await self._run_within_limit(turn, arguments)
         except CallError as error:
             error.then = error.then or _THEN.get(error.code, "")
             raise
 
-    async def _run(self, tool: Tool[Any], turn: Turn, arguments: Arguments) -> Answer:
-        if refusal := self._around.policy.provided_refusal(tool.name, "", is_read_only=tool.reads_only):
-            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+    async def _run_within_limit(self, turn: Turn, arguments: Arguments) -> Answer:
+        tool = turn.tool
+        verdict = approving.judge_tool(turn)
+        if verdict.decision == "no":
+            raise CallError(verdict.code, verdict.rule, handed=False)
         given = tool.read(arguments)
-        with trio.move_on_after(tool.limit_s) as limit:
-            return await tool.run(given, turn)
-        assert limit.cancelled_caught
-        raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
+        with turn.limited(tool.limit_s) as limit:
+            answer = await tool.run(given, turn)
+        if limit.cancelled_caught:
+            raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
+        return answer
 
     async def _within(self, turn: Turn, name: str, arguments: dict[str, Any]) -> Answer:
-        """Another tool, within a call of one."""
-        tool = self._tools.get(name)
-        if tool is None:
-            raise ToolError(f"There is no tool {name} here; there are {', '.join(sorted(self._tools))}.")
-        return await self._run(tool, turn, Arguments.of(arguments))
+        """Another tool, within a call of one that reports progress itself."""
+        caller = replace(turn.caller, on_progress=None)
+        within = replace(turn, tool=self._tools[name], caller=caller)
+        return await self._run(within, Arguments.of(arguments))
 
     async def run_forever(self) -> None:
         """Let tabs go that are not used any more. Runs until cancelled."""

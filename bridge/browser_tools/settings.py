@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
-
-from bridge.errors import CallError
-from native_host.wire import Code
-
-if TYPE_CHECKING:
-    from bridge.browser_tools.access import Place
-    from bridge.browser_tools.turn import Turn
 
 
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,17 +28,3 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for directory in self.upload_dirs:
             if not PurePath(directory).is_absolute():
                 raise ValueError(f'upload_dirs: "{directory}" is no whole path; write it as /home/ann/photos')
-
-    async def admit(self, _turn: Turn, place: Place) -> None:
-        """A session wants a tab that is nobody's.
-
-        Raises:
-            CallError: it may not have it.
-        """
-        if self.tabs == "any":
-            return
-        detail = (
-            f"tab {place.tab.tab_id} is the person's own. They can hand it over in the extension's popup, or "
-            "set browser.tabs in config.toml; or open the page in a tab of yours with navigate"
-        )
-        raise CallError(Code.NOT_YOURS, detail, handed=False)

@@ -98,7 +98,7 @@ async def tabs_create(_given: NoArguments, turn: Turn) -> Answer:
 
 async def tabs_close(given: CloseTab, turn: Turn) -> Answer:
     """One less."""
-    place = await turn.place(given.tab_id)
+    place = await turn.place(given.tab_id, leaves=True)
     tab_id, browser = place.tab.tab_id, place.browser
     session = turn.session.id if place.is_mine(turn.session) else ""
     if page := turn.kept.pages.pop((browser.host, tab_id), None):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from bridge.browser_tools import access
+from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, ToolError
+from bridge.browser_tools.approvals import Approvals
+from bridge.browser_tools.approving import Wish
+from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.settings import BrowserSettings
@@ -23,9 +29,8 @@ from bridge.hub.policy import Policy
 from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
-from bridge.hub.transport import Caller, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, Caller, TabAddress, TabTransport
 from native_host import wire
-from native_host.wire import Code
 
 REQUEST_S = 15.0
 """For one of the extension's commands."""
@@ -44,10 +49,15 @@ class Surroundings:
     news: News
     policy: Policy
     settings: BrowserSettings
+    home: Path
+    """Where everything of mcpb is below."""
+    approvals: Approvals
     settle: Callable[[], Awaitable[None]]
     """Waits until the browsers that live have said what they know."""
     whats_missing: Callable[[], str]
     """Why no browser is connected, and the command that mends it."""
+    tools: Mapping[str, Tool[Any]]
+    """By name."""
     call_tool: Callable[[Turn, str, dict[str, Any]], Any]
     """Another of our tools, within this call: an awaitable `Answer`."""
 
@@ -61,6 +71,10 @@ class Turn:
     kept: Kept
     caller: Caller
     recording: Recording
+    tool: Tool[Any]
+    """Which is being run; within a call of several, one after the other."""
+    limits: list[trio.CancelScope] = field(default_factory=list)
+    """What bounds the call's time; they stand still while a person is asked."""
 
     async def settle(self) -> None:
         """Wait for browsers that were just found, or that are back in a moment."""
@@ -81,17 +95,19 @@ class Turn:
             ToolError: none is connected; it says what is missing.
         """
         try:
-            return access.chosen_browser(self.around.registry, self.kept)
+            return access.chosen_browser(self.around.registry, self.kept, self.session)
         except ToolError as refusal:
             missing = self.around.whats_missing() if str(refusal) == access.NO_BROWSER else ""
             raise ToolError(missing or str(refusal)) from None
 
-    async def place(self, tab_id: int | UnsetType) -> Place:
+    async def place(self, tab_id: int | UnsetType, *, leaves: bool = False) -> Place:
         """The tab that is meant, if this session may use it; from now on it is the current one.
 
+        The person may be asked first. With `leaves`, what the tab shows is only left: no matter what it is.
+
         Raises:
-            CallError: there is no such tab, it is another's, or the policy forbids its site.
-            ToolError: none is named, and the session has none.
+            CallError: there is no such tab, it is another's, or its site may not be used.
+            ToolError: none is named, and the session has none; or nobody answered.
         """
         browser = self.browser()
         wanted = self._current(browser) if tab_id is UNSET else tab_id
@@ -100,15 +116,26 @@ class Turn:
         tab = place.tab
         self.recording.site = site_of(place.browser, tab.origin, tab.tab_id)
         self.recording.own_name = self.recording.name
-        self.around.registry.pauses.check(self.session, place.browser.profile, tab.origin)
-        access.check_origin(self.around.policy, tab.origin)
-        await self._check_ownership(place)
+        await approving.admit(self, Wish(place.browser, approving.origin_in(tab), tab, leaves))
         self.kept.tab_id = tab.tab_id
         return place
 
+    async def admit(self, url: str) -> None:
+        """This address may be opened, if need be after the person was asked. Raises as `place` does."""
+        await approving.admit(self, Wish(self.browser(), approving.origin_at(url)))
+
+    def may_read(self, origin: str) -> bool:
+        """Whether what a document of this origin says may be told, inside a page that may be used."""
+        return approving.judge(self, Wish(self.browser(), origin)).decision != "no"
+
     async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
         """The tab that is meant, for DevTools. Raises as `place` does."""
-        return self.page_of(await self.place(tab_id))
+        place = await self.place(tab_id)
+        page = self.page_of(place)
+        if page.url:  # DevTools may know of another site before the tab is announced anew
+            tab = msgspec.structs.replace(place.tab, url=page.url, origin="")
+            await approving.admit(self, Wish(place.browser, approving.origin_in(tab), tab))
+        return page
 
     def page_of(self, place: Place) -> Page:
         """A tab that this session may use, for DevTools."""
@@ -136,14 +163,6 @@ class Turn:
                 "tabs_context_mcp lists what there is."
             )
         return max(own, key=lambda tab: tab.last_accessed).tab_id
-
-    async def _check_ownership(self, place: Place) -> None:
-        tab = place.tab
-        if place.is_mine(self.session):
-            return
-        if tab.owner is not None:
-            raise CallError(Code.NOT_YOURS, f"tab {tab.tab_id}", handed=False)
-        await self.around.settings.admit(self, place)
 
     async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> Place:
         """A tab of the session's own, in its group; its current one from now on."""
@@ -183,18 +202,52 @@ class Turn:
         """An MCP ElicitResult (`action`, `content`): what the person says to a question of ours.
 
         Raises:
-            CallError: the client cannot ask, or nobody answered in time.
+            ToolError: the client cannot ask, or nobody answered within QUESTION_S.
         """
         if self.caller.on_question is None:
-            raise CallError(Code.NOT_ALLOWED, "this client cannot ask the person", handed=False)
+            raise ToolError(
+                "This client cannot ask the user. Nothing was done: ask them in the conversation."
+            )
         raw = msgspec.Raw(msgspec.json.encode(schema)) if schema else UNSET
         question = wire.ElicitConfirmation(message=message, requested_schema=raw)
-        return msgspec.json.decode(await self.caller.on_question(question))
+        try:
+            with self.unhurried(), trio.fail_after(QUESTION_S):
+                return msgspec.json.decode(await self.caller.on_question(question))
+        except trio.TooSlowError:
+            text = f"The user was asked and did not answer within {QUESTION_S:g} s. Nothing was done."
+            raise ToolError(text) from None
+        except CallError as error:
+            raise ToolError(f"The user could not be asked: {error.detail}. Nothing was done.") from None
 
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """How far a call is that takes long."""
         if self.caller.on_progress:
             self.caller.on_progress(wire.Progress(progress=progress, total=total, message=message))
+
+    # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def limited(self, limit_s: float) -> Iterator[trio.CancelScope]:
+        """At most so long, without the time in which a person is asked."""
+        with trio.move_on_after(limit_s) as scope:
+            self.limits.append(scope)
+            try:
+                yield scope
+            finally:
+                self.limits.remove(scope)
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Time stands still for this call."""
+        began = trio.current_time()
+        left = [(scope, scope.deadline - began) for scope in self.limits]
+        for scope in self.limits:
+            scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            for scope, left_s in left:
+                scope.deadline = trio.current_time() + left_s
 
     # ── Others ──────────────────────────────────────────────────────────────────────────────────────────────
 

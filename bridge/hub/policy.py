@@ -81,8 +81,11 @@ class Policy:
             or self._writing_refusal(tool)
         )
 
-    def provided_refusal(self, name: str, origin: str, *, is_read_only: bool) -> str:
-        """Which rule forbids a tool of the browser itself on a page of this origin; empty when none does."""
+    def provided_refusal(self, name: str, origin: str | None, *, is_read_only: bool) -> str:
+        """Which rule forbids a tool of the browser itself on a page of this origin; empty when none does.
+
+        Without an origin it is one that forbids the tool wherever: no rule before it allows it somewhere.
+        """
         refusal = self._tool_refusal(origin, name)
         if refusal or is_read_only or not self._rules.read_only:
             return refusal
@@ -102,9 +105,9 @@ class Policy:
         said = (rule.description for _, rule in self._rules_for(origin, own_name))
         return next((words for words in said if words is not None), None)
 
-    def _tool_refusal(self, origin: str, own_name: str) -> str:
+    def _tool_refusal(self, origin: str | None, own_name: str) -> str:
         for index, rule in self._rules_for(origin, own_name):
-            if rule.allow is None:
+            if rule.allow is None or (origin is None and not rule.allow and rule.origin != "*"):
                 continue
             where = f'policy.tools[{index}] (origin "{rule.origin}", name "{rule.name}")'
             return "" if rule.allow else f"{where} forbids {cleaned(own_name, MAX_TEXT)}"
@@ -116,9 +119,9 @@ class Policy:
         name = cleaned(tool.name, MAX_TEXT)
         return f"policy.read_only is on and the page does not mark {name} as read-only"
 
-    def _rules_for(self, origin: str, own_name: str) -> Iterator[tuple[int, ToolRule]]:
+    def _rules_for(self, origin: str | None, own_name: str) -> Iterator[tuple[int, ToolRule]]:
         for index, (rule, name) in enumerate(zip(self._rules.tools, self._names, strict=True)):
-            if _matches(rule.origin, origin) and name.match(own_name):
+            if (origin is None or _matches(rule.origin, origin)) and name.match(own_name):
                 yield index, rule
 
 

@@ -1,0 +1,310 @@
+"""The one gate before a tool: what is paused, what the policy says, whose tab it is, what the person allows.
+
+`judge` decides at once and asks nobody; `admit` asks the person what has to be asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import trio
+
+from bridge.browser_tools.approvals import ApprovalsError
+from bridge.errors import CallError
+from bridge.hub import origins
+from bridge.hub.describing import MAX_TITLE, cleaned
+from bridge.hub.registry import Browser
+from native_host import wire
+from native_host.wire import Code
+
+if TYPE_CHECKING:
+    from bridge.browser_tools.turn import Turn
+
+FOR_SESSION = "for this session"
+ALWAYS = "always"
+NO = "no"
+CHOICE = "allow"
+"""The one field of our forms."""
+MAX_WHO = 80
+
+ACTS = {
+    "navigate": "open",
+    "computer": "look at, click and type on",
+    "read_page": "read",
+    "find": "read",
+    "get_page_text": "read",
+    "form_input": "fill in forms on",
+    "upload_image": "upload a picture to",
+    "file_upload": "upload files to",
+    "gif_creator": "record",
+    "read_console_messages": "read the console of",
+    "read_network_requests": "read the network requests of",
+    "javascript_tool": "run JavaScript on",
+}
+"""What a tool does with a site, as the person is told."""
+_ELSE = "act on"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Allowed:
+    """What the person has allowed to a session, for as long as it lasts."""
+
+    sites: set[str] = field(default_factory=set)
+    """Origins in canonical form."""
+    tabs: set[tuple[str, int, int]] = field(default_factory=set)
+    """By profile, browser process and tab."""
+    asking: trio.Lock = field(default_factory=trio.Lock)
+    """One question at a time: several calls may want the same."""
+
+
+class Wish(NamedTuple):
+    """A call is to touch a site: the one that a tab shows, or one that is to be opened."""
+
+    browser: Browser
+    origin: str
+    """As the browser has it; empty: there is nothing in the tab."""
+    tab: wire.Tab | None = None
+    leaves: bool = False
+    """What the tab shows is only left, not looked at."""
+
+
+class Verdict(NamedTuple):
+    """Whether a call may go on, and by which rule."""
+
+    decision: Literal["yes", "no", "ask"]
+    rule: str
+    """In words for a person."""
+    code: Code = Code.NOT_ALLOWED
+    then: str = ""
+    """What can be done about a no."""
+
+
+class _Doubt(NamedTuple):
+    """What a person has to be asked, and what else would help."""
+
+    question: str
+    choices: tuple[str, ...]
+    allow: Callable[[Allowed], None]
+    kept: str
+    """The origin that an `always` is about; empty: there is no such choice."""
+    subject: str
+    instead: str
+
+
+# ── What is decided ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def judge(turn: Turn, wish: Wish) -> Verdict:
+    """Whether this call may do what it wishes, as things are now."""
+    return _forbidden(turn, wish) or _of_tab(turn, wish) or _of_site(turn, wish)
+
+
+def judge_tool(turn: Turn) -> Verdict:
+    """Whether the tool may be called at all, wherever."""
+    tool = turn.tool
+    try:
+        turn.around.registry.pauses.check(turn.session, "")
+    except CallError as paused:
+        return Verdict("no", paused.detail, Code.PAUSED)
+    if refusal := turn.around.policy.provided_refusal(tool.name, None, is_read_only=tool.reads_only):
+        return Verdict("no", refusal)
+    return Verdict("yes", f"no rule forbids {tool.name}")
+
+
+def origin_at(url: str) -> str:
+    """The origin that the policy knows an address by: `null` and `file://` where it is no web page's."""
+    inner = url.strip()
+    for around in ("view-source:", "blob:", "filesystem:"):
+        if inner[: len(around)].lower() == around:
+            inner = inner[len(around) :]
+    if is_blank(inner):
+        return ""
+    return origins.origin_of(inner) or ("file://" if inner[:5].lower() == "file:" else "null")
+
+
+def is_blank(url: str) -> bool:
+    """Nobody's page."""
+    return url in ("", "about:blank")
+
+
+def origin_in(tab: wire.Tab) -> str:
+    """Whose page a tab shows; empty: nobody's."""
+    if tab.origin in ("", "null"):
+        return origin_at(tab.url)
+    return tab.origin
+
+
+def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
+    """By what is paused, and by the policy."""
+    policy, tool = turn.around.policy, turn.tool
+    touched = [] if wish.leaves or not wish.origin else [wish.origin]
+    try:
+        turn.around.registry.pauses.check(turn.session, wish.browser.profile, *touched)
+    except CallError as paused:
+        return Verdict("no", paused.detail, Code.PAUSED)
+    for origin in touched:
+        refusal = policy.origin_refusal(origin) or policy.provided_refusal(
+            tool.name, origin, is_read_only=tool.reads_only
+        )
+        if refusal:
+            return Verdict("no", refusal)
+    return None
+
+
+def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:
+    """By whose it is; None: it may be used."""
+    tab, session = wish.tab, turn.session
+    if tab is None or tab.owner == session.id or (tab.owner is None and tab.handed_over):
+        return None
+    if tab.owner is not None:
+        return Verdict("no", f"tab {tab.tab_id}", Code.NOT_YOURS)
+    match turn.around.settings.tabs:
+        case "any":
+            return None
+        case "ask" if _key(wish.browser, tab) in _allowed(turn).tabs:
+            return None
+        case "ask":
+            return Verdict("ask", 'browser.tabs is "ask", and the tab is the user\'s own')
+    detail = f"tab {tab.tab_id} is the user's own"
+    then = (
+        "They can hand it over in the extension's popup, or set browser.tabs in config.toml; or open the "
+        "page in a tab of yours with navigate."
+    )
+    return Verdict("no", detail, Code.NOT_YOURS, then)
+
+
+def _of_site(turn: Turn, wish: Wish) -> Verdict:
+    if turn.around.settings.sites == "any":
+        return Verdict("yes", 'browser.sites is "any", and no rule forbids it')
+    if wish.leaves or not wish.origin:
+        return Verdict("yes", "no site is touched")
+    site = origins.canonical(wish.origin)
+    if site in _allowed(turn).sites:
+        return Verdict("yes", f"the user allowed {site} for this session")
+    try:
+        if turn.around.approvals.has(site):
+            return Verdict("yes", f"the user allowed {site} always ({turn.around.approvals.path.name})")
+    except ApprovalsError as error:
+        return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
+    return Verdict("ask", f'browser.sites is "ask", and {site} was not allowed yet')
+
+
+# ── What is asked ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def admit(turn: Turn, wish: Wish) -> None:
+    """Let the call go on, if need be after the person was asked.
+
+    Raises:
+        CallError: it may not, and why.
+        ToolError: nobody answered.
+    """
+    verdict = judge(turn, wish)
+    if verdict.decision == "ask":
+        with turn.unhurried():
+            async with _allowed(turn).asking:
+                verdict = judge(turn, wish)  # another call may have asked the same
+                if verdict.decision == "ask":
+                    await _ask(turn, _doubt(turn, wish), verdict)
+                    verdict = judge(turn, wish)
+    if verdict.decision != "yes":
+        raise CallError(verdict.code, verdict.rule, handed=False, then=verdict.then)
+
+
+async def _ask(turn: Turn, doubt: _Doubt, verdict: Verdict) -> None:
+    if not turn.can_ask:
+        detail = f"{verdict.rule}, and this client cannot ask them"
+        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=doubt.instead)
+    choice = answer(await turn.ask(doubt.question, form("Allow it?", doubt.choices)))
+    if choice not in doubt.choices or choice == NO:
+        said = "gave no answer" if choice == "" else "said no"
+        detail = f"the user was asked about {doubt.subject} and {said}"
+        then = "Do not look for another way; ask them what they want instead."
+        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
+    doubt.allow(_allowed(turn))
+    if choice == ALWAYS:
+        await keep(turn, [doubt.kept])
+
+
+async def keep(turn: Turn, sites: list[str]) -> str:
+    """The person allowed these for good; why that could not be kept, or nothing."""
+    try:
+        await trio.to_thread.run_sync(turn.around.approvals.add, sites, who(turn))
+    except ApprovalsError as error:
+        _log.warning("what was allowed always holds for this session alone: %s", error)
+        return str(error)
+    return ""
+
+
+def allow_sites(turn: Turn, sites: list[str]) -> None:
+    """For this session."""
+    _allowed(turn).sites.update(map(origins.canonical, sites))
+
+
+def form(title: str, choices: tuple[str, ...]) -> dict[str, Any]:
+    """An MCP form with one choice to make. Its values can be read by people: some clients show no titles."""
+    choice = {"type": "string", "title": title, "enum": list(choices), "default": choices[0]}
+    return {"type": "object", "properties": {CHOICE: choice}, "required": [CHOICE]}
+
+
+def answer(result: Any) -> str:
+    """What an ElicitResult chose in such a form: `no` where it was declined, empty where it was put away."""
+    match result:
+        case {"action": "accept", "content": {"allow": str(choice)}}:
+            return choice
+        case {"action": "decline"}:
+            return NO
+        case _:
+            return ""
+
+
+def who(turn: Turn) -> str:
+    """The client, as the person knows it."""
+    return cleaned(turn.session.title or turn.session.client.name, MAX_WHO) or "An MCP client"
+
+
+def _doubt(turn: Turn, wish: Wish) -> _Doubt:
+    act = f"{ACTS.get(turn.tool.name, _ELSE)} {wish.origin}"
+    if wish.tab is not None and _of_tab(turn, wish) is not None:
+        return _about_tab(turn, wish, wish.tab, act)
+    kept = origins.origin_of(wish.origin)
+    entry = f'add "{kept}": {{}} to {turn.around.approvals.path}, or ' if kept else ""
+    return _Doubt(
+        f"{who(turn)} wants to {act}. May it act on this site?",
+        (FOR_SESSION, ALWAYS, NO) if kept else (FOR_SESSION, NO),
+        lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
+        kept,
+        wish.origin,
+        f'The user can {entry}set browser.sites = "any" in config.toml.',
+    )
+
+
+def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
+    title = cleaned(tab.title, MAX_TITLE).replace("”", "'")
+
+    def allow(allowed: Allowed) -> None:
+        allowed.tabs.add(_key(wish.browser, tab))
+        if wish.origin:
+            allowed.sites.add(origins.canonical(wish.origin))
+
+    return _Doubt(
+        f"{who(turn)} wants to {act}, in a tab of yours that calls itself “{title}”. May it use that tab?",
+        (FOR_SESSION, NO),
+        allow,
+        "",
+        f"tab {tab.tab_id}",
+        "The user can hand the tab over in the extension's popup; or open the page in a tab of yours.",
+    )
+
+
+def _allowed(turn: Turn) -> Allowed:
+    return turn.kept.of(Allowed)
+
+
+def _key(browser: Browser, tab: wire.Tab) -> tuple[str, int, int]:
+    return browser.profile, browser.pid, tab.tab_id
