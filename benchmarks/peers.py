@@ -80,8 +80,9 @@ def driver_subjects(
     no_browser = _missing_node() or missing_chromium()
 
     @contextmanager
-    def acting(package: str, command: Callable[[], list[str]], bench: Bench) -> Iterator[Caller]:
-        with _serving(Corner.below(bench.directory), command()) as client:
+    def acting(package: str, command: Callable[[Corner], list[str]], bench: Bench) -> Iterator[Caller]:
+        corner = Corner.below(bench.directory)
+        with _serving(corner, command(corner)) as client:
             yield act(package, client)
 
     return [
@@ -272,23 +273,23 @@ def _free_port() -> int:
 
 @contextmanager
 def _through_playwright(bench: Bench) -> Iterator[Caller]:
-    with _through_driver(bench, _playwright(), _LIST_TABS) as caller:
+    with _through_driver(bench, _playwright, _LIST_TABS) as caller:
         yield caller
 
 
 @contextmanager
 def _through_devtools(bench: Bench) -> Iterator[Caller]:
-    with _through_driver(bench, _devtools(), _LIST_PAGES) as caller:
+    with _through_driver(bench, _devtools, _LIST_PAGES) as caller:
         yield caller
 
 
-def _playwright() -> list[str]:
+def _playwright(corner: Corner) -> list[str]:
     program = str(PACKAGES / _PLAYWRIGHT / "cli.js")
     flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
-    return [*_node(), program, *flags]
+    return [*_node(), program, *flags, "--output-dir", str(corner.directory)]
 
 
-def _devtools() -> list[str]:
+def _devtools(_corner: Corner) -> list[str]:
     program = str(PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
     quiet = ["--no-usage-statistics", "--no-performance-crux"]
@@ -296,10 +297,10 @@ def _devtools() -> list[str]:
 
 
 @contextmanager
-def _through_driver(bench: Bench, command: Sequence[str], nearest: Load) -> Iterator[Caller]:
+def _through_driver(bench: Bench, command: Callable[[Corner], list[str]], nearest: Load) -> Iterator[Caller]:
     """The first call, which starts the browser, is made before the caller is there."""
     corner = Corner.below(bench.directory)
-    with _serving(corner, command) as client:
+    with _serving(corner, command(corner)) as client:
         params = {"name": nearest.tool, "arguments": msgspec.Raw(nearest.arguments)}
         client.conversation.ask("tools/call", params)
         with _calling(bench, corner, client, nearest) as caller:
