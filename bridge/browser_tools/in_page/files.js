@@ -27,7 +27,7 @@ function bytesOf(transfer) {
 /** @param {{ref?: number, x?: number, y?: number, files: Sent[]}} given */
 async function giveFiles({ ref, x = 0, y = 0, files }) {
   const target = ref ? elementOf(ref) : elementAt(x, y);
-  if (!target) throw new Failure("unfit", `Nothing is at ${x}, ${y}.`);
+  if (!target) throw failure("unfit", `Nothing is at ${x}, ${y}.`);
   const made = files.map(({ transfer, name, mimeType }) => new File(bytesOf(transfer), name, { type: mimeType ?? "" }));
   const carried = new DataTransfer();
   for (const file of made) carried.items.add(file);
@@ -61,13 +61,13 @@ function fileInputOf(target) {
 
 /** @param {HTMLInputElement} input @param {DataTransfer} carried @param {File[]} files */
 function putInto(input, carried, files) {
-  if (isDisabled(input)) throw new Failure("disabled", `The ${inWords(input)} is disabled.`);
+  if (isDisabled(input)) throw failure("disabled", `The ${inWords(input)} is disabled.`);
   if (files.length > 1 && !input.multiple)
-    throw new Failure("unfit", `The ${inWords(input)} takes one file, not ${files.length}.`);
+    throw failure("unfit", `The ${inWords(input)} takes one file, not ${files.length}.`);
   const refused = files.find((file) => !isAccepted(file, input.accept));
   if (refused) {
     const what = `${quoted(refused.name, 200)} (${refused.type || "no type"})`;
-    throw new Failure("unfit", `The ${inWords(input)} takes ${quoted(input.accept, 200)}, not ${what}.`);
+    throw failure("unfit", `The ${inWords(input)} takes ${quoted(input.accept, 200)}, not ${what}.`);
   }
   input.files = carried.files;
   dispatch(input, new Event("input", { bubbles: true, composed: true }));
@@ -106,7 +106,7 @@ function dropOn(target, carried, { x, y }) {
   dispatch(target, drag("dragenter"));
   if (dispatch(target, drag("dragover"))) {
     dispatch(target, drag("dragleave"));
-    throw new Failure(
+    throw failure(
       "unfit",
       `The ${inWords(target)} takes no files: neither is it a file input nor does it let anything be dropped.`,
     );
@@ -122,7 +122,7 @@ function saveDownload({ transfer, name, mimeType = "application/octet-stream" })
   const file = new Blob(bytesOf(transfer), { type: mimeType });
   const url = URL.createObjectURL(file);
   const link = createIn(document, "a");
-  if (!(link instanceof HTMLAnchorElement)) throw new Failure("unfit", "A document of this kind cannot save files.");
+  if (!(link instanceof HTMLAnchorElement)) throw failure("unfit", "A document of this kind cannot save files.");
   link.href = url;
   link.download = name;
   clickOn(link);

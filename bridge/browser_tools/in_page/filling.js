@@ -70,11 +70,11 @@ function controlKind(element) {
 
 /** @param {Element} element @param {string} kind */
 function refuseUnusable(element, kind) {
-  if (isDisabled(element)) throw new Failure("disabled", `The ${inWords(element)} is disabled.`);
-  if (kind !== "none" && isReadOnly(element)) throw new Failure("disabled", `The ${inWords(element)} is read-only.`);
+  if (isDisabled(element)) throw failure("disabled", `The ${inWords(element)} is disabled.`);
+  if (kind !== "none" && isReadOnly(element)) throw failure("disabled", `The ${inWords(element)} is read-only.`);
   // What shows a checkbox or a choice is often another element than the control itself.
   const mayHide = kind === "choice" || kind === "select" || kind === "none";
-  if (!mayHide && !isRendered(element)) throw new Failure("hidden", `The ${inWords(element)} is not shown.`);
+  if (!mayHide && !isRendered(element)) throw failure("hidden", `The ${inWords(element)} is not shown.`);
 }
 
 /** @param {Element} element @param {string} kind */
@@ -104,10 +104,10 @@ function tell(control, data = null) {
 function fillText(control, value) {
   const text = String(value);
   if (control.maxLength >= 0 && text.length > control.maxLength) {
-    throw new Failure("unfit", `The ${inWords(control)} takes at most ${control.maxLength} characters.`);
+    throw failure("unfit", `The ${inWords(control)} takes at most ${control.maxLength} characters.`);
   }
   if (control instanceof HTMLInputElement && /[\r\n]/.test(text)) {
-    throw new Failure("unfit", `The ${inWords(control)} takes one line.`);
+    throw failure("unfit", `The ${inWords(control)} takes one line.`);
   }
   focusOn(control, { preventScroll: true });
   setValue(control, text);
@@ -126,7 +126,7 @@ function setExactly(control, value, form) {
     control.type === "range" ? Number(control.value) === Number(value) : control.value !== "" || value === "";
   if (!isTaken || rangeUnderflow || rangeOverflow || stepMismatch) {
     setValue(control, was);
-    throw new Failure("unfit", `The ${inWords(control)} takes ${form}${boundsOf(control)}, not ${quoted(value, 40)}.`);
+    throw failure("unfit", `The ${inWords(control)} takes ${form}${boundsOf(control)}, not ${quoted(value, 40)}.`);
   }
   focusOn(control, { preventScroll: true });
   const wanted = control.value;
@@ -154,7 +154,7 @@ function fillNumber(control, value) {
   const text = String(value).trim();
   if (text === "" && control.type === "number") return setExactly(control, "", "a number");
   if (typeof value === "boolean" || !/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text)) {
-    throw new Failure(
+    throw failure(
       "unfit",
       `The ${inWords(control)} takes a number such as 1234.5${boundsOf(control)}, not ${quoted(text, 40)}.`,
     );
@@ -168,7 +168,7 @@ function fillDate(control, value) {
   const text = String(value).trim();
   const dated = text && read(text);
   if (dated === null) {
-    throw new Failure(
+    throw failure(
       "unfit",
       `The ${inWords(control)} takes a ${control.type} in the form ${form}, not ${quoted(text, 40)}.`,
     );
@@ -180,7 +180,7 @@ function fillDate(control, value) {
 function fillColor(control, value) {
   const color = hexOf(String(value).trim());
   if (!color) {
-    throw new Failure(
+    throw failure(
       "unfit",
       `The ${inWords(control)} takes an opaque color such as #ff8800 or teal, not ${quoted(String(value), 40)}.`,
     );
@@ -203,14 +203,14 @@ function truthOf(element, value) {
   const word = String(value).trim().toLowerCase();
   if (["true", "on", "yes", "1", "checked"].includes(word)) return true;
   if (["false", "off", "no", "0", "unchecked", ""].includes(word)) return false;
-  throw new Failure("unfit", `The ${inWords(element)} takes true or false, not ${quoted(String(value), 40)}.`);
+  throw failure("unfit", `The ${inWords(element)} takes true or false, not ${quoted(String(value), 40)}.`);
 }
 
 /** @param {HTMLInputElement} control @param {Value} value */
 function fillChoice(control, value) {
   const wanted = truthOf(control, value);
   if (!wanted && control.type === "radio" && control.checked) {
-    throw new Failure("unfit", `The ${inWords(control)} is one of several choices: set another one to true.`);
+    throw failure("unfit", `The ${inWords(control)} is one of several choices: set another one to true.`);
   }
   if (control.checked !== wanted || control.indeterminate) {
     focusOn(control, { preventScroll: true });
@@ -240,7 +240,7 @@ function labelsOf(options) {
 function fillSelect(select, value) {
   const chosen = select.multiple ? severalOf(select, String(value)) : [optionOf(select, String(value))];
   const unusable = chosen.find((option) => matches(option, ":disabled"));
-  if (unusable) throw new Failure("disabled", `The option ${quoted(unusable.label, MAX_VALUE)} is disabled.`);
+  if (unusable) throw failure("disabled", `The option ${quoted(unusable.label, MAX_VALUE)} is disabled.`);
   focusOn(select, { preventScroll: true });
   for (const option of Array.from(select.options)) {
     const wanted = chosen.includes(option);
@@ -263,8 +263,8 @@ function optionOf(select, value) {
   const begun = alike.length ? alike : options.filter((option) => word && spaced(option.label).startsWith(word));
   const [only] = begun;
   if (only && begun.length === 1) return only;
-  if (begun.length) throw new Failure("unfit", `${quoted(value, 40)} may mean ${listed(begun)}.`);
-  throw new Failure("unfit", `The ${inWords(select)} has no option ${quoted(value, 40)}: it has ${listed(options)}.`);
+  if (begun.length) throw failure("unfit", `${quoted(value, 40)} may mean ${listed(begun)}.`);
+  throw failure("unfit", `The ${inWords(select)} has no option ${quoted(value, 40)}: it has ${listed(options)}.`);
 }
 
 /** A JSON list, one label, or labels with commas between them.
@@ -310,17 +310,15 @@ function refuseOther(element) {
   const role = roleOf(element);
   const what = inWords(element);
   if (element instanceof HTMLInputElement) {
-    if (element.type === "file")
-      throw new Failure("unfit", `The ${what} takes files: use file_upload or upload_image.`);
-    if (element.type === "hidden")
-      throw new Failure("hidden", `The ${what} is a hidden field, which nobody can fill in.`);
+    if (element.type === "file") throw failure("unfit", `The ${what} takes files: use file_upload or upload_image.`);
+    if (element.type === "hidden") throw failure("hidden", `The ${what} is a hidden field, which nobody can fill in.`);
   }
   if (role === "combobox" || role === "listbox")
-    throw new Failure("unfit", `The ${what} is the page's own: click it, then click an option.`);
+    throw failure("unfit", `The ${what} is the page's own: click it, then click an option.`);
   if (role === "slider" || role === "spinbutton")
-    throw new Failure("unfit", `The ${what} is the page's own: click it, then press arrow keys.`);
+    throw failure("unfit", `The ${what} is the page's own: click it, then press arrow keys.`);
   if (role === "textbox" || role === "searchbox")
-    throw new Failure("unfit", `The ${what} is the page's own: click it, then type.`);
-  if (isInteractive(element, role, false)) throw new Failure("unfit", `The ${what} has no value: click it.`);
-  throw new Failure("unfit", `The ${what} is no form control.`);
+    throw failure("unfit", `The ${what} is the page's own: click it, then type.`);
+  if (isInteractive(element, role, false)) throw failure("unfit", `The ${what} has no value: click it.`);
+  throw failure("unfit", `The ${what} is no form control.`);
 }

@@ -57,7 +57,7 @@ const INLINE = new Set("a abbr b code em i mark small span strong sub sup u".spl
  * @property {string} phrase
  * @property {string[]} words those that are not about the kind
  * @property {Set<string>} roles
- * @property {string} tag a kind that is a type of input as well: "email"
+ * @property {string[]} kinds the words that are
  */
 
 /** @param {string} text @returns {Query} */
@@ -65,14 +65,17 @@ function queryOf(text) {
   const all = spaced(text.slice(0, 500)).split(" ").filter(Boolean).slice(0, 20);
   const roles = new Set();
   const words = [];
+  const kinds = [];
   for (const word of all) {
     const kind = [word, word.replace(/e?s$/, ""), word.replace(/s$/, "")].find((form) =>
       Object.hasOwn(ROLE_WORDS, form),
     );
-    if (kind) for (const role of ROLE_WORDS[kind] ?? []) roles.add(role);
-    else if (!SMALL_WORDS.has(word)) words.push(word);
+    if (kind) {
+      kinds.push(word);
+      for (const role of ROLE_WORDS[kind] ?? []) roles.add(role);
+    } else if (!SMALL_WORDS.has(word)) words.push(word);
   }
-  return { phrase: words.join(" "), words, roles, tag: all.join("") };
+  return { phrase: words.join(" "), words, kinds, roles };
 }
 
 /** Words one space apart, without case and accents, names of programs taken apart.
@@ -150,17 +153,20 @@ class Search {
   #score(element, role, isUsed) {
     const { query } = this;
     const isKind = query.roles.has(role) || (isUsed && !role && query.roles.has("button"));
-    if (!query.phrase) return isKind ? [30, `is a ${role}`] : [0, ""];
+    if (!query.phrase && !isKind) return [0, ""];
     let best = 0;
     let why = "";
     /** @type {Set<string>} */
     const matched = new Set();
+    let namedKinds = 0;
     for (const [what, weight, value] of fieldsOf(element, role, isUsed)) {
       const text = spaced(value.slice(0, 400));
+      if (what === "name") namedKinds = query.kinds.filter((kind) => text.includes(kind)).length;
       const [score, how] = likeness(query, text);
       for (const word of query.words) if (text.includes(word)) matched.add(word);
       if (score * weight > best) [best, why] = [score * weight, `${what} ${how} the words`];
     }
+    if (!query.phrase) return [30 + 10 * namedKinds, `is a ${role || "clickable"}`];
     const share = matched.size / query.words.length;
     if (share < 0.5) return [0, ""];
     const kind = isKind ? 25 : query.roles.size ? -20 : 0;
@@ -221,10 +227,10 @@ function findElements({ query, limit = 20 }) {
   looked.sort(
     (one, other) => Number(other.visible) - Number(one.visible) || other.score - one.score || one.order - other.order,
   );
-  const matches = looked.slice(0, limit).map(({ element, role, score, why, visible }) => ({
+  const matches = looked.slice(0, limit).map(({ element, score, why, visible }) => ({
     ref: refOf(element),
-    role: role || kindOf(element),
-    name: nameOf(element, role).text,
+    role: kindOf(element),
+    name: nameOf(element, kindOf(element)).text,
     text: contentOf(element, 120),
     score: Math.round(score),
     why,

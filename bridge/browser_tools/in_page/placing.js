@@ -1,6 +1,8 @@
 /** Where an element is, and whether a click there would reach it. Everything in CSS pixels of this frame's viewport. */
 
 const STABLE_MS = 2_000;
+/** An animation that has just been started does not move in its first frame. */
+const STILL_FRAMES = 2;
 /** So far inside its edges a point is surely the element's. */
 const INSET = 2;
 
@@ -51,19 +53,21 @@ function scrollToMiddle(element) {
  * @property {boolean} moving
  */
 
-/** Its spot once it stands in the same place in two frames; a page that draws none is not waited for.
+/** Its spot once it has stood in one place for some frames; a page that draws none is not waited for.
  * @param {Element} element @returns {Promise<Spot>} */
 async function whenStill(element) {
   const until = performance.now() + STABLE_MS;
-  let before = boxed(element).getBoundingClientRect();
-  let moving = !isHiddenDocument(document);
-  while (moving && performance.now() < until) {
+  let before = outerRectOf(boxed(element));
+  let frames = isHiddenDocument(document) ? STILL_FRAMES : 0;
+  while (frames < STILL_FRAMES && performance.now() < until) {
     await nextFrame();
     const now = outerRectOf(boxed(element));
-    moving = now.x !== before.x || now.y !== before.y || now.width !== before.width || now.height !== before.height;
+    const isStill =
+      now.x === before.x && now.y === before.y && now.width === before.width && now.height === before.height;
+    frames = isStill ? frames + 1 : 0;
     before = now;
   }
-  return { ...spotOf(element), moving };
+  return { ...spotOf(element), moving: frames < STILL_FRAMES };
 }
 
 /** @param {Element} element @returns {Spot} */
@@ -147,12 +151,20 @@ const MAX_OUTWARDS = 10;
  * @param {{x: number, y: number, ref?: number}} given */
 function hitAt({ x, y, ref: meant = 0 }) {
   const deepest = elementAt(x, y);
-  if (!deepest) return { ref: 0, role: "", name: "", isFrame: false, reached: false, next: nextRef };
+  if (!deepest) return { ref: 0, role: "", name: "", isFrame: false, opens: "", reached: false, next: nextRef };
   const element = actedOn(deepest);
   const role = kindOf(element);
   const name = nameOf(element, role).text || contentOf(element, 60);
   const reached = meant > 0 && reaches(elementOf(meant), deepest);
-  return { ref: refOf(element), role, name, isFrame: role === "iframe", reached, next: nextRef };
+  const isFrame = role === "iframe";
+  return { ref: refOf(element), role, name, isFrame, opens: opensOutside(element), reached, next: nextRef };
+}
+
+/** What a click opens that is no part of the page. @param {Element} element */
+function opensOutside(element) {
+  if (element instanceof HTMLSelectElement) return element.multiple || element.size > 1 ? "" : "list";
+  if (!(element instanceof HTMLInputElement)) return "";
+  return element.type === "file" ? "files" : element.type === "color" ? "colours" : "";
 }
 
 /** @param {Element} deepest */

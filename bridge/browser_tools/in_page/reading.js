@@ -206,7 +206,14 @@ function readPage({ filter = "all", depth = 15, maxChars = 50_000, ref = 0 }) {
   const start = ref ? elementOf(ref) : documentElementOf(document);
   const outline = new Outline(depth, maxChars);
   new Reader(outline, filter === "interactive").read(start);
-  return { lines: outline.lines, truncated: outline.truncated, ...whereWeAre(), viewport: viewport(), next: nextRef };
+  return {
+    lines: outline.lines,
+    truncated: outline.truncated,
+    pdf: isPdf(),
+    ...whereWeAre(),
+    viewport: viewport(),
+    next: nextRef,
+  };
 }
 
 function whereWeAre() {

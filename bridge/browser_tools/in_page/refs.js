@@ -1,14 +1,12 @@
 /** Elements by number: a number means one element for ever, and an element keeps its number while it lives. */
 
-/** What cannot be done: a word for programs, then a sentence for who asked. */
-class Failure extends Error {
-  /**
-   * @param {"stale" | "unfit" | "hidden" | "disabled"} kind
-   * @param {string} sentence
-   */
-  constructor(kind, sentence) {
-    super(`${kind}: ${sentence}`);
-  }
+/**
+ * What cannot be done: a word for programs, then a sentence for who asked.
+ * @param {"stale" | "unfit" | "hidden" | "disabled"} kind
+ * @param {string} sentence
+ */
+function failure(kind, sentence) {
+  return new Error(`${kind}: ${sentence}`);
 }
 
 let nextRef = 1;
@@ -41,7 +39,7 @@ function refOf(element) {
 function elementOf(ref) {
   const element = elements.get(ref)?.deref();
   if (!element || !isConnected(element))
-    throw new Failure(
+    throw failure(
       "stale",
       "The element is not in the page any more: read_page and find give refs of what is there now.",
     );

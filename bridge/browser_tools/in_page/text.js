@@ -30,7 +30,7 @@ function isPdf() {
 function subject() {
   const body = bodyOf(document);
   if (!body) return [documentElementOf(document), "body"];
-  const article = longestOf(outermost(queryAll(body, "article, [role=article]")), 2);
+  const article = longestOf(outermost(queryAll(body, "article, [role=article]")), MIN_ARTICLE_CHARS);
   if (article) return [article, "article"];
   const main = longestOf(outermost(queryAll(body, "main, [role=main]")), 1);
   if (main) return [main, "main"];
@@ -49,14 +49,13 @@ function outermost(found) {
   return outer;
 }
 
-/** The one that is `times` as long as the others together: of many alike none is the subject.
- * @param {Element[]} candidates @param {number} times */
-function longestOf(candidates, times) {
+/** The longest one, if it is longer than the others together: of many alike none is the subject.
+ * @param {Element[]} candidates @param {number} minChars */
+function longestOf(candidates, minChars) {
   const lengths = candidates.map(textLength);
   const longest = Math.max(0, ...lengths);
-  const others = lengths.reduce((sum, length) => sum + length, 0) - longest;
-  if (longest < (times > 1 ? MIN_ARTICLE_CHARS : 1) || longest < (times - 1) * others) return null;
-  return candidates[lengths.indexOf(longest)] ?? null;
+  const all = lengths.reduce((sum, length) => sum + length, 0);
+  return longest >= minChars && 2 * longest > all ? (candidates[lengths.indexOf(longest)] ?? null) : null;
 }
 
 /** @param {Element} element */
