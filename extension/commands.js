@@ -1,23 +1,28 @@
 /** What clients may ask of the browser: one function for each request of the wire that is built. */
 
+import { checkMethod } from "./devtools.js";
 import { navigation, whereabouts } from "./navigation.js";
-import { flag, integer, invalid, optionalText, text } from "./params.js";
+import { flag, integer, invalid, object, optionalText, text, texts } from "./params.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Session } from "./wire.js"
+ * @import { Session, Tab } from "./wire.js"
  * @import { Asked, Command } from "./calls.js"
+ * @import { CdpEvent } from "./devtools_tab.js"
+ * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./frames.js"
  * @import { Origins } from "./origins.js"
  * @import { Owners } from "./owners.js"
  * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
- *   sessions: () => Session[] }} Browser
+ *   sessions: () => Session[], devtools: DevTools | null }} Browser `devtools`: null where the browser has none
  */
 
 const NAVIGATION_MS = 30_000;
+/** What a page that has crashed can still be told. */
+const REVIVING = new Set(["Page.navigate", "Page.reload"]);
 const LONGEST_TITLE = 60;
 
 /**
@@ -26,7 +31,8 @@ const LONGEST_TITLE = 60;
  */
 export function commands(browser) {
   const { pauses } = browser;
-  return { ...unlessPaused(pauses, working(browser)), "browser/pause": (params) => pause(pauses, params) };
+  const commands = { ...working(browser), ...debugging(browser) };
+  return { ...unlessPaused(pauses, commands), "browser/pause": (params) => pause(pauses, params) };
 }
 
 /**
@@ -100,6 +106,19 @@ function working(browser) {
     browser_navigate: (params, asked) => navigate(browser, params, asked),
     goBack: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goBack(tabId)),
     goForward: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goForward(tabId)),
+  };
+}
+
+/**
+ * @param {Browser} browser
+ * @returns {Record<string, Command>}
+ */
+function debugging(browser) {
+  const { devtools } = browser;
+  if (!devtools) return {};
+  return {
+    forwardCDPCommand: (params, asked) => forward(browser, devtools, params, asked),
+    subscribeCDP: (params, asked) => subscribe(browser, devtools, params, asked),
   };
 }
 
@@ -230,6 +249,75 @@ async function travel(browser, params, { signal }, go) {
 }
 
 /**
+ * @param {Browser} browser
+ * @param {DevTools} devtools
+ * @param {any} params
+ * @param {Asked} asked
+ */
+async function forward(browser, devtools, params, { signal }) {
+  const [method, sessionId] = [text(params, "method"), optionalText(params, "sessionId")];
+  const asking = { method, sessionId, params: object(params, "params") };
+  checkMethod(method);
+  if (method === "Page.navigate") checkUrl(browser, text(asking.params, "url"));
+  const { tabId, status } = await loaded(browser, params, signal);
+  if (status === "unloaded" && !REVIVING.has(method)) throw crashed(tabId);
+  checkShown(browser, devtools.urlOf(tabId, sessionId));
+  try {
+    return await devtools.send(tabId, asking, signal);
+  } catch (error) {
+    if (error instanceof WireError && !(await existing(tabId))) throw noSuchTab(tabId, error);
+    throw error;
+  }
+}
+
+/**
+ * @param {Browser} browser
+ * @param {DevTools} devtools
+ * @param {any} params
+ * @param {Asked} asked
+ */
+async function subscribe(browser, devtools, params, { signal, notify }) {
+  const session = optionalText(params, "session");
+  const events = new Set(texts(params, "events"));
+  const { tabId } = await loaded(browser, params, signal);
+  const tell = (/** @type {CdpEvent} */ event) => {
+    browser.pauses.checkSession(session);
+    const tab = browser.tabs.get(tabId);
+    if (tab) checkOwner(tab, session);
+    checkShown(browser, tab?.url ?? "");
+    if (mayShow(browser, devtools.urlOf(tabId, event.sessionId))) notify("browser/cdpEvent", event);
+  };
+  await devtools.subscribe(tabId, { events, tell }, signal);
+  return {};
+}
+
+/**
+ * The tab that a request names, if its session may command what it shows. One that the browser has discarded is loaded
+ * first.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ * @param {AbortSignal} signal
+ */
+async function loaded(browser, params, signal) {
+  const tab = await mine(browser, params);
+  checkShown(browser, tab.url);
+  if (!tab.discarded) return tab;
+  const { tabId } = tab;
+  const reload = () => chrome.tabs.reload(tabId);
+  await navigation(tabId, "", reload, { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
+  const now = await present(browser, params);
+  checkShown(browser, now.url);
+  return now;
+}
+
+/** @param {number} tabId */
+function crashed(tabId) {
+  const what = `The page of tab ${tabId} has crashed. Load it again with browser_navigate.`;
+  return new WireError(Code.INTERNAL_ERROR, what, { handed: false });
+}
+
+/**
  * Where a tab has come to. Redirects and its history lead where no client may send it: there it stays, but what is
  * there is not told.
  *
@@ -256,11 +344,16 @@ async function arrival(browser, tabId) {
 async function present({ tabs }, params) {
   const tabId = integer(params, "tabId");
   const tab = await tabs.refresh(tabId);
-  if (!tab)
-    throw new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}. getTabs lists those there are.`, {
-      handed: false,
-    });
+  if (!tab) throw noSuchTab(tabId, { handed: false });
   return tab;
+}
+
+/**
+ * @param {number} tabId
+ * @param {{ handed: boolean }} reach
+ */
+function noSuchTab(tabId, { handed }) {
+  return new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}. getTabs lists those there are.`, { handed });
 }
 
 /**
@@ -270,9 +363,17 @@ async function present({ tabs }, params) {
  * @param {any} params
  */
 async function mine(browser, params) {
-  const session = optionalText(params, "session");
   const tab = await present(browser, params);
-  if (!session || tab.owner === session || (tab.owner === null && tab.handedOver)) return tab;
+  checkOwner(tab, optionalText(params, "session"));
+  return tab;
+}
+
+/**
+ * @param {Tab} tab
+ * @param {string} session empty: it may command any tab
+ */
+function checkOwner(tab, session) {
+  if (!session || tab.owner === session || (tab.owner === null && tab.handedOver)) return;
   const whose = tab.owner === null ? "was not handed over to this session" : "belongs to another session";
   throw new WireError(Code.NOT_YOURS, `Tab ${tab.tabId} ${whose}. Open a tab of your own with createTab.`, {
     handed: false,
@@ -291,6 +392,26 @@ function checkUrl({ origins, pauses }, url) {
   throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
     handed: false,
   });
+}
+
+/**
+ * A page, or a frame, is asked of: may it be? Of what has no address yet nothing is known.
+ *
+ * @param {Browser} browser
+ * @param {string} url
+ */
+function checkShown(browser, url) {
+  if (url) checkUrl(browser, url);
+}
+
+/** @param {Browser} browser @param {string} url */
+function mayShow(browser, url) {
+  try {
+    checkShown(browser, url);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

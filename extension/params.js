@@ -48,3 +48,26 @@ export function flag(params, name) {
   if (typeof value === "boolean") return value;
   throw invalid(`${name} must be true or false, not ${JSON.stringify(value)}.`);
 }
+
+/**
+ * @param {Record<string, unknown>} params
+ * @param {string} name
+ * @returns {Record<string, unknown>} empty: not given
+ */
+export function object(params, name) {
+  const value = params[name] ?? {};
+  if (typeof value === "object" && !Array.isArray(value)) return /** @type {Record<string, unknown>} */ (value);
+  throw invalid(`${name} must be an object, not ${JSON.stringify(value).slice(0, 100)}.`);
+}
+
+/**
+ * @param {Record<string, unknown>} params
+ * @param {string} name
+ * @returns {string[]} at least one
+ */
+export function texts(params, name) {
+  const value = params[name];
+  const isList = Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string");
+  if (isList) return /** @type {string[]} */ (value);
+  throw invalid(`${name} must be a list of texts.`);
+}

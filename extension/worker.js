@@ -3,6 +3,8 @@
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunks.js";
 import { Calls } from "./calls.js";
 import { commands } from "./commands.js";
+import { DevTools } from "./devtools.js";
+import { isFirefox } from "./firefox.js";
 import { FRAME_PORT } from "./frame.js";
 import { Frames } from "./frames.js";
 import { Handovers } from "./handovers.js";
@@ -45,7 +47,8 @@ const frames = new Frames(tabs, origins, pauses, {
   isHostMissing: () => native.resting,
 });
 const sessions = () => clients.flatMap((client) => client.sessions);
-const built = commands({ tabs, frames, owners, origins, pauses, sessions });
+const devtools = isFirefox ? null : new DevTools();
+const built = commands({ tabs, frames, owners, origins, pauses, sessions, devtools });
 const questions = new Questions();
 const calls = new Calls(built, questions);
 

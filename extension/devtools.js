@@ -1,0 +1,101 @@
+/**
+ * Tabs as the browser's developer tools see them. A tab is attached to when a client first needs it, for all clients
+ * together, and let go some seconds after the last of them did. What is said here of the browser's ways was seen in
+ * Chromium 150.
+ */
+
+import { Attachment } from "./devtools_tab.js";
+import { invalid } from "./params.js";
+
+/**
+ * @import { Asking, Subscription } from "./devtools_tab.js"
+ */
+
+/** What concerns more than one tab: other sites' cookies, other targets, any address. */
+const BEYOND_THE_TAB = /^(Browser|Storage|Target|Tracing)\.|^Network\.(.*Cookie.*|clearBrowserCache|loadNetworkResource)$/;
+/** What keeps the tab usable for all clients. */
+const OURS = /^(Page|Inspector)\.disable$|^Page\.(start|stop)Screencast$|^Emulation\.setFocusEmulationEnabled$/;
+
+/**
+ * @param {string} method
+ * @throws {import("./wire.js").WireError} no client may send it
+ */
+export function checkMethod(method) {
+  if (BEYOND_THE_TAB.test(method)) throw invalid(`${method} reaches beyond the tab: it is not passed on.`);
+  if (OURS.test(method)) throw invalid(`${method} is not passed on: that is the extension's to decide, for all clients.`);
+}
+
+export class DevTools {
+  /** @type {Map<number, Attachment>} */
+  #attachments = new Map();
+  /** An earlier worker's attachments outlive it, and keep their tabs awake. */
+  #tidied = letGoOfAll();
+
+  constructor() {
+    chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
+      this.#attachments.get(Number(tabId))?.heard(sessionId ?? "", method, params ?? {}),
+    );
+    chrome.debugger.onDetach.addListener(({ tabId }) => this.#forget(Number(tabId)));
+  }
+
+  /**
+   * Run a command.
+   *
+   * @param {number} tabId
+   * @param {Asking} asking
+   * @param {AbortSignal} signal nobody waits any more
+   * @returns {Promise<object>} its own result
+   * @throws {import("./wire.js").WireError} the browser refuses it, or the page is gone before it answered
+   */
+  async send(tabId, asking, signal) {
+    return (await this.#attached(tabId)).send(asking, signal);
+  }
+
+  /**
+   * Hear events, until nobody waits any more or the tab is attached to no longer.
+   *
+   * @param {number} tabId
+   * @param {Subscription} subscription
+   * @param {AbortSignal} signal
+   * @throws {import("./wire.js").WireError} the subscription may hear no more, or the tab cannot be attached to
+   */
+  async subscribe(tabId, subscription, signal) {
+    await (await this.#attached(tabId)).subscribe(subscription, signal);
+  }
+
+  /**
+   * The address of what a session of a tab shows; empty: it is the tab itself, or not known.
+   *
+   * @param {number} tabId
+   * @param {string} sessionId
+   */
+  urlOf(tabId, sessionId) {
+    return this.#attachments.get(tabId)?.urlOf(sessionId) ?? "";
+  }
+
+  /** @param {number} tabId */
+  async #attached(tabId) {
+    await this.#tidied;
+    const attachment = this.#attachments.get(tabId) ?? new Attachment(tabId, () => this.#forget(tabId));
+    this.#attachments.set(tabId, attachment);
+    try {
+      await attachment.begun;
+    } catch (error) {
+      this.#forget(tabId);
+      throw invalid(`Tab ${tabId} cannot be controlled: ${error instanceof Error ? error.message : error}`);
+    }
+    return attachment;
+  }
+
+  /** @param {number} tabId */
+  #forget(tabId) {
+    this.#attachments.get(tabId)?.ended();
+    this.#attachments.delete(tabId);
+  }
+}
+
+async function letGoOfAll() {
+  const targets = await chrome.debugger.getTargets();
+  const tabIds = targets.flatMap(({ attached, tabId }) => (attached && tabId !== undefined ? [tabId] : []));
+  await Promise.allSettled(tabIds.map((tabId) => chrome.debugger.detach({ tabId }))); // others' refuse
+}

@@ -1,0 +1,290 @@
+/** One tab that is attached to: its commands, who hears its events, and what keeps it usable while nobody sees it. */
+
+import { Code, jsonBytes, WireError } from "./wire.js";
+
+/**
+ * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Asking `sessionId`: empty for the tab itself
+ * @typedef {{ tabId: number, sessionId: string, method: string, params: any }} CdpEvent
+ * @typedef {{ events: Set<string>, tell: (event: CdpEvent) => void }} Subscription `tell` throws a WireError when it
+ *   may hear no more
+ * @typedef {Subscription & { end: () => void, fail: (error: unknown) => void }} Subscribed
+ * @typedef {{ asking: Asking, fail: (error: WireError) => void }} Running
+ */
+
+const PROTOCOL = "1.3";
+/** After the last command or subscription, before the tab is let go; and before a dialog that nobody hears of is. */
+const LINGER_MS = 5_000;
+/** For what is in the tab to be found. A page that is busy answers when it is done. */
+const EXPLORING_MS = 1_000;
+/** Of an event; a longer one is dropped and counted. */
+const EVENT_BYTES = 1024 * 1024;
+const AUTO_ATTACH = { autoAttach: true, waitForDebuggerOnStart: false, flatten: true };
+const DIALOG_OPENING = "Page.javascriptDialogOpening";
+/** Events of our own, for every subscription: it is in force, and knows what there is; an event was too long. */
+const SUBSCRIBED = "mcpb.subscribed";
+const DROPPED = "mcpb.eventDropped";
+const INTERRUPTED = /^Detached while|navigated or closed|context was destroyed/;
+/** No such method, parameters, session: the target answered, and did nothing. */
+const NOTHING_RAN = new Set([-32601, -32602, -32001]);
+
+/**
+ * Said once, in this order; the browser keeps to it in a session, so nothing that comes later has to wait for the
+ * answers, which a busy page would delay.
+ *
+ * @type {[string, object][]}
+ */
+const SETTING_UP = [
+  ["Inspector.enable", {}], // a crash is told
+  ["Page.enable", {}], // a dialog is told, and can be answered; one that opened before cannot
+  // A page that nobody sees draws no frames: without the first it is not moved over, without the second not painted.
+  ["Emulation.setFocusEmulationEnabled", { enabled: true }],
+  ["Page.startScreencast", { format: "jpeg", everyNthFrame: 1_000_000, maxWidth: 1, maxHeight: 1 }],
+];
+
+export class Attachment {
+  /** @type {Set<Subscribed>} */
+  #subscriptions = new Set();
+  /** @type {Set<Running>} */
+  #running = new Set();
+  /** Frames and workers in processes of their own: session → the event that told of it. @type {Map<string, CdpEvent>} */
+  #children = new Map();
+  /** The one that told of it, while a dialog is open. @type {CdpEvent | null} */
+  #dialog = null;
+  #dropped = 0;
+  #users = 0;
+  #hasEnded = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the tab is let go */
+  #lingering;
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the dialog is dismissed */
+  #unheard;
+  /** @type {Promise<unknown>} */
+  #explored = Promise.resolve();
+
+  /**
+   * @param {number} tabId
+   * @param {() => void} unused it has let the tab go, since nobody used it for a while
+   */
+  constructor(tabId, unused) {
+    this.tabId = tabId;
+    this.unused = unused;
+    /** Rejected when the tab cannot be attached to. */
+    this.begun = this.#begin();
+  }
+
+  async #begin() {
+    await chrome.debugger.attach({ tabId: this.tabId }, PROTOCOL);
+    for (const [method, params] of SETTING_UP) void this.#order("", method, params);
+    this.#explored = this.#explore("");
+  }
+
+  /**
+   * See `DevTools.send`.
+   *
+   * @param {Asking} asking
+   * @param {AbortSignal} signal
+   * @returns {Promise<object>}
+   */
+  async send(asking, signal) {
+    const { promise: failed, reject: fail } = Promise.withResolvers();
+    const running = { asking, fail };
+    const release = this.#use(signal);
+    this.#running.add(running);
+    try {
+      return /** @type {object} */ (await Promise.race([this.#command(asking), failed]));
+    } catch (error) {
+      throw error instanceof WireError ? error : refusal(error);
+    } finally {
+      this.#running.delete(running);
+      release();
+    }
+  }
+
+  /**
+   * See `DevTools.subscribe`. It is told what it would know had it been there from the beginning, and then SUBSCRIBED.
+   *
+   * @param {Subscription} subscription
+   * @param {AbortSignal} signal
+   */
+  async subscribe(subscription, signal) {
+    const release = this.#use(signal);
+    const { promise: over, resolve, reject } = Promise.withResolvers();
+    const subscribed = { ...subscription, end: () => resolve(undefined), fail: reject };
+    signal.addEventListener("abort", subscribed.end);
+    if (this.#hasEnded) subscribed.end();
+    this.#subscriptions.add(subscribed);
+    this.#mindDialog();
+    for (const event of [...this.#children.values(), this.#dialog])
+      if (event && subscription.events.has(event.method)) tell([subscribed], event);
+    void this.#greet(subscribed);
+    try {
+      await over;
+    } finally {
+      this.#subscriptions.delete(subscribed);
+      this.#mindDialog();
+      release();
+    }
+  }
+
+  /** @param {Subscribed} subscribed */
+  async #greet(subscribed) {
+    await Promise.race([this.#allExplored(), pause(EXPLORING_MS)]);
+    tell([subscribed], { tabId: this.tabId, sessionId: "", method: SUBSCRIBED, params: {} });
+  }
+
+  /** The address of what a session shows; empty: it is the tab, or not known. @param {string} sessionId */
+  urlOf(sessionId) {
+    return /** @type {any} */ (this.#children.get(sessionId)?.params)?.targetInfo.url ?? "";
+  }
+
+  /** The browser tells. @param {string} sessionId @param {string} method @param {any} params */
+  heard(sessionId, method, params) {
+    const event = { tabId: this.tabId, sessionId, method, params };
+    if (method === "Page.screencastFrame") return; // of our own
+    if (method === "Target.attachedToTarget") this.#found(event);
+    if (method === "Target.targetInfoChanged") this.#update(params.targetInfo);
+    if (method === "Target.detachedFromTarget") this.#lost(params.sessionId);
+    if (method === "Inspector.targetCrashed") this.#fail(sessionId, Code.INTERNAL_ERROR, "The page has crashed.");
+    if (method === DIALOG_OPENING) this.#dialog = event;
+    if (method === "Page.javascriptDialogClosed") this.#dialog = null;
+    this.#mindDialog();
+    const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
+    if (hearing.length > 0) tell(hearing, this.#fitting(event));
+  }
+
+  /** The browser has let go of the tab, or we have. */
+  ended() {
+    this.#hasEnded = true;
+    clearTimeout(this.#lingering);
+    clearTimeout(this.#unheard);
+    this.#dialog = null;
+    for (const sessionId of this.#children.keys()) this.#lost(sessionId);
+    this.#fail("", Code.NAVIGATED, "The browser let go of the tab.");
+    for (const { end } of this.#subscriptions) end();
+  }
+
+  /** @param {Asking} asking @returns {Promise<object>} */
+  async #command({ sessionId, method, params }) {
+    const { tabId } = this;
+    return (await chrome.debugger.sendCommand(sessionId ? { tabId, sessionId } : { tabId }, method, params)) ?? {};
+  }
+
+  /** A command of our own. Where it fails, what it was for is gone. @param {string} sessionId @param {string} method @param {object} [params] */
+  async #order(sessionId, method, params = {}) {
+    await this.#command({ sessionId, method, params: /** @type {any} */ (params) }).catch(() => {});
+  }
+
+  /** @param {AbortSignal} signal @returns {() => void} to be called when it is used no more */
+  #use(signal) {
+    clearTimeout(this.#lingering);
+    this.#users += 1;
+    let isUsed = true;
+    const release = () => {
+      if (!isUsed) return;
+      isUsed = false;
+      this.#users -= 1;
+      if (this.#users === 0 && !this.#hasEnded) this.#lingering = setTimeout(() => this.#letGo(), LINGER_MS);
+    };
+    signal.addEventListener("abort", release);
+    return release;
+  }
+
+  #letGo() {
+    if (this.#dialog) this.#dismiss(); // the page would hang in it for ever
+    void chrome.debugger.detach({ tabId: this.tabId }).catch(() => {}); // it went by itself
+    this.unused();
+  }
+
+  #mindDialog() {
+    clearTimeout(this.#unheard);
+    const isHeard = [...this.#subscriptions].some(({ events }) => events.has(DIALOG_OPENING));
+    if (this.#dialog && !isHeard) this.#unheard = setTimeout(() => this.#dismiss(), LINGER_MS);
+  }
+
+  #dismiss() {
+    void this.#order("", "Page.handleJavaScriptDialog", { accept: false });
+  }
+
+  /** Have what is in it announced. @param {string} sessionId */
+  #explore(sessionId) {
+    return this.#order(sessionId, "Target.setAutoAttach", AUTO_ATTACH);
+  }
+
+  async #allExplored() {
+    for (let seen; seen !== this.#explored; ) await (seen = this.#explored);
+  }
+
+  /** @param {CdpEvent} event */
+  #found(event) {
+    const { sessionId } = event.params;
+    this.#children.set(sessionId, event);
+    void this.#order(sessionId, "Inspector.enable");
+    this.#explored = Promise.all([this.#explored, this.#explore(sessionId)]);
+  }
+
+  /** @param {{ targetId: string }} targetInfo */
+  #update(targetInfo) {
+    for (const event of this.#children.values())
+      if (event.params.targetInfo.targetId === targetInfo.targetId) event.params = { ...event.params, targetInfo };
+  }
+
+  /** With all that is in it: of that the browser does not always tell. @param {string} sessionId */
+  #lost(sessionId) {
+    this.#children.delete(sessionId);
+    this.#fail(sessionId, Code.NAVIGATED, "The frame is gone.");
+    for (const [inner, { sessionId: outer }] of this.#children) if (outer === sessionId) this.#lost(inner);
+  }
+
+  /**
+   * What runs in a session will not be answered: of that the browser does not tell either.
+   *
+   * @param {string} sessionId
+   * @param {number} code
+   * @param {string} text
+   */
+  #fail(sessionId, code, text) {
+    for (const { asking, fail } of this.#running)
+      if (asking.sessionId === sessionId) fail(new WireError(code, text, { handed: true }));
+  }
+
+  /** The event, or what stands for one that is too long. @param {CdpEvent} event @returns {CdpEvent} */
+  #fitting(event) {
+    const bytes = jsonBytes(event.params);
+    if (bytes <= EVENT_BYTES) return event;
+    this.#dropped += 1;
+    return { ...event, method: DROPPED, params: { method: event.method, bytes, dropped: this.#dropped } };
+  }
+}
+
+/** @param {Subscribed[]} hearing those that it is for @param {CdpEvent} event */
+function tell(hearing, event) {
+  for (const subscribed of hearing) {
+    try {
+      subscribed.tell(event);
+    } catch (error) {
+      subscribed.fail(error);
+    }
+  }
+}
+
+/** @param {unknown} error what the browser said to a command */
+function refusal(error) {
+  const { code, message, data } = said(error instanceof Error ? error.message : String(error));
+  const text = data ? `${message} ${data}` : message;
+  if (INTERRUPTED.test(text)) return new WireError(Code.NAVIGATED, text, { handed: true });
+  if (code === undefined || NOTHING_RAN.has(code)) return new WireError(Code.INVALID_PARAMS, text, { handed: false });
+  return new WireError(Code.INTERNAL_ERROR, text, { handed: true });
+}
+
+/** @param {string} text @returns {{ code?: number, message: string, data?: string }} without a code: nothing was sent to the target */
+function said(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { message: text };
+  }
+}
+
+/** @param {number} ms @returns {Promise<void>} */
+function pause(ms) {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
+}

@@ -1,0 +1,318 @@
+"""DevTools commands and events of tabs, over the wire to the extension; one browser for all tests here."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from browsing import trio_thread
+from chain import Chain
+from demo.throw_away import throw_away_directory
+from native_host.wire import Code
+from onlooker import Onlooker, hosts
+from peers import until
+
+pytestmark = pytest.mark.chromium
+
+ME = "session_a"
+
+PAGES = {
+    "/plain": "<title>plain</title><button id=b style='position:fixed;inset:0'>b</button>",
+    "/other": "<title>other</title>",
+    "/nested": "<title>nested</title><iframe src='http://127.0.0.1:PORT/inner'></iframe>",
+    "/inner": "<title>inner</title><iframe src='http://localhost:PORT/innermost'></iframe>",
+    "/innermost": "<title>innermost</title>",
+}
+
+
+class _Requests(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path.partition("?")[0])
+        self.send_response(404 if page is None else 200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write((page or "").replace("PORT", self.headers["Host"].rpartition(":")[2]).encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """The base URL of PAGES, without a slash at its end; `127.0.0.1` is another site with the same pages."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Requests) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Chain]:
+    """A machine with a browser for all tests; each has its own client of its host."""
+    with throw_away_directory() as home, trio_thread() as thread:
+        chain = Chain(home, "")
+        with thread.holding(chain.browser()):
+            yield chain
+
+
+class Controller(Onlooker):
+    """A client that controls tabs of a session and keeps the DevTools events that it hears."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        super().__init__(stream)
+        self.events: dict[int, list[dict[str, Any]]] = {}
+        """By the number of the subscription."""
+        self.answers: dict[int, dict[str, Any]] = {}
+        self.site = ""
+
+    async def answer_to(self, request_id: Any) -> dict[str, Any]:
+        """The answer, be it heard already or not."""
+        await self.until(lambda: request_id in self.answers)
+        return self.answers.pop(request_id)
+
+    async def next_message(self) -> dict[str, Any]:
+        message = await super().next_message()
+        if message.get("method") == "browser/cdpEvent":
+            self.events.setdefault(message["for"], []).append(message["params"])
+        elif "method" not in message:
+            self.answers[message["id"]] = message
+        return message
+
+    async def open(self, path: str, **more: Any) -> int:
+        """A tab in the background, loaded."""
+        made = await self.request("createTab", **{"session": ME, **more})
+        url = path if ":" in path else self.site + path
+        there = await self.request("browser_navigate", session=ME, tabId=made["tabId"], url=url)
+        assert there.get("url") == url, there
+        return int(made["tabId"])
+
+    async def command(self, tab: int, method: str, session_id: str = "", **params: Any) -> Any:
+        answer = await self.answer_to(await self.begin_command(tab, method, session_id, **params))
+        return answer.get("result", answer.get("error"))
+
+    async def evaluate(self, tab: int, expression: str, session_id: str = "") -> Any:
+        answer = await self.command(
+            tab, "Runtime.evaluate", session_id, expression=expression, returnByValue=True, awaitPromise=True
+        )
+        return answer["result"].get("value") if "result" in answer else answer
+
+    async def begin_command(
+        self, tab: int, method: str, session_id: str = "", session: str = ME, **params: Any
+    ) -> int:
+        """A command whose answer is heard later, under the id that this returns."""
+        number = next(self._ids)
+        command = {"method": method, "sessionId": session_id, "params": params}
+        await self.say(
+            id=number, method="forwardCDPCommand", params={"tabId": tab, "session": session, **command}
+        )
+        return number
+
+    async def subscribe(self, tab: int, *events: str) -> int:
+        """A subscription that is in force."""
+        number = await self.begin_subscription(tab, *events)
+        await self.heard_event(number, "mcpb.subscribed")
+        return number
+
+    async def begin_subscription(self, tab: int, *events: str, session: str = ME) -> int:
+        number = next(self._ids)
+        params = {"tabId": tab, "session": session, "events": list(events)}
+        await self.say(id=number, method="subscribeCDP", params=params)
+        return number
+
+    async def heard_event(self, number: int, method: str) -> dict[str, Any]:
+        """The first event of that name, taken out of those that were heard."""
+
+        def found() -> list[dict[str, Any]]:
+            return [event for event in self.events.get(number, []) if event["method"] == method]
+
+        await self.until(found)
+        event = found()[0]
+        self.events[number].remove(event)
+        return event
+
+
+@pytest.fixture
+async def client(machine: Chain, site: str) -> AsyncIterator[Controller]:
+    with trio.fail_after(20):
+        await until(lambda: bool(hosts(machine)))
+        (host,) = hosts(machine)
+        async with Controller.connected(machine.home / "run", host.instance) as client:
+            client.site = site
+            sessions = [{"id": ME, "title": "a", "client": {"name": "a"}}]
+            await client.notify("bridge/sessions", sessions=sessions)
+            yield client
+            await client.request("closeSession", session=ME, closeTabs=True)
+
+
+async def test_a_tab_in_the_background_is_seen_clicked_and_typed_into(client: Controller) -> None:
+    tabs = [await client.open("/plain"), await client.open("/plain")]
+    for tab in tabs:
+        await client.evaluate(tab, "b.onclick = (e) => (document.title = `clicked ${e.isTrusted}`)")
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            button = {"x": 30, "y": 30, "button": "left", "clickCount": 1}
+            assert await client.command(tab, "Input.dispatchMouseEvent", type=kind, **button) == {}
+        assert await client.evaluate(tab, "document.title") == "clicked true"
+    for tab in tabs * 2:
+        await client.evaluate(tab, "new Promise((resolve) => setTimeout(resolve, 400))")
+        assert len((await client.command(tab, "Page.captureScreenshot", format="jpeg"))["data"]) > 100
+        assert not client.tabs[tab]["active"]
+
+
+async def test_frames_of_other_sites_are_told_of_with_what_is_in_them_also_to_who_comes_late(
+    client: Controller,
+) -> None:
+    tab = await client.open("/nested")
+    for _ in range(2):
+        heard = await client.subscribe(tab, "Target.attachedToTarget")
+        first = await client.heard_event(heard, "Target.attachedToTarget")
+        second = await client.heard_event(heard, "Target.attachedToTarget")
+        inner, innermost = (event["params"]["sessionId"] for event in (first, second))
+        assert (first["sessionId"], second["sessionId"]) == ("", inner)
+        assert await client.evaluate(tab, "document.title", inner) == "inner"
+        assert await client.evaluate(tab, "document.title", innermost) == "innermost"
+    gone = await client.subscribe(tab, "Target.detachedFromTarget")
+    for_ever = "globalThis.never = new Promise(() => {})"
+    waiting = await client.begin_command(
+        tab, "Runtime.evaluate", innermost, expression=for_ever, awaitPromise=True
+    )
+    await client.evaluate(tab, "document.querySelector('iframe').remove()")
+    await client.until(lambda: inner in [event["params"]["sessionId"] for event in client.events[gone]])
+    answer = await client.answer_to(waiting)
+    assert (answer["error"]["code"], answer["error"]["data"]) == (Code.NAVIGATED, {"handed": True}), answer
+    assert (await client.command(tab, "Page.getFrameTree", inner))["code"] == Code.INVALID_PARAMS
+
+
+async def test_a_dialog_is_told_of_answered_and_without_anybody_who_hears_dismissed(
+    client: Controller,
+) -> None:
+    tab = await client.open("/plain")
+    ask = "setTimeout(() => document.title = confirm('sure?'))"
+    await client.evaluate(tab, ask)
+    assert await client.evaluate(tab, "document.title") == "false"
+    await client.evaluate(tab, ask)
+    heard = await client.subscribe(tab, "Page.javascriptDialogOpening")
+    event = await client.heard_event(heard, "Page.javascriptDialogOpening")
+    assert event["params"]["message"] == "sure?"
+    assert await client.command(tab, "Page.handleJavaScriptDialog", accept=True) == {}
+    assert await client.evaluate(tab, "document.title") == "true"
+
+
+async def test_a_subscription_hears_its_own_events_until_it_is_given_up(client: Controller) -> None:
+    tab = await client.open("/plain")
+    await client.command(tab, "Runtime.enable")
+    logs = await client.subscribe(tab, "Runtime.consoleAPICalled")
+    bindings = await client.subscribe(tab, "Runtime.bindingCalled")
+    await client.command(tab, "Runtime.addBinding", name="call")
+    await client.evaluate(tab, "console.log(1); call('x')")
+    assert (await client.heard_event(bindings, "Runtime.bindingCalled"))["params"]["payload"] == "x"
+    assert (await client.heard_event(logs, "Runtime.consoleAPICalled"))["params"]["args"][0]["value"] == 1
+    await client.notify("browser/cancel", id=logs)
+    await client.evaluate(tab, "console.log(2); call('y')")
+    await client.heard_event(bindings, "Runtime.bindingCalled")
+    await client.request("closeTab", session=ME, tabId=tab)
+    assert (await client.answer_to(bindings))["result"] == {}
+    assert client.events[logs] == []
+
+
+async def test_an_event_that_is_too_long_is_replaced_by_one_that_says_so(client: Controller) -> None:
+    tab = await client.open("/plain")
+    await client.command(tab, "Runtime.enable")
+    heard = await client.subscribe(tab, "Runtime.consoleAPICalled")
+    await client.evaluate(tab, "console.log('x'.repeat(2 ** 20)); console.log('short')")
+    about = (await client.heard_event(heard, "mcpb.eventDropped"))["params"]
+    assert (about["method"], about["dropped"]) == ("Runtime.consoleAPICalled", 1)
+    assert about["bytes"] > 2**20
+    short = await client.heard_event(heard, "Runtime.consoleAPICalled")
+    assert short["params"]["args"][0]["value"] == "short"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "handed", "says"),
+    [
+        ("No.such", {}, Code.INVALID_PARAMS, False, "'No.such' wasn't found"),
+        ("Page.handleJavaScriptDialog", {"accept": True}, Code.INVALID_PARAMS, False, "No dialog is showing"),
+        ("Runtime.evaluate", {"expression": "1", "contextId": 77}, Code.INTERNAL_ERROR, True, "context"),
+        ("Network.getAllCookies", {}, Code.INVALID_PARAMS, False, "beyond the tab"),
+        ("Page.disable", {}, Code.INVALID_PARAMS, False, "not passed on"),
+        ("Page.navigate", {"url": "nowhere"}, Code.INVALID_PARAMS, False, "nowhere"),
+    ],
+)
+async def test_what_the_browser_or_we_refuse_says_why_and_whether_it_may_have_run(
+    client: Controller, method: str, params: dict[str, Any], code: Code, handed: bool, says: str
+) -> None:
+    tab = await client.open("/plain")
+    refused = await client.command(tab, method, **params)
+    assert (refused["code"], refused["data"]["handed"]) == (code, handed), refused
+    assert says in refused["message"]
+
+
+async def test_what_cannot_be_controlled_or_is_not_ones_own_is_refused(client: Controller) -> None:
+    made = await client.request("createTab", session=ME, url="chrome://version/")
+    tab = made["tabId"]
+    refused = await client.command(tab, "Runtime.evaluate", expression="1")
+    assert (refused["code"], refused["data"]) == (Code.INVALID_PARAMS, {"handed": False})
+    assert "Cannot access a chrome:// URL" in refused["message"]
+    assert (await client.command(tab + 1000, "Page.reload"))["code"] == Code.NO_SUCH_TAB
+    for asked in (
+        await client.begin_command(tab, "Page.reload", session="session_b"),
+        await client.begin_subscription(tab, "Page.loadEventFired", session="session_b"),
+    ):
+        assert (await client.answer_to(asked))["error"]["code"] == Code.NOT_YOURS
+
+
+async def test_on_a_paused_site_no_command_runs_and_what_was_subscribed_to_ends(client: Controller) -> None:
+    tab = await client.open("/nested")
+    heard = await client.subscribe(tab, "Target.attachedToTarget", "Runtime.consoleAPICalled")
+    inner = (await client.heard_event(heard, "Target.attachedToTarget"))["params"]["sessionId"]
+    await client.command(tab, "Runtime.enable")
+    other = client.site.replace("localhost", "127.0.0.1")
+    async with paused(client, other):
+        for asked in (
+            await client.begin_command(tab, "Runtime.evaluate", inner, expression="1"),
+            await client.begin_command(tab, "Page.navigate", url=f"{other}/plain"),
+        ):
+            assert (await client.answer_to(asked))["error"]["code"] == Code.PAUSED
+        assert await client.evaluate(tab, "setInterval(() => console.log(1), 20) > 0")
+    async with paused(client, client.site):
+        assert (await client.answer_to(heard))["error"]["code"] == Code.PAUSED
+        assert (await client.command(tab, "Runtime.evaluate", expression="1"))["code"] == Code.PAUSED
+
+
+@asynccontextmanager
+async def paused(client: Controller, site: str) -> AsyncIterator[None]:
+    await client.request("browser/pause", site=site, paused=True)
+    try:
+        yield
+    finally:
+        await client.request("browser/pause", site=site, paused=False)
+
+
+async def test_a_page_that_crashes_ends_what_runs_and_can_be_loaded_again(client: Controller) -> None:
+    tab = await client.open("/plain")
+    heard = await client.subscribe(tab, "Inspector.targetCrashed")
+    waiting = await client.begin_command(tab, "Page.crash")
+    await client.heard_event(heard, "Inspector.targetCrashed")
+    assert (await client.answer_to(waiting))["error"]["message"] == "The page has crashed."
+    refused = await client.command(tab, "Runtime.evaluate", expression="1")
+    assert "Load it again" in refused["message"]
+    assert not refused["data"]["handed"]
+    await client.request("browser_navigate", session=ME, tabId=tab, url=client.site + "/other")
+    assert await client.evaluate(tab, "document.title") == "other"
+
+
+async def test_a_tab_is_let_go_when_nobody_has_used_it_for_a_while(client: Controller) -> None:
+    tab = await client.open("/plain")
+    awake = "document.visibilityState"
+    heard = await client.subscribe(tab, "Runtime.bindingCalled")
+    assert await client.evaluate(tab, awake) == "visible"
+    await client.command(tab, "Runtime.enable")
+    await client.command(tab, "Runtime.addBinding", name="tell")
+    await client.evaluate(tab, "document.onvisibilitychange = () => (document.title = 'let go')")
+    await client.notify("browser/cancel", id=heard)
+    await client.until(lambda: client.tabs[tab]["title"] == "let go")
