@@ -92,7 +92,9 @@ class Actor:
 
     def call(self, load: Load, count: int, depth: int = 1) -> Calls:  # noqa: ARG002 - one after the other
         """See `Caller`."""
-        if not self._button or load is CLICK:
+        if not self._number:
+            self._do(NAVIGATE)
+        if load is CLICK:
             self._find_button()
         began = time.monotonic()
         seconds = [self._do(load) for _ in range(count)]
@@ -100,13 +102,10 @@ class Actor:
 
     def _find_button(self) -> None:
         """Its name in the document that is there: who clicks has read the page."""
-        for _ in range(2):
-            found = self._ways.button.search(text_of(self._ask(*self._ways.read)))
-            if found:
-                self._button = found[1]
-                return
-            self._ask(*self._ways.navigate(self._url))
-        raise EndError(f"{self._ways.read[0]} shows no button {_BUTTON}")
+        found = self._ways.button.search(text_of(self._ask(*self._ways.read)))
+        if not found:
+            raise EndError(f"{self._ways.read[0]} shows no button {_BUTTON}")
+        self._button = found[1]
 
     def _do(self, load: Load) -> float:
         tool, arguments = self._asked(load)
