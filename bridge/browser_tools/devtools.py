@@ -34,7 +34,12 @@ MAX_SAID = 300
 
 SUBSCRIBED = "mcpb.subscribed"
 """The extension's own: from here on events are told, and all that went before is known."""
-_MAIN_FRAME = ("Page.frameStartedNavigating", "Page.frameNavigated", "Page.loadEventFired")
+_MAIN_FRAME = (
+    "Page.frameStartedNavigating",
+    "Page.frameNavigated",
+    "Page.loadEventFired",
+    "Page.frameStoppedLoading",
+)
 _FRAMES = (
     "Page.frameAttached",
     "Page.frameDetached",
@@ -98,6 +103,8 @@ class Happened:
     """What has happened in a tab since somebody looked, for the words that an answer ends with."""
 
     notes: list[str] = field(default_factory=list)
+    windows: int = 0
+    """How many the page has opened."""
 
     def note(self, text: str) -> None:
         """Something that a model should hear of."""
@@ -108,6 +115,11 @@ class Happened:
         """All notes as text, with a space before; from now on there are none."""
         notes, self.notes = self.notes, []
         return "".join(f" {note}" for note in notes)
+
+    def take_windows(self) -> int:
+        """How many windows or tabs the page has opened; from now on none."""
+        windows, self.windows = self.windows, 0
+        return windows
 
 
 class Devtools(ABC):
@@ -134,6 +146,8 @@ class Devtools(ABC):
         self._is_subscribed = False
         self._hears = False
         self._listeners: dict[Heard, tuple[str, ...]] = {}
+        self._events: set[str] = set()
+        """What the subscription names."""
         self._waiting: set[_Command] = set()
         self._is_crashed = False
         self._is_leaving = False
@@ -208,8 +222,8 @@ class Devtools(ABC):
         if self._is_subscribed:
             return
         self._is_subscribed = True
-        events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
-        asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(events))
+        self._events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
+        asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(self._events))
         subscription = _Subscription(self)
         self._subscription = subscription
         subscription.pending = self._ask(
@@ -292,6 +306,8 @@ class Devtools(ABC):
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
             case "Page.loadEventFired":
                 self._is_loading = False
+            case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
+                self._is_leaving = self._is_loading = False  # it may have become a download, or nothing
 
     @abstractmethod
     def is_main(self, frame_id: str) -> bool:
@@ -316,6 +332,8 @@ class Devtools(ABC):
             case "Page.downloadWillBegin":
                 name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
                 self.happened.note(f"A download began: {name}.")
+            case "Page.windowOpen":
+                self.happened.windows += 1
             case "Inspector.targetCrashed":
                 self._is_crashed = True
                 self._interrupt(self._crashed())

@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from bridge.browser_tools import approving, navigating, tabs
+from bridge.browser_tools import approving, computer, navigating, recording, tabs
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.declaring import Tool
@@ -39,7 +39,12 @@ _THEN: dict[int, str] = {
 }
 """What to do next, where it is not what holds for tools of pages."""
 
-FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (navigating.TOOLS, tabs.TOOLS)
+FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
+    navigating.TOOLS,
+    tabs.TOOLS,
+    computer.TOOLS,
+    recording.TOOLS,
+)
 
 
 class BrowserTools:

@@ -23,6 +23,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Whether the person is asked before a session first acts on a site."""
     upload_dirs: tuple[str, ...] = ()
     """Folders whose files may be given to pages, besides those that are the client's own to give."""
+    screenshot_format: Literal["jpeg", "png"] = "jpeg"
+    """What `computer` takes pictures in."""
 
     def __post_init__(self) -> None:
         for directory in self.upload_dirs:

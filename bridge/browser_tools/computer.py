@@ -1,0 +1,625 @@
+"""`computer`: screenshots of a tab, and trusted input into it. One small function for each action."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import trio
+from msgspec import UNSET, Meta, UnsetType
+from msgspec import field as argument
+
+from bridge.browser_tools import keys, recording, refs, saving
+from bridge.browser_tools.access import Place
+from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import DialogError
+from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.pointing import TICK, Button, Pointer, Seen, frame_of, in_words, look
+from bridge.browser_tools.screenshots import (
+    Point,
+    Rect,
+    Shot,
+    Shown,
+    View,
+    close_up,
+    screenshot,
+    view_of,
+)
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+
+LIMIT_S = 60.0
+MAX_PRESSES = 500
+"""Of one `key`."""
+MAX_KEYED = 1000
+"""Characters that `type` writes key by key, where there is no field for text."""
+DEFAULT_TICKS = 3.0
+MAX_FRAMES_DEEP = 8
+
+Coordinate = Annotated[list[float], Meta(min_length=2, max_length=2)]
+
+
+class Computer(Given):
+    """What to do, and where."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    action: Annotated[
+        Literal[
+            "left_click",
+            "right_click",
+            "type",
+            "screenshot",
+            "wait",
+            "scroll",
+            "key",
+            "left_click_drag",
+            "double_click",
+            "triple_click",
+            "zoom",
+            "scroll_to",
+            "hover",
+        ],
+        Meta(description="What to do."),
+    ]
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+    coordinate: (
+        Annotated[
+            list[float],
+            Meta(
+                min_length=2,
+                max_length=2,
+                description="x, y in a screenshot's pixels: clicks, hover, scroll; the end of a drag.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    text: (
+        Annotated[
+            str, Meta(description="type: the text. key: keys with spaces between, such as `ctrl+a Delete`.")
+        ]
+        | UnsetType
+    ) = UNSET
+    duration: Annotated[float, Meta(ge=0, le=30, description="wait: seconds.")] | UnsetType = UNSET
+    scroll_direction: (
+        Annotated[Literal["up", "down", "left", "right"], Meta(description="scroll: which way.")] | UnsetType
+    ) = UNSET
+    scroll_amount: (
+        Annotated[
+            float, Meta(ge=1, le=10, description="scroll: clicks of the wheel, 100 px each. Default: 3.")
+        ]
+        | UnsetType
+    ) = UNSET
+    start_coordinate: (
+        Annotated[
+            list[float], Meta(min_length=2, max_length=2, description="left_click_drag: where it begins.")
+        ]
+        | UnsetType
+    ) = UNSET
+    region: (
+        Annotated[
+            list[float],
+            Meta(
+                min_length=4,
+                max_length=4,
+                description="zoom: x0, y0, x1, y1 in a screenshot's pixels; the page goes on beyond it.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    scale: (
+        Annotated[
+            float,
+            Meta(
+                ge=0.1,
+                le=1,
+                description="screenshot, zoom: a smaller picture. Coordinates stay those of scale 1.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    repeat: Annotated[int, Meta(ge=1, le=100, description="key: how often. Default: 1.")] | UnsetType = UNSET
+    ref: (
+        Annotated[
+            str,
+            Meta(description="An element (from read_page or find), instead of a point, or to be dragged."),
+        ]
+        | UnsetType
+    ) = UNSET
+    modifiers: (
+        Annotated[str, Meta(description="Keys held meanwhile: ctrl, shift, alt, cmd, joined with +.")]
+        | UnsetType
+    ) = UNSET
+    save_to_disk: (
+        Annotated[
+            bool,
+            Meta(description="screenshot, zoom: also save it among the user's downloads, and say where."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class Taken(msgspec.Struct, rename="camel", kw_only=True):
+    """A picture that was taken."""
+
+    image_id: str
+    uri: str
+    mime_type: str
+    width: int
+    height: int
+    path: str | None = None
+    """Where it was saved."""
+
+
+class Acted(Told, kw_only=True):
+    """What was done."""
+
+    action: str
+    tab_id: int
+    target: str = ""
+    """What it was done to, in the page's words."""
+    picture: Taken | None = None
+    untrusted: tuple[str, ...] = ("target",)
+
+
+@dataclass
+class Typed:
+    """What is to be answered to prompts that are open, by native host and tab."""
+
+    answers: dict[tuple[str, int], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What an action has done."""
+
+    said: str
+    """A sentence."""
+    target: str = ""
+    points: tuple[Point, ...] = ()
+    """Where, in CSS pixels of the viewport."""
+    shot: Shot | None = None
+
+
+@dataclass
+class Hand:
+    """What an action works with."""
+
+    given: Computer
+    turn: Turn
+    page: Page
+    main: Frame
+    view: View
+    pointer: Pointer
+
+    def at(self, coordinate: list[float]) -> Point:
+        """A point that a model has seen in a screenshot, in the viewport.
+
+        Raises:
+            ToolError: it is outside, or the screenshot was of another size.
+        """
+        self.turn.kept.of(Shown).check(self.page, self.view)
+        return self.view.point_at(coordinate)
+
+    def told(self, point: Point) -> str:
+        """A point in a screenshot's pixels."""
+        x, y = self.view.shown_at(point)
+        return f"({x:.0f}, {y:.0f})"
+
+    @contextmanager
+    def input(self) -> Iterator[None]:
+        """What is pressed here may open a dialog, which is then told of: the input has arrived."""
+        try:
+            yield
+        except DialogError:
+            if self.page.dialog is None:
+                raise
+
+
+async def computer(given: Computer, turn: Turn) -> Answer:
+    """Do it, wait for what it has begun, and tell what came of it."""
+    place = await turn.place(given.tab_id)
+    if given.action == "wait":
+        return await _wait(given, turn, place)
+    page = turn.page_of(place)
+    if page.dialog:
+        return await _answer_dialog(given, turn, page)
+    tabs = set(place.browser.tabs)
+    hand = await _hand(given, turn, page)
+    deed = await _ACTIONS[given.action](hand)
+    if deed.shot is not None:
+        return await _shown(hand, deed, deed.shot)
+    await _settle(hand)
+    news = await _news(turn, place, page, tabs)
+    await recording.after_action(turn, page, f"{given.action} {deed.target}".strip(), *deed.points)
+    return _answer(given, page, f"{deed.said}{news}", deed.target)
+
+
+def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answer:
+    return Answer(Acted(message=message, action=given.action, tab_id=page.tab_id, target=target))
+
+
+async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
+    held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
+    main = await page.main()
+    view = await view_of(page, main)
+    return Hand(given, turn, page, main, view, Pointer(page, main, view, held))
+
+
+async def _settle(hand: Hand) -> None:
+    with suppress(ToolError, CallError):  # it is on its way elsewhere, or a dialog has opened
+        await hand.pointer.heard()
+    await hand.page.settle()
+
+
+async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
+    """What has come of an action, for the end of its sentence."""
+
+    def opened() -> list[int]:
+        present = place.browser.tabs
+        return [
+            tab_id for tab_id in present if tab_id not in tabs and present[tab_id].owner == turn.session.id
+        ]
+
+    news = page.happened.take()
+    if page.happened.take_windows() and await turn.seen(lambda: bool(opened())):
+        news += "".join(f" It opened tab {tab_id}, which is yours." for tab_id in opened())
+    return f"{news} {page.dialog}" if page.dialog else news
+
+
+# ── Dialogs ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
+    """While a dialog is open, keys and text are for it."""
+    dialog, answers = page.dialog, turn.kept.of(Typed).answers
+    assert dialog is not None
+    at = page.host, page.tab_id
+    text = given.text if isinstance(given.text, str) else ""
+    if given.action == "type" and dialog.kind == "prompt":
+        answers[at] = text
+        return _answer(given, page, "The text is in the prompt's field. key with text Return answers OK.")
+    pressed = {chord.key.key for chord in keys.sequence_in(text)} if given.action == "key" else set()
+    if pressed not in ({"Enter"}, {"Escape"}):
+        raise DialogError(str(dialog))
+    accepts = pressed == {"Enter"}
+    typed = answers.pop(at, None)
+    await page.answer_dialog(accept=accepts, text=typed if dialog.kind == "prompt" else None)
+    await page.settle()
+    said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
+    return _answer(given, page, f"{said}{page.happened.take()}{f' {page.dialog}' if page.dialog else ''}")
+
+
+# ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _scale(hand: Hand) -> float:
+    return 1.0 if isinstance(hand.given.scale, UnsetType) else hand.given.scale
+
+
+async def _screenshot(hand: Hand) -> Deed:
+    view, page = hand.view, hand.page
+    shot = await screenshot(page, view, _scale(hand), hand.turn.around.settings.screenshot_format)
+    hand.turn.kept.of(Shown).note(page, view)
+    width, height = view.size
+    said = f"Tab {page.tab_id}, {width}x{height}: coordinates are pixels of it."
+    if (shot.width, shot.height) != view.size:
+        said += f" The picture is smaller ({shot.width}x{shot.height}), the coordinates are not."
+    return Deed(said + _more_of_the_page(view), shot=shot)
+
+
+def _more_of_the_page(view: View) -> str:
+    whole = view.whole
+    if view.shows(whole):
+        return ""
+    return f" The page goes on beyond it: zoom with region {_region(view, whole)} shows it whole."
+
+
+def _region(view: View, part: Rect) -> str:
+    """In a screenshot's pixels."""
+    corners = (*view.shown_at(Point(part.left, part.top)), *view.shown_at(Point(part.right, part.bottom)))
+    return f"[{', '.join(f'{value:.0f}' for value in corners)}]"
+
+
+async def _zoom(hand: Hand) -> Deed:
+    region = hand.given.region
+    if isinstance(region, UnsetType):
+        raise ToolError("zoom needs region: x0, y0, x1, y1 in the pixels of a screenshot.")
+    hand.turn.kept.of(Shown).check(hand.page, hand.view)
+    part = hand.view.part(region)
+    kind = hand.turn.around.settings.screenshot_format
+    shot = await close_up(hand.page, hand.view, part, _scale(hand), kind)
+    said = (
+        f"{_region(hand.view, part)} of tab {hand.page.tab_id}, in {shot.width}x{shot.height} pixels. "
+        "Coordinates stay those of the screenshot, not of this picture."
+    )
+    return Deed(said, shot=shot)
+
+
+async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
+    """With the picture, kept for `upload_image` and for reading it by its link."""
+    picture = hand.turn.kept.pictures.keep(shot.data, shot.mime_type)
+    suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
+    name = f"{hand.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
+    said = f"{deed.said} Image id {picture.id}."
+    taken = Taken(
+        image_id=picture.id,
+        uri=picture.uri,
+        mime_type=shot.mime_type,
+        width=shot.width,
+        height=shot.height,
+    )
+    if hand.given.save_to_disk is True:
+        saved = await trio.to_thread.run_sync(saving.save, shot.data, name, saving.downloads())
+        taken.path = str(saved)
+        said += f" Saved as {saved}."
+    said += hand.page.happened.take()
+    acted = Acted(message=said, action=hand.given.action, tab_id=hand.page.tab_id, picture=taken)
+    link = Link(picture.uri, name, shot.mime_type, len(shot.data))
+    return Answer(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
+
+
+# ── The pointer ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen]:
+    """The pointer on what is meant, by ref or coordinate, and what is there."""
+    given = hand.given
+    if isinstance(given.ref, str):
+        spot, seen = await hand.pointer.onto(refs.read(given.ref), also_disabled=also_disabled)
+        return spot.point, seen
+    if isinstance(given.coordinate, UnsetType):
+        raise ToolError(
+            f"{given.action} needs coordinate (x, y in a screenshot's pixels) or ref (an element)."
+        )
+    point = hand.at(given.coordinate)
+    await hand.pointer.move(point)
+    return point, await look(hand.page, hand.main, point)
+
+
+def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand], Awaitable[Deed]]:
+    async def click(hand: Hand) -> Deed:
+        point, seen = await _onto(hand)
+        if seen.opens == "files":
+            raise ToolError(
+                f"{seen.what} opens the system's file chooser, which only the user could see. Nothing was "
+                "clicked: use file_upload."
+            )
+        with hand.input():
+            await hand.pointer.click(point, button, times)
+        what = seen.what or "nothing"
+        said = f"{verb} {what} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
+        return Deed(said, seen.what, (point,))
+
+    return click
+
+
+def _opened(seen: Seen) -> str:
+    if not seen.opens:
+        return ""
+    return (
+        f" Its {seen.opens} are shown outside of the page, where screenshots do not see them: use form_input."
+        if seen.opens == "colours"
+        else " Its list opens outside of the page, where screenshots do not see it: use form_input."
+    )
+
+
+async def _hover(hand: Hand) -> Deed:
+    point, seen = await _onto(hand, also_disabled=True)
+    return Deed(f"The pointer is on {seen.what or 'nothing'} at {hand.told(point)}.", seen.what, (point,))
+
+
+async def _drag(hand: Hand) -> Deed:
+    given = hand.given
+    if isinstance(given.coordinate, UnsetType):
+        raise ToolError("left_click_drag needs coordinate: where it ends, in a screenshot's pixels.")
+    end = hand.at(given.coordinate)
+    if isinstance(given.start_coordinate, list):
+        start = hand.at(given.start_coordinate)
+    elif isinstance(given.ref, str):
+        start = await _shown_spot(hand, refs.read(given.ref))
+    else:
+        raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
+    seen = await look(hand.page, hand.main, start)
+    with hand.input():
+        is_html = await hand.pointer.drag(start, end)
+    over = await look(hand.page, hand.main, end)
+    kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
+    said = (
+        f"Dragged from {hand.told(start)} ({seen.what or 'nothing'}) to {hand.told(end)}, {kind}. There is "
+        f"{over.what or 'nothing'} now."
+    )
+    return Deed(said, seen.what, (start, end))
+
+
+async def _shown_spot(hand: Hand, ref: refs.Ref) -> Point:
+    frame = await hand.page.frame(ref.frame)
+    spot = await hand.pointer.spot(ref, frame)
+    now = await view_of(hand.page, hand.main)
+    if (now.left, now.top) != (hand.view.left, hand.view.top):
+        raise ToolError(
+            f"{spot.what} was not in view, so the page was scrolled to it, and the end of the drag would be "
+            "another one now. Nothing was dragged. Take a screenshot and give both ends."
+        )
+    return spot.point
+
+
+# ── Scrolling ───────────────────────────────────────────────────────────────────────────────────────────────
+
+_WAYS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+
+
+async def _scroll(hand: Hand) -> Deed:
+    given = hand.given
+    if isinstance(given.scroll_direction, UnsetType):
+        raise ToolError("scroll needs scroll_direction: up, down, left or right.")
+    ticks = DEFAULT_TICKS if isinstance(given.scroll_amount, UnsetType) else given.scroll_amount
+    point, seen = await _scrolled_at(hand)
+    before = await _scrollers(hand.page, seen)
+    right, down = _WAYS[given.scroll_direction]
+    await hand.pointer.wheel(point, right * ticks * TICK, down * ticks * TICK)
+    said = await _what_scrolled(hand.page, before, given.scroll_direction)
+    return Deed(f"{said} The pointer is at {hand.told(point)}.", points=(point,))
+
+
+async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
+    given = hand.given
+    if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
+        point = Point(hand.view.width / 2, hand.view.height / 2)
+        await hand.pointer.move(point)
+        return point, await look(hand.page, hand.main, point)
+    return await _onto(hand, also_disabled=True)
+
+
+Scrollers = list[tuple[Frame, list[dict[str, Any]]]]
+
+
+async def _scrollers(page: Page, seen: Seen) -> Scrollers:
+    """What scrolls around a point, the innermost first."""
+    found: Scrollers = []
+    for frame, at in reversed(seen.frames):
+        answer = await page.call("scrollers", {"x": at.x, "y": at.y}, frame=frame)
+        found.append((frame, answer["scrollers"]))
+    return found
+
+
+async def _what_scrolled(page: Page, before: Scrollers, way: str) -> str:
+    side, most = ("top", "maxTop") if way in ("up", "down") else ("left", "maxLeft")
+    for frame, earlier in before:
+        known = [scroller["ref"] for scroller in earlier]
+        answer = await page.call("scrollers", {"refs": known}, frame=frame) if known else {"scrollers": []}
+        was = {scroller["ref"]: scroller for scroller in earlier}
+        for now in answer["scrollers"]:
+            moved = now[side] - was[now["ref"]][side]
+            if moved:
+                what = "the page" if now["isPage"] else in_words(now)
+                return f"Scrolled {what} {way} by {abs(moved):.0f} px, to {now[side]:.0f} of {now[most]:.0f}."
+    return f"Nothing scrolled {way}: what is there has come to its end, or does not scroll that way."
+
+
+async def _scroll_to(hand: Hand) -> Deed:
+    if isinstance(hand.given.ref, UnsetType):
+        raise ToolError("scroll_to needs ref: an element, from read_page or find.")
+    ref = refs.read(hand.given.ref)
+    frame = await hand.page.frame(ref.frame)
+    found = await hand.page.call("scrollTo", {"ref": ref.number}, frame=frame)
+    left, top = await hand.page.offset(frame)
+    point = Point(found["x"] + left, found["y"] + top)
+    what = in_words(found)
+    covered = f" {found['covered']} covers it." if found["covered"] else ""
+    return Deed(f"{what} is in view, at {hand.told(point)}.{covered}", what, (point,))
+
+
+# ── The keyboard ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _key(hand: Hand) -> Deed:
+    text = hand.given.text if isinstance(hand.given.text, str) else ""
+    chords = keys.sequence_in(text)
+    times = 1 if isinstance(hand.given.repeat, UnsetType) else hand.given.repeat
+    if len(chords) * times > MAX_PRESSES:
+        raise ToolError(
+            f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
+        )
+    with hand.input():
+        await _press(hand.page, chords * times)
+    often = f", {times} times" if times > 1 else ""
+    return Deed(f"Pressed {' '.join(text.split()) or 'space'}{often}.", text)
+
+
+async def _press(page: Page, chords: list[keys.Chord]) -> None:
+    for chord in chords:
+        for event in keys.events(chord):
+            await page.command("Input.dispatchKeyEvent", event)
+
+
+async def _type(hand: Hand) -> Deed:
+    if isinstance(hand.given.text, UnsetType):
+        raise ToolError("type needs text.")
+    text = hand.given.text.replace("\r\n", "\n")
+    what, is_field = await _focused(hand)
+    if not is_field and len(text) > MAX_KEYED:
+        raise ToolError(
+            f"No field for text has the focus, and {len(text)} characters are too many to be pressed one by "
+            f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
+        )
+    with hand.input():
+        for part in keys.parts_of(text, by_key=not is_field):
+            if isinstance(part, str):
+                await hand.page.command("Input.insertText", {"text": part})
+            else:
+                await _press(hand.page, [part])
+    count = f"{len(text)} character{'s' * (len(text) != 1)}"
+    if is_field:
+        return Deed(f"Typed {count} into {what}.", what)
+    onto = f"{what} has the focus, which is" if what else "Nothing has the focus that is"
+    return Deed(f"Pressed the keys of {count}. {onto} no field for text: the page got key presses.", what)
+
+
+async def _focused(hand: Hand) -> tuple[str, bool]:
+    """What has the focus, and whether it takes text; through frames."""
+    frame: Frame | None = hand.main
+    for _ in range(MAX_FRAMES_DEEP):
+        assert frame is not None
+        found = await hand.page.call("focusInfo", frame=frame)
+        frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
+        if frame is None:
+            break
+    return in_words(found), found["editable"]
+
+
+# ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _wait(given: Computer, turn: Turn, place: Place) -> Answer:
+    """The page is left alone meanwhile."""
+    if isinstance(given.duration, UnsetType):
+        raise ToolError("wait needs duration, in seconds (at most 30).")
+    tab_id, tabs = place.tab.tab_id, place.browser.tabs
+    until = trio.current_time() + given.duration
+    if await turn.around.news.wait_until(lambda: tab_id not in tabs, until=until):
+        raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
+    acted = Acted(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
+    if page := turn.kept.pages.get((place.browser.host, tab_id)):
+        acted.message += page.happened.take()
+    return Answer(acted)
+
+
+_ACTIONS: dict[str, Callable[[Hand], Awaitable[Deed]]] = {
+    "left_click": _click("Clicked"),
+    "right_click": _click("Right-clicked", "right"),
+    "double_click": _click("Double-clicked", times=2),
+    "triple_click": _click("Triple-clicked", times=3),
+    "type": _type,
+    "screenshot": _screenshot,
+    "scroll": _scroll,
+    "key": _key,
+    "left_click_drag": _drag,
+    "zoom": _zoom,
+    "scroll_to": _scroll_to,
+    "hover": _hover,
+}
+
+TOOLS = (
+    Tool(
+        name="computer",
+        title="Use the page",
+        description=(
+            "Sees a tab and acts on it as a person does: screenshot, clicks, typing, keys, scrolling, drags, "
+            "waiting. Points are pixels of the screenshot, so take one first; a ref of read_page or find is "
+            "surer, because the element is scrolled to, and not clicked if something covers it. type goes to "
+            "what has the focus (click that first); a line break in it is the Enter key, a tab the Tab key. "
+            "key presses keys (`Return`, `ctrl+a`, `Tab Tab space`) and answers the page's dialogs: Return "
+            "for OK, Escape for Cancel. For drop-down lists, dates and colours use form_input."
+        ),
+        given=Computer,
+        told=Acted,
+        run=computer,
+        destroys=True,
+        limit_s=LIMIT_S,
+    ),
+)

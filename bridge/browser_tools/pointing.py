@@ -1,0 +1,256 @@
+"""From what a model points at to trusted input there: elements and points, the pointer, the wheel, drags.
+
+All points are CSS pixels of the tab's viewport. An element is looked for again at the moment before the
+press, because pages move things when the pointer comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UnsetType
+
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.refs import Ref
+from bridge.browser_tools.screenshots import Point, View
+from bridge.hub.describing import cleaned
+from native_host import wire
+
+TRIES = 4
+"""To get the pointer onto an element that moves."""
+MAX_DEPTH = 8
+"""Of frames in each other that a point is followed into."""
+DRAG_STEPS = 12
+"""Moves between the two ends of a drag: what is dragged over is told of it."""
+DRAG_BEGINS = 6.0
+"""So many pixels are a drag, and no click that trembled."""
+MAX_NAME = 60
+TICK = 100
+"""CSS pixels of one click of a wheel, as on most systems."""
+
+Button = Literal["left", "right"]
+_BUTTON_BITS = {"none": 0, "left": 1, "right": 2}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is at a point."""
+
+    what: str
+    """For a sentence: `button “Save”`; empty: nothing."""
+    frames: tuple[tuple[Frame, Point], ...]
+    """The innermost frame last, each with the point in it."""
+    opens: str = ""
+    """What a click there opens outside of the page: list, files or colours."""
+    is_meant: bool = False
+    """A click there is one on the element that was meant."""
+
+
+async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | None = None) -> Seen:
+    """What is innermost at a point of a frame. `meant`: the id of a frame, and the element wanted in it."""
+    path: list[tuple[Frame, Point]] = []
+    origin = await page.offset(frame)
+    while True:
+        path.append((frame, at))
+        asked: dict[str, Any] = {"x": at.x, "y": at.y}
+        if meant and meant[0] == frame.id:
+            asked["ref"] = meant[1].number
+        hit = await page.call("hit", asked, frame=frame)
+        inner = await frame_of(page, frame, hit["ref"]) if hit["isFrame"] and len(path) < MAX_DEPTH else None
+        if inner is None:
+            break
+        inside = await page.offset(inner)
+        at = Point(at.x + origin[0] - inside[0], at.y + origin[1] - inside[1])
+        frame, origin = inner, inside
+    return Seen(in_words(hit), tuple(path), hit["opens"], hit["reached"])
+
+
+async def frame_of(page: Page, frame: Frame, number: int) -> Frame | None:
+    """The frame that an iframe element shows."""
+    element = await page.evaluate(f"mcpb.element({json.dumps({'ref': number})})", frame, by_value=False)
+    if "objectId" not in element:
+        return None
+    described = await page.command(
+        "DOM.describeNode", {"objectId": element["objectId"]}, session=frame.session
+    )
+    inner = described["node"].get("frameId")
+    return next((each for each in await page.frames() if each.id == inner), None)
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """What a page's element is called in a sentence."""
+    role, name = found.get("role", ""), cleaned(found.get("name", ""), MAX_NAME)
+    return f"{role} “{name}”" if name else role
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where an element is."""
+
+    point: Point
+    what: str
+
+
+class Pointer:
+    """The mouse in a tab, with modifier keys held (DevTools' bits)."""
+
+    def __init__(self, page: Page, main: Frame, view: View, held: int = 0) -> None:
+        self._page = page
+        self._main = main
+        self._view = view
+        self._held = held
+
+    # ── On an element ───────────────────────────────────────────────────────────────────────────────────────
+
+    async def onto(self, ref: Ref, *, also_disabled: bool = False) -> tuple[Spot, Seen]:
+        """Bring the element into view and the pointer onto it, so that a press now is one on it.
+
+        Raises:
+            ToolError: it is gone, hidden, covered, disabled, or does not stand still. Nothing was pressed.
+        """
+        frame = await self._page.frame(ref.frame)
+        for _ in range(TRIES):
+            spot = await self.spot(ref, frame, also_disabled=also_disabled)
+            await self.move(spot.point)
+            seen = await look(self._page, self._main, spot.point, (frame.id, ref))
+            if seen.is_meant:
+                return spot, seen
+        instead = f"{seen.what} was" if seen.what else "nothing was"
+        raise ToolError(
+            f"{spot.what} ({ref}) does not stay where it is: when the pointer came, {instead} there. Nothing "
+            "was pressed. Look at the page again (read_page or screenshot)."
+        )
+
+    async def spot(self, ref: Ref, frame: Frame, *, also_disabled: bool = True) -> Spot:
+        """Where an element is, scrolled into view.
+
+        Raises:
+            ToolError: it is gone, hidden or covered.
+        """
+        found = await self._page.call("place", {"ref": ref.number}, frame=frame)
+        point = await self._in_tab(found, frame)
+        if not self._view.has(point):  # in its frame's viewport it is
+            found = await self._page.call("scrollTo", {"ref": ref.number}, frame=frame)
+            point = await self._in_tab(found, frame)
+        what = in_words(found)
+        if not found["visible"]:
+            raise ToolError(
+                f"{what} ({ref}) is not shown: it has no size, or is hidden. Nothing was pressed."
+            )
+        if found["disabled"] and not also_disabled:
+            raise ToolError(f"{what} ({ref}) is disabled. Nothing was pressed.")
+        if found["covered"]:
+            raise ToolError(
+                f"{what} ({ref}) is covered by {found['covered']}, which would get the click. Nothing was "
+                "pressed. Close that first, or click by coordinate if it is what you want."
+            )
+        return Spot(point, what)
+
+    async def _in_tab(self, found: dict[str, Any], frame: Frame) -> Point:
+        x, y = await self._page.offset(frame)
+        return Point(found["x"] + x, found["y"] + y)
+
+    # ── Pressing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def move(self, to: Point) -> None:
+        """Without a button."""
+        await self._mouse("mouseMoved", to)
+
+    async def click(self, at: Point, button: Button = "left", times: int = 1) -> None:
+        """The pointer is there already."""
+        for count in range(1, times + 1):
+            await self._mouse("mousePressed", at, button, count)
+            await self._mouse("mouseReleased", at, button, count)
+
+    async def wheel(self, at: Point, right: float, down: float) -> None:
+        """Turn the wheel there; the page may go on moving when this returns."""
+        await self._mouse("mouseWheel", at, deltaX=right, deltaY=down)
+
+    async def drag(self, start: Point, end: Point) -> bool:
+        """From here to there with the left button; whether it was a drag of HTML, with data.
+
+        The browser would hand such a drag to the system, whose pointer is the person's: DevTools take it.
+        """
+        with _dragged(self._page) as carried:
+            await self._page.command("Input.setInterceptDrags", {"enabled": True})
+            try:
+                await self.move(start)
+                await self._mouse("mousePressed", start, "left", 1)
+                await self._drag_along(start, end, carried)
+                await self._mouse("mouseReleased", end, "left", 1)
+            finally:
+                await self._page.command("Input.setInterceptDrags", {"enabled": False})
+            return bool(carried)
+
+    async def _drag_along(self, start: Point, end: Point, carried: list[Any]) -> None:
+        entered = False
+        for point in steps(start, end):
+            if not carried:
+                await self._mouse("mouseMoved", point, "left")
+                await self.heard()
+            if carried:
+                await self._over("dragOver" if entered else "dragEnter", point, carried[0])
+                entered = True
+        if carried:
+            await self._over("dragOver", end, carried[0])
+            await self._over("drop", end, carried[0])
+
+    async def _over(self, kind: str, at: Point, data: Any) -> None:
+        params = {"type": kind, "x": at.x, "y": at.y, "data": data, "modifiers": self._held}
+        await self._page.command("Input.dispatchDragEvent", params)
+
+    async def heard(self) -> None:
+        """Until events of what was done before have arrived: the page answers after them."""
+        await self._page.evaluate(_NEXT_TASK, self._main)
+
+    async def _mouse(self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float) -> None:
+        is_up = kind == "mouseReleased"
+        params = {
+            "type": kind,
+            "x": at.x,
+            "y": at.y,
+            "button": button,
+            "buttons": 0 if is_up else _BUTTON_BITS[button],
+            "clickCount": count,
+            "modifiers": self._held,
+            **more,
+        }
+        await self._page.command("Input.dispatchMouseEvent", params)
+
+
+_NEXT_TASK = """new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => { port1.close(); resolve(0); };
+    port2.postMessage(0);
+})"""
+
+
+def steps(start: Point, end: Point) -> list[Point]:
+    """The points that a drag passes, its end included; the first is far enough to be a drag."""
+    across, down = end.x - start.x, end.y - start.y
+    far = max(abs(across), abs(down))
+    first = min(1.0, DRAG_BEGINS / far) if far else 1.0
+    shares = [first + (1 - first) * step / DRAG_STEPS for step in range(DRAG_STEPS + 1)]
+    return [Point(start.x + across * share, start.y + down * share) for share in shares]
+
+
+@contextmanager
+def _dragged(page: Page) -> Iterator[list[Any]]:
+    """The data of the drag that begins meanwhile, if one does."""
+    carried: list[Any] = []
+
+    def hear(event: wire.CdpEvent) -> None:
+        if not isinstance(event.params, UnsetType):
+            carried.append(msgspec.json.decode(event.params)["data"])
+
+    page.listen(hear, ("Input.dragIntercepted",))
+    try:
+        yield carried
+    finally:
+        page.ignore(hear)

@@ -1,0 +1,267 @@
+"""A recording of what a session does: a picture after each action, made an animated GIF by `gif_creator`.
+
+Whatever tool has acted on a page offers it by `after_action`; while nothing is recorded that costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import trio
+from msgspec import UNSET, Meta, UnsetType
+from msgspec import field as argument
+
+from bridge.browser_tools import gif, saving
+from bridge.browser_tools.answer import Answer, Link, Told, ToolError
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.keeping import Picture
+from bridge.browser_tools.page import Page
+from bridge.browser_tools.pointing import look
+from bridge.browser_tools.screenshots import Point, Shown, screenshot, view_of
+from bridge.browser_tools.transferring import carry
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+
+MAX_FRAMES = 50
+MAX_LABEL = 120
+LIMIT_S = 90.0
+GIF = "image/gif"
+
+
+@dataclass
+class Film:
+    """What a session has recorded."""
+
+    is_running: bool = False
+    frames: deque[gif.Frame] = field(default_factory=lambda: deque(maxlen=MAX_FRAMES))
+    left_out: int = 0
+    """How many of the oldest frames had to go."""
+
+    def add(self, frame: gif.Frame) -> None:
+        """One more; the oldest goes when there are too many."""
+        self.left_out += len(self.frames) == MAX_FRAMES
+        self.frames.append(frame)
+
+    def clear(self) -> None:
+        """Nothing was recorded, and nothing is."""
+        self.is_running, self.left_out = False, 0
+        self.frames.clear()
+
+    def told(self) -> str:
+        """How much there is."""
+        count = f"{len(self.frames)} frame{'s' * (len(self.frames) != 1)}"
+        return f"{count}, the newest ({self.left_out} older ones were left out)" if self.left_out else count
+
+
+async def after_action(turn: Turn, page: Page, label: str, *points: Point) -> None:
+    """An action on a page is done: one point of it is drawn as a click, two as a drag.
+
+    The points are in CSS pixels of the tab's viewport. A page that cannot be seen now is left out.
+    """
+    film = turn.kept.of(Film)
+    if not film.is_running:
+        return
+    with suppress(ToolError, CallError):
+        film.add(await _frame(page, label, points))
+
+
+async def _frame(page: Page, label: str, points: tuple[Point, ...]) -> gif.Frame:
+    view = await view_of(page, await page.main())
+    smaller = min(1.0, gif.LONGEST_EDGE / max(view.size))
+    shot = await screenshot(page, view, smaller, "jpeg")
+    scale = shot.width / view.width
+    marks = tuple((point.x * scale, point.y * scale) for point in points)
+    return gif.Frame(shot.data, label[:MAX_LABEL], marks)
+
+
+# ── gif_creator ─────────────────────────────────────────────────────────────────────────────────────────────
+
+Switch = bool | UnsetType
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """What is drawn."""
+
+    show_click_indicators: Annotated[Switch, Meta(description="A mark where something was clicked.")] = UNSET
+    show_drag_paths: Annotated[
+        Switch, Meta(description="A line from where to where something was dragged.")
+    ] = UNSET
+    show_action_labels: Annotated[Switch, Meta(description="What was done, in words.")] = UNSET
+    show_progress_bar: Annotated[Switch, Meta(description="How far it is, at the lower edge.")] = UNSET
+    show_watermark: Annotated[Switch, Meta(description="“mcpb” in a corner.")] = UNSET
+    quality: (
+        Annotated[
+            float, Meta(ge=1, le=30, description="1: large and fine, 30: small and coarse. Default: 10.")
+        ]
+        | UnsetType
+    ) = UNSET
+
+    def style(self) -> gif.Style:
+        """For the encoder."""
+        return gif.Style(
+            clicks=self.show_click_indicators is not False,
+            drags=self.show_drag_paths is not False,
+            labels=self.show_action_labels is not False,
+            progress=self.show_progress_bar is not False,
+            watermark=self.show_watermark is not False,
+            quality=10 if isinstance(self.quality, UnsetType) else self.quality,
+        )
+
+
+class GifCreator(Given):
+    """What to do with the recording."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    action: Annotated[
+        Literal["start_recording", "stop_recording", "export", "clear"],
+        Meta(description="start_recording, act, then export; stop_recording keeps what there is."),
+    ]
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+    coordinate: (
+        Annotated[
+            list[float],
+            Meta(
+                min_length=2,
+                max_length=2,
+                description="export: drop the GIF there, in a screenshot's pixels.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    download: Annotated[Switch, Meta(description="export: let the browser save the GIF.")] = UNSET
+    filename: (
+        Annotated[str, Meta(description="export: its name. Default: one with the time.")] | UnsetType
+    ) = UNSET
+    options: Annotated[
+        Options, Meta(description="export: what is drawn; everything unless switched off.")
+    ] | (UnsetType) = UNSET
+
+
+class Exported(msgspec.Struct, rename="camel", kw_only=True):
+    """The GIF."""
+
+    image_id: str
+    uri: str
+    name: str
+    mime_type: str
+    size: int
+    width: int
+    height: int
+
+
+class Recorded(Told, kw_only=True):
+    """The state of the recording."""
+
+    recording: bool
+    frames: int
+    gif: Exported | None = None
+
+
+async def gif_creator(given: GifCreator, turn: Turn) -> Answer:
+    """Start, stop, forget, or make the GIF."""
+    page = await turn.page(given.tab_id)
+    film = turn.kept.of(Film)
+    match given.action:
+        case "start_recording":
+            return _told(film, await _start(turn, film, page))
+        case "stop_recording":
+            return _told(film, _stop(film))
+        case "clear":
+            film.clear()
+            return _told(film, "The recording was thrown away; nothing is recorded now.")
+        case "export":
+            return await _export(given, turn, film, page)
+
+
+def _told(film: Film, message: str) -> Answer:
+    return Answer(Recorded(message=message, recording=film.is_running, frames=len(film.frames)))
+
+
+async def _start(turn: Turn, film: Film, page: Page) -> str:
+    if film.is_running:
+        return f"It is recording already: {film.told()}. export makes a GIF of them, clear begins anew."
+    before = film.told() if film.frames else ""
+    film.is_running = True
+    await after_action(turn, page, "start")
+    goes_on = f" It goes on after the {before} that were there; clear would forget them." if before else ""
+    return (
+        f"Recording: what you do from now on is kept, a picture after each action, the newest {MAX_FRAMES}."
+        f"{goes_on} export makes a GIF of it."
+    )
+
+
+def _stop(film: Film) -> str:
+    if not film.is_running:
+        has = f"There are {film.told()} to export." if film.frames else "There is nothing to export."
+        return f"Nothing was being recorded. {has}"
+    film.is_running = False
+    return f"Stopped with {film.told()}. export makes a GIF of them, start_recording goes on."
+
+
+async def _export(given: GifCreator, turn: Turn, film: Film, page: Page) -> Answer:
+    if not film.frames:
+        raise ToolError("There is nothing to export: begin with start_recording, then act on a page.")
+    options = Options() if isinstance(given.options, UnsetType) else given.options
+    data, size = await trio.to_thread.run_sync(
+        gif.encode, list(film.frames), options.style(), abandon_on_cancel=True
+    )
+    picture = turn.kept.pictures.keep(data, GIF)
+    wanted = given.filename if isinstance(given.filename, str) else ""
+    name = saving.file_name(wanted or f"recording-{datetime.now():%Y%m%d-%H%M%S}.gif", ".gif")  # noqa: DTZ005
+    made = Exported(
+        image_id=picture.id,
+        uri=picture.uri,
+        name=name,
+        mime_type=GIF,
+        size=len(data),
+        width=size[0],
+        height=size[1],
+    )
+    told = (
+        f"{name}: a GIF of {film.told()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It can be read at "
+        f"{picture.uri} and given to a page by upload_image with imageId {picture.id}."
+    )
+    told += await _deliver(given, turn, page, picture, name)
+    return Answer(
+        Recorded(message=told, recording=film.is_running, frames=len(film.frames), gif=made),
+        links=[Link(picture.uri, name, GIF, len(data))],
+    )
+
+
+async def _deliver(given: GifCreator, turn: Turn, page: Page, picture: Picture, name: str) -> str:
+    told = ""
+    main = await page.main()
+    if not isinstance(given.coordinate, UnsetType):
+        view = await view_of(page, main)
+        turn.kept.of(Shown).check(page, view)
+        frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+        file = {"transfer": await carry(page, frame, picture.data), "name": name, "mimeType": GIF}
+        taken = await page.call("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
+        told += f" It was dropped at ({given.coordinate[0]:g}, {given.coordinate[1]:g}) on {taken['role']}."
+    if given.download is True:
+        transfer = await carry(page, main, picture.data)
+        await page.call("download", {"transfer": transfer, "name": name, "mimeType": GIF}, frame=main)
+        told += f" The browser saves it as {name} in its folder of downloads."
+    return told
+
+
+TOOLS = (
+    Tool(
+        name="gif_creator",
+        title="Record a GIF",
+        description=(
+            "Records what you do in the browser as an animated GIF, to show how something was done: "
+            "start_recording, then act (a picture is kept after each action), then export. The GIF comes as "
+            "a link and an image id; download: true also saves it through the browser."
+        ),
+        given=GifCreator,
+        told=Recorded,
+        run=gif_creator,
+        limit_s=LIMIT_S,
+    ),
+)

@@ -1,0 +1,223 @@
+"""Screenshots, and the pixels that models point with: those of the picture of the whole viewport.
+
+A viewport larger than the bound is scaled down, by a factor that follows from its size alone. So a point
+means the same if the picture was asked for smaller, or in another format, or on a screen with finer pixels.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.page import Frame, Page
+
+MAX_EDGE = 1568
+"""Pixels of a picture's longer edge: what is longer, models are shown scaled down."""
+MAX_PIXELS = 1_150_000
+"""Of a picture."""
+MAX_BYTES = 3 * 1024 * 1024
+"""Of a picture: a PNG that is larger is made a JPEG."""
+MAX_ENLARGED = 4.0
+"""How many times larger than in a screenshot `zoom` shows something."""
+QUALITY = 80
+"""Of a JPEG."""
+CAPTURE_S = 20.0
+
+Format = Literal["jpeg", "png"]
+
+_VIEW = """[innerWidth, innerHeight, devicePixelRatio, visualViewport.pageLeft, visualViewport.pageTop,
+    document.scrollingElement?.scrollWidth ?? innerWidth,
+    document.scrollingElement?.scrollHeight ?? innerHeight]"""
+
+
+class Point(NamedTuple):
+    """Where something is: in CSS pixels of the tab's viewport, or in a screenshot's pixels."""
+
+    x: float
+    y: float
+
+
+class Rect(NamedTuple):
+    """A part of a page, in the same."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        """From left to right."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """From top to bottom."""
+        return self.bottom - self.top
+
+
+def factor(width: float, height: float) -> float:
+    """What a picture of that size is scaled by to keep the bounds; 1 if it does."""
+    return min(1.0, MAX_EDGE / max(width, height, 1), math.sqrt(MAX_PIXELS / max(width * height, 1)))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a tab shows, in CSS pixels."""
+
+    width: int
+    height: int
+    ratio: float
+    """The screen's pixels for each of them, with the browser's zoom."""
+    left: float
+    """How far the page is scrolled."""
+    top: float
+    page_width: float
+    page_height: float
+
+    @property
+    def factor(self) -> float:
+        """A screenshot's pixels for each CSS pixel."""
+        return factor(self.width, self.height)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Of a screenshot."""
+        return max(1, round(self.width * self.factor)), max(1, round(self.height * self.factor))
+
+    def has(self, point: Point) -> bool:
+        """Whether it is in the viewport."""
+        return 0 <= point.x < self.width and 0 <= point.y < self.height
+
+    def point_at(self, coordinate: list[float]) -> Point:
+        """A point of the screenshot, in the viewport.
+
+        Raises:
+            ToolError: it is outside.
+        """
+        x, y = coordinate
+        width, height = self.size
+        if not (0 <= x <= width and 0 <= y <= height):
+            raise ToolError(
+                f"({x:g}, {y:g}) is outside the screenshot, which is {width}x{height}: nothing was done. "
+                "Scroll there first, or take a screenshot and point at what it shows."
+            )
+        return Point(min(x / self.factor, self.width - 0.5), min(y / self.factor, self.height - 0.5))
+
+    def shown_at(self, point: Point) -> Point:
+        """A point of the viewport, in the screenshot."""
+        return Point(point.x * self.factor, point.y * self.factor)
+
+    def part(self, region: list[float]) -> Rect:
+        """A region of the screenshot in the viewport, or in what the page has around it.
+
+        Raises:
+            ToolError: there is nothing of the page in it.
+        """
+        left, top, right, bottom = (value / self.factor for value in region)
+        whole = self.whole
+        part = Rect(
+            max(left, whole.left), max(top, whole.top), min(right, whole.right), min(bottom, whole.bottom)
+        )
+        if part.width < 1 or part.height < 1:
+            width, height = self.size
+            raise ToolError(
+                "That region has nothing of the page in it. It is x0, y0, x1, y1 with x0 < x1 and y0 < y1, "
+                f"in pixels of a screenshot, which is {width}x{height}; the page goes on beyond its edges."
+            )
+        return part
+
+    @property
+    def whole(self) -> Rect:
+        """The page, counted from the viewport's corner."""
+        return Rect(
+            -self.left,
+            -self.top,
+            max(self.page_width - self.left, self.width),
+            max(self.page_height - self.top, self.height),
+        )
+
+    def shows(self, part: Rect) -> bool:
+        """Whether all of it is in the viewport."""
+        return part.left >= 0 and part.top >= 0 and part.right <= self.width and part.bottom <= self.height
+
+
+class Shot(NamedTuple):
+    """A picture of a page."""
+
+    data: bytes
+    mime_type: str
+    width: int
+    height: int
+
+
+@dataclass
+class Shown:
+    """What a session was shown of its tabs: a point in an older picture may mean something else by now."""
+
+    sizes: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """Of the last screenshot of each tab, by native host and tab."""
+
+    def note(self, page: Page, view: View) -> None:
+        """It has a screenshot now."""
+        self.sizes[page.host, page.tab_id] = view.size
+
+    def check(self, page: Page, view: View) -> None:
+        """Its last screenshot is of a viewport of this size; or it has none.
+
+        Raises:
+            ToolError: it is not, so that its coordinates mean nothing now.
+        """
+        seen = self.sizes.get((page.host, page.tab_id), view.size)
+        if seen == view.size:
+            return
+        raise ToolError(
+            f"The tab shows {view.size[0]}x{view.size[1]} pixels now, and your last screenshot of it has "
+            f"{seen[0]}x{seen[1]}: nothing was done. Take another screenshot and point at what it shows."
+        )
+
+
+async def view_of(page: Page, main: Frame) -> View:
+    """What the tab shows now."""
+    found = (await page.evaluate(_VIEW, main))["value"]
+    width, height, *rest = found
+    if not width or not height:
+        raise ToolError(
+            "The tab shows nothing: its window has no size (it may be minimised). resize_window gives it one."
+        )
+    return View(width, height, *rest)
+
+
+async def screenshot(page: Page, view: View, scale: float, kind: Format) -> Shot:
+    """The viewport, `scale` times as large as in the pixels that models point with."""
+    return await _capture(page, view, Rect(0, 0, view.width, view.height), view.factor * scale, kind)
+
+
+async def close_up(page: Page, view: View, part: Rect, scale: float, kind: Format) -> Shot:
+    """A part of the page as large as the bounds let it be, times `scale`."""
+    edge, area = MAX_EDGE / max(part.width, part.height), math.sqrt(MAX_PIXELS / (part.width * part.height))
+    return await _capture(page, view, part, min(edge, area, view.factor * MAX_ENLARGED) * scale, kind)
+
+
+async def _capture(page: Page, view: View, part: Rect, enlarged: float, kind: Format) -> Shot:
+    params = {
+        "format": kind,
+        "captureBeyondViewport": not view.shows(part),
+        "clip": {
+            "x": part.left + view.left,
+            "y": part.top + view.top,
+            "width": part.width,
+            "height": part.height,
+            "scale": enlarged / view.ratio,
+        },
+        **({"quality": QUALITY} if kind == "jpeg" else {}),
+    }
+    answer = await page.command("Page.captureScreenshot", params, timeout_s=CAPTURE_S)
+    data = base64.b64decode(answer["data"])
+    if len(data) > MAX_BYTES and kind == "png":
+        return await _capture(page, view, part, enlarged, "jpeg")
+    size = max(1, round(part.width * enlarged)), max(1, round(part.height * enlarged))
+    return Shot(data, f"image/{kind}", *size)
