@@ -83,6 +83,7 @@ class Page(Devtools):
         """All frames, the main one first, each before those in it."""
         if self._frames is not None:
             return self._frames
+        await self.subscribed()  # it tells of frames in processes of their own
         looked_at = self._looked_at = object()
         frames = [frame async for frame in self._look_for_frames()]
         if looked_at is self._looked_at:  # else they have changed meanwhile
