@@ -10,7 +10,18 @@ from typing import Any
 
 import trio
 
-from bridge.browser_tools import approving, computer, navigating, recording, tabs
+from bridge.browser_tools import (
+    approving,
+    batch,
+    browsers,
+    computer,
+    navigating,
+    planning,
+    recording,
+    shortcuts,
+    tabs,
+    turns,
+)
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.declaring import Tool
@@ -44,6 +55,11 @@ FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
     tabs.TOOLS,
     computer.TOOLS,
     recording.TOOLS,
+    planning.TOOLS,
+    shortcuts.TOOLS,
+    batch.TOOLS,
+    browsers.TOOLS,
+    turns.TOOLS,
 )
 
 

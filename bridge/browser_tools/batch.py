@@ -1,0 +1,201 @@
+"""Several tools in one call, one after the other: `browser_batch`; shortcuts are run the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError, marked
+from bridge.browser_tools.declaring import Given, Tool
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError, sentence
+from bridge.hub.arguments import Arguments
+
+LIMIT_S = 150.0
+"""For all steps together, without the time in which a person is asked."""
+ENDING_S = 5.0
+"""Afterwards, for telling what was done."""
+MAX_STEPS = 100
+ALONE = ("browser_batch", "shortcuts_execute")
+"""These are no steps themselves."""
+
+
+class Step(msgspec.Struct, kw_only=True):
+    """One call of a tool."""
+
+    name: str
+    input: dict[str, Any]
+
+
+class StepResult(msgspec.Struct, rename="camel"):
+    """What became of a step."""
+
+    name: str
+    ok: bool
+    told: dict[str, Any]
+    """As the tool itself tells it; of one that failed the `message` alone."""
+    images: int
+    """How many of the pictures, which follow in the order of the steps, are its own."""
+
+
+class Batch(Told, kw_only=True):
+    """What became of all steps."""
+
+    results: list[StepResult]
+    failed_at: int | None
+    """The number of the step that failed, counted from 1; those after it were not run."""
+    untrusted: tuple[str, ...] = ("results",)
+
+
+class BrowserBatch(Given):
+    """Of `browser_batch`."""
+
+    actions: Annotated[
+        list[Step],
+        Meta(
+            min_length=1,
+            description="The steps, in order: each the `name` of a browser tool and its `input`.",
+        ),
+    ]
+
+
+@dataclass
+class Ran:
+    """Steps that were run, up to the first that failed."""
+
+    total: int
+    results: list[StepResult] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
+    """What pages wrote, each marked by itself."""
+    images: list[Image] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+    @property
+    def failed_at(self) -> int | None:
+        """See `Batch`."""
+        return len(self.results) if self.results and not self.results[-1].ok else None
+
+    @property
+    def message(self) -> str:
+        """One line for each step, below what became of all."""
+        lines = [
+            f"Step {number}, {result.name}: {result.told['message']}"
+            for number, result in enumerate(self.results, 1)
+        ]
+        return "\n".join([self._summary(), *lines])
+
+    def _summary(self) -> str:
+        if self.failed_at is None:
+            return f"All {self.total} steps were run."
+        rest = self.total - self.failed_at
+        after = f" The {rest} after it were not run." if rest else ""
+        return f"Step {self.failed_at} of {self.total} failed.{after}"
+
+    def succeeded(self, name: str, answer: Answer) -> None:
+        """The next step gave this."""
+        told = msgspec.to_builtins(answer.told)
+        self.results.append(StepResult(name, True, told, len(answer.images)))
+        if answer.page:
+            self.pages.append(f"Step {len(self.results)}, {name}:\n{marked(answer.page, answer.origin)}")
+        self.images += answer.images
+        self.links += answer.links
+
+    def failed(self, name: str, text: str) -> None:
+        """The next step failed."""
+        self.results.append(StepResult(name, False, {"message": text}, 0))
+
+    def answer(self, told: Told) -> Answer:
+        """Everything, with `told` as the structured part."""
+        return Answer(
+            told,
+            "\n".join(self.pages),
+            "the pages of these steps" if self.pages else "",
+            self.images,
+            self.links,
+            is_error=self.failed_at is not None,
+        )
+
+
+async def run_in_order(turn: Turn, steps: Sequence[Step]) -> Ran:
+    """Run them within this call, each once the one before has succeeded.
+
+    Raises:
+        ToolError: one of them cannot be run at all. None was.
+    """
+    _check(turn, steps)
+    ran = Ran(len(steps))
+    with turn.limited(LIMIT_S) as limit:
+        for step in steps:
+            turn.report(len(ran.results), ran.total, step.name)
+            if not await _run(turn, step, ran):
+                break
+    if limit.cancelled_caught:
+        running = steps[len(ran.results)].name
+        ran.failed(
+            running, f"The {LIMIT_S:g} s for all steps are over; {running} may have been done, or in part."
+        )
+    turn.report(len(ran.results), ran.total)
+    return ran
+
+
+async def _run(turn: Turn, step: Step, ran: Ran) -> bool:
+    try:
+        ran.succeeded(step.name, await turn.call_tool(step.name, step.input))
+    except ToolError as error:
+        ran.failed(step.name, str(error))
+    except CallError as error:
+        ran.failed(step.name, sentence(error))
+    return ran.failed_at is None
+
+
+def _check(turn: Turn, steps: Sequence[Step]) -> None:
+    if len(steps) > MAX_STEPS:
+        raise ToolError(
+            f"{len(steps)} steps are too many for one call, the limit is {MAX_STEPS}. None was run."
+        )
+    for number, step in enumerate(steps, 1):
+        if complaint := complaint_about(step, turn):
+            raise ToolError(f"Step {number}, {step.name}: {complaint}. None was run.")
+
+
+def complaint_about(step: Step, turn: Turn) -> str:
+    """Why it cannot be run whatever the pages are like; empty if it can."""
+    tool = turn.around.tools.get(step.name)
+    if tool is None:
+        return f"there is no browser tool of this name; there are {', '.join(turn.around.tools)}"
+    if step.name in ALONE:
+        return "a sequence of steps is no step of another"
+    try:
+        tool.read(Arguments.of(step.input))
+    except CallError as error:
+        return error.detail
+    return ""
+
+
+async def browser_batch(given: BrowserBatch, turn: Turn) -> Answer:
+    """Run the steps."""
+    ran = await run_in_order(turn, given.actions)
+    return ran.answer(Batch(message=ran.message, results=ran.results, failed_at=ran.failed_at))
+
+
+TOOLS = (
+    Tool(
+        name="browser_batch",
+        title="Several steps at once",
+        description=(
+            "Runs several browser tools in order in one call, and stops at the first that fails: faster than "
+            "one call each when you know the steps beforehand. All inputs are checked before any is run. "
+            "Answers come back for each step, pictures in the same order. Not for steps that depend on what "
+            "an earlier one finds. At most 150 s; batches and shortcuts cannot be steps."
+        ),
+        given=BrowserBatch,
+        told=Batch,
+        run=browser_batch,
+        destroys=True,
+        limit_s=LIMIT_S + ENDING_S,
+    ),
+)

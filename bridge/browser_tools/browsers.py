@@ -1,0 +1,188 @@
+"""Which browsers are connected, and in which of them a session works."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from bridge.browser_tools import access, approving
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.declaring import Given, Tool
+from bridge.browser_tools.turn import Turn
+from bridge.hub.describing import cleaned
+from bridge.hub.registry import Browser
+from bridge.hub.transport import QUESTION_S
+
+MAX_PLATFORM = 40
+
+
+class ListedBrowser(msgspec.Struct, rename="camel"):
+    """A browser profile that is running."""
+
+    device_id: str
+    name: str
+    """The profile's label, else the browser's brand and version; told apart where two are called alike."""
+    os: str
+    is_local: bool
+    on_this_computer: bool
+    in_use: bool
+    """It is the one that this session works in."""
+
+
+class Browsers(Told, kw_only=True):
+    """All of them."""
+
+    browsers: list[ListedBrowser]
+
+
+class Chosen(Told, kw_only=True):
+    """The one that this session works in from now on."""
+
+    device_id: str
+    name: str
+
+
+class NoArguments(Given):
+    """Nothing."""
+
+
+class SelectBrowser(Given):
+    """Of `select_browser`."""
+
+    device_id: Annotated[
+        str, Meta(description="Which one, by its deviceId from list_connected_browsers.")
+    ] = field(name="deviceId")
+
+
+async def list_connected_browsers(_given: NoArguments, turn: Turn) -> Answer:
+    """What there is."""
+    listed = _listed(turn)
+    lines = [
+        f"{each.name} ({each.os}), deviceId {each.device_id}{', in use by you' if each.in_use else ''}"
+        for each in listed
+    ]
+    message = "\n".join(["Connected browsers:", *lines]) if lines else turn.around.whats_missing()
+    return Answer(Browsers(message=message or access.NO_BROWSER, browsers=listed))
+
+
+async def select_browser(given: SelectBrowser, turn: Turn) -> Answer:
+    """Work in that one."""
+    connected = _connected(turn)
+    browser = connected.get(given.device_id.strip())
+    if browser is None:
+        raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(turn)}.")
+    return _choose(turn, browser, given.device_id.strip())
+
+
+async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
+    """Let the person choose, where there is a choice."""
+    connected = _connected(turn)
+    if not connected:
+        turn.browser()  # which says what is missing
+    if len(connected) == 1:
+        ((device_id, browser),) = connected.items()
+        return _choose(turn, browser, device_id)
+    if not turn.can_ask:
+        raise ToolError(
+            "This client cannot ask the user which browser they mean. Ask in the conversation, then call "
+            f"select_browser. Connected: {_choices(turn)}."
+        )
+    named = {each.name: each.device_id for each in _listed(turn)}
+    question = f"{approving.who(turn)} wants to work in another browser. Which one?"
+    chosen = approving.answer(await turn.ask(question, approving.form("Browser", tuple(named))))
+    still = _connected(turn)
+    if chosen not in named or named[chosen] not in still:
+        raise ToolError("The user chose no browser that is connected. You work where you did before.")
+    return _choose(turn, still[named[chosen]], named[chosen])
+
+
+def _connected(turn: Turn) -> dict[str, Browser]:
+    """By what clients call them, the oldest first."""
+    browsers = access.live_browsers(turn.around.registry)
+    return {access.device_id(browser, browsers): browser for browser in browsers}
+
+
+def _listed(turn: Turn) -> list[ListedBrowser]:
+    connected = _connected(turn)
+    if not connected:
+        return []
+    in_use = _in_use(turn)
+    names = [access.called(browser) for browser in connected.values()]
+    return [
+        ListedBrowser(
+            device_id=device_id,
+            name=name if names.count(name) == 1 else f"{name} ({browser.pid})",
+            os=_platform(browser),
+            is_local=True,
+            on_this_computer=True,
+            in_use=browser is in_use,
+        )
+        for (device_id, browser), name in zip(connected.items(), names, strict=True)
+    ]
+
+
+def _in_use(turn: Turn) -> Browser | None:
+    try:
+        return turn.browser()
+    except ToolError:
+        return None  # the chosen one has gone
+
+
+def _choices(turn: Turn) -> str:
+    return ", ".join(f"{each.device_id} ({each.name})" for each in _listed(turn)) or "none"
+
+
+def _platform(browser: Browser) -> str:
+    return cleaned(browser.hello.browser.platform, MAX_PLATFORM) if browser.hello else ""
+
+
+def _choose(turn: Turn, browser: Browser, device_id: str) -> Answer:
+    kept = turn.kept
+    if (kept.profile, kept.browser_pid) != (browser.profile, browser.pid):
+        kept.tab_id = None
+    kept.profile, kept.browser_pid = browser.profile, browser.pid
+    name = next(each.name for each in _listed(turn) if each.device_id == device_id)
+    message = f"You work in {name} from now on. tabs_context_mcp lists your tabs there."
+    return Answer(Chosen(message=message, device_id=device_id, name=name))
+
+
+TOOLS = (
+    Tool(
+        name="list_connected_browsers",
+        title="Connected browsers",
+        description=(
+            "Lists the user's browsers that you could work in, each with its deviceId, name and system, and "
+            "which one you are using. All of them run on this computer."
+        ),
+        given=NoArguments,
+        told=Browsers,
+        run=list_connected_browsers,
+        reads_only=True,
+    ),
+    Tool(
+        name="select_browser",
+        title="Choose a browser",
+        description=(
+            "From now on you work in the browser with this deviceId. Your tabs in others stay as they are. "
+            "Without it you work where you have tabs, else in the browser that was used last."
+        ),
+        given=SelectBrowser,
+        told=Chosen,
+        run=select_browser,
+        is_repeatable=True,
+    ),
+    Tool(
+        name="switch_browser",
+        title="Let the user choose a browser",
+        description=(
+            "Asks the user which of their connected browsers you should work in, and waits for the answer, "
+            f"at most {QUESTION_S:g} s; with only one connected, that one is taken unasked. If you know "
+            "which one they mean, use select_browser."
+        ),
+        given=NoArguments,
+        told=Chosen,
+        run=switch_browser,
+    ),
+)

@@ -1,0 +1,230 @@
+"""What a client wants to do, put to the person beforehand; and what it would be allowed, without asking."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from bridge.browser_tools import access, approving
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.approving import ALWAYS, FOR_SESSION, NO, Verdict, Wish
+from bridge.browser_tools.declaring import Given, Tool
+from bridge.browser_tools.navigating import address
+from bridge.browser_tools.turn import Turn
+from bridge.hub import origins
+from bridge.hub.describing import cleaned
+
+MAX_DOMAINS = 20
+MAX_STEPS = 20
+MAX_STEP = 300
+"""Characters of one."""
+_LEAVING = ("navigate", "tabs_close_mcp")
+"""What a tab shows does not matter to these."""
+
+
+# ── update_plan ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UpdatePlan(Given):
+    """Of `update_plan`."""
+
+    domains: Annotated[
+        list[str],
+        Meta(description="The sites, as `shop.example` (https is meant) or `http://localhost:3000`."),
+    ]
+    approach: Annotated[
+        list[str], Meta(description="What you will do there: a few short steps, by their outcome.")
+    ]
+
+
+class Planned(Told, kw_only=True):
+    """What the person says."""
+
+    answer: Literal["approved", "declined", "cancelled"]
+    sites: list[str]
+    """The origins that the plan is about."""
+    is_remembered: bool
+    """Beyond this session."""
+
+
+async def update_plan(given: UpdatePlan, turn: Turn) -> Answer:
+    """Ask; what is approved counts for this session, or always."""
+    sites = _sites(given.domains)
+    for site in sites:
+        if refusal := turn.around.policy.origin_refusal(site):
+            raise ToolError(f"{site} cannot be part of a plan: {refusal}. The user was not asked.")
+    if not turn.can_ask:
+        raise ToolError(f"This client cannot ask the user. {_instead(turn)}")
+    chosen = approving.answer(
+        await turn.ask(
+            _question(turn, sites, given.approach),
+            approving.form("Is it approved?", (FOR_SESSION, ALWAYS, NO)),
+        )
+    )
+    if chosen not in (FOR_SESSION, ALWAYS):
+        return _not_approved(sites, chosen)
+    approving.allow_sites(turn, sites)
+    trouble = await approving.keep(turn, sites) if chosen == ALWAYS else ""
+    is_remembered = chosen == ALWAYS and not trouble
+    lasting = "always" if is_remembered else "for this session"
+    but = f" It could not be remembered beyond that: {trouble}." if trouble else ""
+    message = f"The user approved the plan, and {', '.join(sites)} {lasting}.{but} Go on."
+    return Answer(Planned(message=message, answer="approved", sites=sites, is_remembered=is_remembered))
+
+
+def _sites(domains: list[str]) -> list[str]:
+    """Their origins, each once.
+
+    Raises:
+        ToolError: one of them is none.
+    """
+    if not 0 < len(domains) <= MAX_DOMAINS:
+        raise ToolError(
+            f"A plan names 1 to {MAX_DOMAINS} domains, not {len(domains)}. The user was not asked."
+        )
+    found: dict[str, None] = {}
+    for domain in domains:
+        try:
+            found[str(origins.read(address(domain)))] = None
+        except (origins.OriginError, ToolError) as error:
+            text = (
+                f"“{cleaned(domain, 100)}” is no site: {error}. Write shop.example. The user was not asked."
+            )
+            raise ToolError(text) from None
+    return list(found)
+
+
+def _question(turn: Turn, sites: list[str], approach: list[str]) -> str:
+    if not 0 < len(approach) <= MAX_STEPS:
+        raise ToolError(f"A plan has 1 to {MAX_STEPS} steps, not {len(approach)}. The user was not asked.")
+    steps = [f"{number}. {cleaned(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
+    return "\n".join([f"{approving.who(turn)} plans to work on {', '.join(sites)}:", *steps, "May it?"])
+
+
+def _instead(turn: Turn) -> str:
+    ask = "Tell them your plan in the conversation, and ask there."
+    if turn.around.settings.sites == "any":
+        return f"{ask} No site needs their approval here."
+    return f'{ask} Sites need their approval here: they can set browser.sites = "any" in config.toml.'
+
+
+def _not_approved(sites: list[str], chosen: str) -> Answer:
+    if chosen == NO:
+        message = "The user declined the plan. Do not carry it out; ask them what they want instead."
+        return Answer(Planned(message=message, answer="declined", sites=sites, is_remembered=False))
+    message = "The user put the question away without an answer. Do not carry the plan out yet; ask them."
+    return Answer(Planned(message=message, answer="cancelled", sites=sites, is_remembered=False))
+
+
+# ── permissions_check ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class CheckPermissions(Given, forbid_unknown_fields=False):
+    """Of `permissions_check`."""
+
+    tool: Annotated[str, Meta(description="Which browser tool. Default: any.")] | UnsetType = UNSET
+    url: Annotated[str, Meta(description="The address that it would open.")] | UnsetType = UNSET
+    tab_id: (
+        Annotated[int, Meta(description="The tab in which it would act. Default: none, or your current tab.")]
+        | UnsetType
+    ) = field(name="tabId", default=UNSET)
+
+
+class Permission(Told, kw_only=True):
+    """What would happen."""
+
+    allowed: Literal["yes", "no", "ask"]
+    """`ask`: the user would be asked first."""
+    rule: str
+    """By which it is decided."""
+    tool: str
+    subject: str
+    """The site or tab that it is about; empty: none."""
+
+
+async def permissions_check(given: CheckPermissions, turn: Turn) -> Answer:
+    """Say what would be allowed; nobody is asked."""
+    name = "" if given.tool is UNSET else given.tool
+    asked = replace(turn, tool=turn.around.tools[_known(name, turn)]) if name else turn
+    verdicts = [("", approving.judge_tool(asked))]
+    verdicts += [(subject, approving.judge(asked, wish)) for subject, wish in _wishes(given, asked)]
+    order = ("no", "ask", "yes")
+    subject, verdict = min(reversed(verdicts), key=lambda each: order.index(each[1].decision))
+    allowed, rule = _told(verdict, turn)
+    return Answer(
+        Permission(
+            message=f"{_SAID[allowed]}{f' ({subject})' if subject else ''}: {rule}.",
+            allowed=allowed,
+            rule=rule,
+            tool=name,
+            subject=subject,
+        )
+    )
+
+
+_SAID = {"yes": "Allowed", "no": "Not allowed", "ask": "The user would be asked first"}
+
+
+def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], str]:
+    if verdict.decision == "ask" and not turn.can_ask:
+        return "no", f"{verdict.rule}, and this client cannot ask them"
+    then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
+    return verdict.decision, f"{verdict.rule}{then}"
+
+
+def _known(name: str, turn: Turn) -> str:
+    tools = turn.around.tools
+    if name in tools:
+        return name
+    near = difflib.get_close_matches(name, tools, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(tools)}"
+    raise ToolError(f"There is no browser tool {cleaned(name, 60)}; {hint}")
+
+
+def _wishes(given: CheckPermissions, turn: Turn) -> Iterator[tuple[str, Wish]]:
+    if given.url is not UNSET:
+        url = address(given.url)
+        yield approving.origin_at(url) or url, Wish(turn.browser(), approving.origin_at(url))
+    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(turn)
+    if isinstance(tab_id, int):
+        place = access.find_tab(turn.around.registry, turn.kept, turn.session, tab_id)
+        origin = approving.origin_in(place.tab)
+        leaves = turn.tool.name in _LEAVING
+        yield f"tab {tab_id} at {origin or 'an empty page'}", Wish(place.browser, origin, place.tab, leaves)
+
+
+def _current(turn: Turn) -> int | None:
+    browsers = access.live_browsers(turn.around.registry)
+    return turn.kept.tab_id if any(turn.kept.tab_id in browser.tabs for browser in browsers) else None
+
+
+TOOLS = (
+    Tool(
+        name="update_plan",
+        title="Ask for approval of a plan",
+        description=(
+            "Shows the user the sites that you will visit and what you will do there, and waits for their "
+            "approval; these sites then count as approved for this session. Call it before longer work, and "
+            "again when the plan changes. If they decline, do not carry it out."
+        ),
+        given=UpdatePlan,
+        told=Planned,
+        run=update_plan,
+    ),
+    Tool(
+        name="permissions_check",
+        title="What would be allowed",
+        description=(
+            "Says whether a browser tool would be allowed at an address or in a tab, whether the user would "
+            "be asked first, and which rule decides. It does nothing and asks nobody."
+        ),
+        given=CheckPermissions,
+        told=Permission,
+        run=permissions_check,
+        reads_only=True,
+    ),
+)

@@ -1,0 +1,335 @@
+"""Shortcuts: sequences of our tools that the person has named and written down, in `shortcuts.toml`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from bridge import own_files
+from bridge.browser_tools import batch
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.batch import Batch, Step
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.turn import Turn
+
+FILE = "shortcuts.toml"
+
+Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
+class ShortcutsError(Exception):
+    """The file, or what was said with a command, cannot be used; the text says what, and how to mend it."""
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands for `{name}` in the steps."""
+
+    name: Name
+    description: str = ""
+    default: str | None = None
+    """None: it has to be given."""
+
+
+class ShortcutStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of a tool, with places for parameters in the texts of its input."""
+
+    tool: str
+    input: dict[str, Any] = {}
+
+
+class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[shortcut]]`."""
+
+    name: Name
+    """Its id, and what its command is called."""
+    steps: Annotated[tuple[ShortcutStep, ...], Meta(min_length=1)] = field(name="step")
+    title: str = ""
+    description: str = ""
+    parameters: tuple[Parameter, ...] = field(name="parameter", default=())
+
+    @property
+    def usage(self) -> str:
+        """How its command is written, for instance `/report query [pages=1]`."""
+        shown = (
+            each.name if each.default is None else f"[{each.name}={shlex.quote(each.default)}]"
+            for each in self.parameters
+        )
+        return " ".join([f"/{self.name}", *shown])
+
+    def __post_init__(self) -> None:
+        names = [parameter.name for parameter in self.parameters]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"{self.name} has two parameters {twice}")
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    shortcuts: tuple[Shortcut, ...] = field(name="shortcut", default=())
+
+
+def read(home: Path) -> Sequence[Shortcut]:
+    """What the person has written down, in their order; `home` is where everything of mcpb is below.
+
+    Raises:
+        ShortcutsError: the file cannot be used, or others could have written it.
+    """
+    path = home / FILE
+    try:
+        file = own_files.read(path)
+        found = own_files.toml(path, file.content) if file else {}
+        shortcuts = msgspec.convert(found, _File).shortcuts
+    except own_files.OwnFileError as error:
+        raise ShortcutsError(str(error)) from error
+    except msgspec.ValidationError as error:
+        raise ShortcutsError(f"{path}: {_plain(str(error))}") from None
+    names = [shortcut.name for shortcut in shortcuts]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ShortcutsError(f"{path}: there are two shortcuts {twice}")
+    return shortcuts
+
+
+def _plain(complaint: str) -> str:
+    """msgspec's words in TOML's, the place first: `shortcut[0].step[1].tool: expected str, got int`."""
+    what, _, where = complaint.partition(" - at `$.")
+    what = (
+        what.replace("`", "")
+        .replace("Object", "it")
+        .replace("object", "table")
+        .replace("Expected", "expected")
+    )
+    return f"{where.rstrip('`')}: {what}" if where else what
+
+
+# ── Parameters ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_WRITTEN: dict[str, Callable[[str], str]] = {
+    "": str,
+    "url": lambda value: quote(value, safe=""),
+    "json": json.dumps,
+}
+"""How a value is written: `{name}` as it is, `{name:url}` in an address, `{name:json}` in a script."""
+_PLACE = re.compile(r"\{([A-Za-z0-9_-]+)(?::(url|json))?\}")
+
+
+def values(shortcut: Shortcut, words: str) -> dict[str, str]:
+    """The parameters, out of the words behind a command: `name=value`, or values alone, in order.
+
+    Raises:
+        ShortcutsError: they do not fit.
+    """
+    try:
+        parts = shlex.split(words)
+    except ValueError as error:
+        raise ShortcutsError(f"{words}: {error}. Write a quotation mark as \\' or \\\"") from None
+    known = [parameter.name for parameter in shortcut.parameters]
+    found: dict[str, str] = {}
+    alone = []
+    for part in parts:
+        name, is_named, value = part.partition("=")
+        if is_named and name in known:
+            found[name] = value
+        else:
+            alone.append(part)
+    free = [name for name in known if name not in found]
+    if len(alone) > len(free):
+        extra = alone[len(free)]
+        raise ShortcutsError(f"“{extra}” is too much for {shortcut.usage}: quote what belongs together")
+    found |= zip(free, alone, strict=False)
+    for parameter in shortcut.parameters:
+        if parameter.default is not None:
+            found.setdefault(parameter.name, parameter.default)
+    if missing := [name for name in known if name not in found]:
+        raise ShortcutsError(f"{', '.join(missing)} must be given: {shortcut.usage}")
+    return found
+
+
+def steps(shortcut: Shortcut, given: Mapping[str, str]) -> list[Step]:
+    """What is to be run. Braces that name no parameter stay as they are: scripts have them too."""
+    return [Step(name=step.tool, input=_filled(step.input, given)) for step in shortcut.steps]
+
+
+def _filled(value: Any, given: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return _PLACE.sub(lambda place: _written(place, given), value)
+        case dict():
+            return {name: _filled(member, given) for name, member in value.items()}
+        case list():
+            return [_filled(item, given) for item in value]
+        case _:
+            return value
+
+
+def _written(place: re.Match[str], given: Mapping[str, str]) -> str:
+    name, way = place[1], place[2] or ""
+    return _WRITTEN[way](given[name]) if name in given else place[0]
+
+
+# ── The tools ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ListedParameter(msgspec.Struct, rename="camel"):
+    """What a shortcut wants to be told."""
+
+    name: str
+    description: str
+    default: str | None
+
+
+class ListedShortcut(msgspec.Struct, rename="camel"):
+    """One that can be run."""
+
+    id: str
+    command: str
+    usage: str
+    title: str
+    description: str
+    parameters: list[ListedParameter]
+
+
+class Listed(Told, kw_only=True):
+    """All of them."""
+
+    shortcuts: list[ListedShortcut]
+
+
+class Executed(Batch, kw_only=True):
+    """What became of one."""
+
+    success: bool
+    shortcut: str
+
+
+class ListShortcuts(Given):
+    """Of `shortcuts_list`."""
+
+    tab_id: (
+        Annotated[int, Meta(description="Has no effect: shortcuts are the same for all tabs.")] | UnsetType
+    ) = field(name="tabId", default=UNSET)
+
+
+class ExecuteShortcut(Given):
+    """Of `shortcuts_execute`."""
+
+    shortcut_id: (
+        Annotated[str, Meta(description="Which one, by its id. Its parameters then stand in `command`.")]
+        | UnsetType
+    ) = field(name="shortcutId", default=UNSET)
+    command: (
+        Annotated[
+            str,
+            Meta(
+                description=(
+                    "Which one and with what, as `/report apples` or `/report query='red apples'`; the slash "
+                    "may be left out."
+                )
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+async def shortcuts_list(_given: ListShortcuts, turn: Turn) -> Answer:
+    """What there is."""
+    listed = [_listed(shortcut) for shortcut in _read(turn)]
+    path = turn.around.home / FILE
+    if not listed:
+        return Answer(
+            Listed(message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[])
+        )
+    lines = "\n".join(f"{each.usage}: {each.description or each.title}".rstrip(": ") for each in listed)
+    return Answer(Listed(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed))
+
+
+async def shortcuts_execute(given: ExecuteShortcut, turn: Turn) -> Answer:
+    """Run one, to its end or its first failure."""
+    try:
+        shortcut, words = _meant(given, _read(turn))
+        to_run = steps(shortcut, values(shortcut, words))
+    except ShortcutsError as error:
+        raise ToolError(f"{error}. Nothing was run.") from None
+    if given.tab_id is not UNSET:
+        await turn.place(given.tab_id, leaves=True)  # the steps' current tab
+    ran = await batch.run_in_order(turn, to_run)
+    told = Executed(
+        message=f"Shortcut {shortcut.name}: {ran.message}",
+        results=ran.results,
+        failed_at=ran.failed_at,
+        success=ran.failed_at is None,
+        shortcut=shortcut.name,
+    )
+    return ran.answer(told)
+
+
+def _read(turn: Turn) -> Sequence[Shortcut]:
+    try:
+        return read(turn.around.home)
+    except ShortcutsError as error:
+        raise ToolError(f"The shortcuts cannot be used: {error}. Tell the user; nothing was run.") from None
+
+
+def _meant(given: ExecuteShortcut, known: Sequence[Shortcut]) -> tuple[Shortcut, str]:
+    """The shortcut, and the words behind its command."""
+    command = "" if given.command is UNSET else given.command.strip()
+    first, _, rest = command.removeprefix("/").partition(" ")
+    if given.shortcut_id is UNSET:
+        if not first:
+            raise ShortcutsError("Give shortcutId or command; shortcuts_list has both")
+        return _found(first, known), rest
+    shortcut = _found(given.shortcut_id, known)
+    is_repeated = command.startswith("/") or first == shortcut.name
+    return shortcut, rest if is_repeated else command
+
+
+def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
+    for shortcut in known:
+        if shortcut.name == name.removeprefix("/"):
+            return shortcut
+    names = ", ".join(shortcut.name for shortcut in known) or "none"
+    raise ShortcutsError(f"There is no shortcut {name}; there are: {names}")
+
+
+def _listed(shortcut: Shortcut) -> ListedShortcut:
+    parameters = [ListedParameter(each.name, each.description, each.default) for each in shortcut.parameters]
+    about = shortcut.title, shortcut.description
+    return ListedShortcut(shortcut.name, f"/{shortcut.name}", shortcut.usage, *about, parameters)
+
+
+TOOLS = (
+    Tool(
+        name="shortcuts_list",
+        title="Shortcuts",
+        description=(
+            "Lists the shortcuts that the user has written down: named sequences of browser steps, each with "
+            "its parameters. Look here first when the user names a routine or types a command with a slash."
+        ),
+        given=ListShortcuts,
+        told=Listed,
+        run=shortcuts_list,
+        reads_only=True,
+    ),
+    Tool(
+        name="shortcuts_execute",
+        title="Run a shortcut",
+        description=(
+            "Runs one of the user's shortcuts, by id or command, to its end or to the first step that fails; "
+            "what each step found comes back, as from browser_batch. With tabId its steps begin in that tab."
+        ),
+        given=ExecuteShortcut,
+        told=Executed,
+        run=shortcuts_execute,
+        destroys=True,
+        limit_s=batch.LIMIT_S + batch.ENDING_S,
+    ),
+)
