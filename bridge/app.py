@@ -144,7 +144,7 @@ async def _serve_stdio(config: Config) -> None:
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
     """One MCP session, from `speak`'s beginning to its end."""
     session = new_session()
-    where = f"in {Path.cwd().name or '/'}"
+    where = f"in {Path(session.folder).name or '/'}"
     server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]), where=where)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
@@ -264,9 +264,17 @@ def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) 
 
 
 def new_session(command: str = "") -> Session:
-    """A session of its own; hosts and popups are told of a `command` of ours that calls tools."""
+    """A session of whoever started us; hosts and popups are told of a `command` of ours that calls tools."""
     name = f"mcpb {command}" if command else ""
-    return Session(secrets.token_hex(8), title=name, client=wire.ClientInfo(name=name))
+    client = wire.ClientInfo(name=name)
+    return Session(secrets.token_hex(8), title=name, client=client, folder=_working_folder())
+
+
+def _working_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed
+        return ""
 
 
 def _whats_missing(registry: Registry, links: NativeLinks) -> str:

@@ -15,12 +15,17 @@ from bridge.browser_tools import (
     batch,
     browsers,
     computer,
+    filling,
+    finding,
     navigating,
     planning,
+    reading,
+    reading_text,
     recording,
     shortcuts,
     tabs,
     turns,
+    uploading,
 )
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.approvals import Approvals
@@ -53,6 +58,11 @@ _THEN: dict[int, str] = {
 FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
     navigating.TOOLS,
     tabs.TOOLS,
+    uploading.TOOLS,
+    filling.TOOLS,
+    reading_text.TOOLS,
+    finding.TOOLS,
+    reading.TOOLS,
     computer.TOOLS,
     recording.TOOLS,
     planning.TOOLS,

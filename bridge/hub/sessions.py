@@ -65,6 +65,8 @@ class Session:
     """By profile and address: the tab that was opened to reach a tool there."""
     profiles: set[str] = field(default_factory=set)
     """The browsers in which it has opened tabs otherwise."""
+    folder: str = ""
+    """Where on this machine its client works; empty: not known."""
     _shown: Mapping[str, Meaning] = field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, Meaning] = field(default_factory=dict)

@@ -1,0 +1,130 @@
+"""`form_input`: the value of a form control, whatever kind it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, field
+
+from bridge.browser_tools import recording, refs
+from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import DialogError
+from bridge.browser_tools.page import Page
+from bridge.browser_tools.refs import Ref
+from bridge.browser_tools.turn import Turn
+
+FILL_S = 5.0
+"""For the page's own scripts, which hear of the new value."""
+
+
+class FormInput(Given, kw_only=True):
+    """Which control, and what it is to hold."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    ref: Annotated[str, Meta(description="The control, by its ref from read_page or find.")]
+    value: Annotated[
+        str | bool | float,
+        Meta(
+            description=(
+                "true or false for what is switched or chosen; an option's text or value for a list, several "
+                "with commas; dates as 2026-11-22, times as 14:30; else the text. It replaces what is there."
+            )
+        ),
+    ]
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+class Filled(Told, kw_only=True):
+    """What a control held, and holds."""
+
+    tab_id: int
+    ref: str
+    role: str
+    name: str
+    was: str
+    now: str
+    ok: bool
+    """The page has left the value as it was given."""
+    untrusted: tuple[str, ...] = ("name", "was", "now")
+
+
+class _Fill(msgspec.Struct, rename="camel"):
+    """What `mcpb.fill` answers."""
+
+    ok: bool
+    was: str
+    now: str
+    role: str
+    name: str
+
+
+async def form_input(given: FormInput, turn: Turn) -> Answer:
+    """Put it in as a person would, so that the page notices."""
+    ref = refs.read(given.ref)
+    page = await turn.page(given.tab_id)
+    frame = await page.frame(ref.frame)
+    asked = {"ref": ref.number, "value": given.value}
+    try:
+        answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
+    except DialogError as dialog:
+        return _interrupted(page, ref, dialog)
+    filled = msgspec.convert(answered, _Fill)
+    await page.settle()
+    what = f"{filled.role} “{filled.name}”" if filled.name else filled.role
+    await recording.after_action(turn, page, f"form_input {what}")
+    told = Filled(
+        message=_message(what, ref, filled) + page.happened.take(),
+        tab_id=page.tab_id,
+        ref=str(ref),
+        role=filled.role,
+        name=filled.name,
+        was=filled.was,
+        now=filled.now,
+        ok=filled.ok,
+    )
+    return Answer(told)
+
+
+def _message(what: str, ref: Ref, filled: _Fill) -> str:
+    if not filled.ok:
+        return (
+            f"{what} ({ref}) was “{filled.was}” and is “{filled.now}” now: the page has changed what it was "
+            "given, or refused it. Look at the page (read_page)."
+        )
+    if filled.was == filled.now:
+        return f"{what} ({ref}) is “{filled.now}”, as it was."
+    return f"{what} ({ref}) was “{filled.was}” and is “{filled.now}” now."
+
+
+def _interrupted(page: Page, ref: Ref, dialog: DialogError) -> Answer:
+    """The page has asked something because of the new value."""
+    told = Filled(
+        message=f"The value was given to {ref}. {dialog}{page.happened.take()}",
+        tab_id=page.tab_id,
+        ref=str(ref),
+        role="",
+        name="",
+        was="",
+        now="",
+        ok=True,
+    )
+    return Answer(told)
+
+
+TOOLS = (
+    Tool(
+        name="form_input",
+        title="Fill in a form control",
+        description=(
+            "Sets one form control by its ref: texts, numbers, dates, colors, checkboxes, choices, lists, "
+            "editable areas. The page is told as after a person's input; the answer has the old and the new "
+            "value. For menus and sliders that a page has made itself use computer; for files file_upload."
+        ),
+        given=FormInput,
+        told=Filled,
+        run=form_input,
+        is_repeatable=True,
+    ),
+)

@@ -1,0 +1,199 @@
+"""`find`: elements of a page by words, in all of its frames."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, field
+
+from bridge.browser_tools import closed_roots
+from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.approving import origin_at
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import CommandError
+from bridge.browser_tools.outline import Seen
+from bridge.browser_tools.page import Frame, GoneError, Page
+from bridge.browser_tools.reading import DATA, MAX_CHARS, MAX_FRAMES, readable, refuse_pdf
+from bridge.browser_tools.refs import Ref
+from bridge.browser_tools.turn import Turn
+from bridge.hub.describing import cleaned
+
+MAX_MATCHES = 20
+MAX_ADDRESS = 300
+NEAR_NAMES = 5
+
+
+class Find(Given):
+    """What to look for, and where."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    query: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Words of what it says or is for, with its kind: `search box`, `add to cart button`.",
+        ),
+    ]
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+class Match(msgspec.Struct, rename="camel"):
+    """An element that was found."""
+
+    ref: str
+    role: str
+    name: str
+    text: str
+    why: str
+    visible: bool
+    frame: str
+    """The address of the frame that it is in; empty: the main one."""
+
+
+class Found(Told, kw_only=True):
+    """Elements, the best first."""
+
+    tab_id: int
+    matches: list[Match]
+    found: int
+    """How many there were in all."""
+    near: list[str]
+    """When nothing was found: names on the page that are like the query."""
+    untrusted: tuple[str, ...] = ("matches", "near")
+
+
+class _Element(msgspec.Struct, rename="camel"):
+    """One of `mcpb.find`'s matches."""
+
+    ref: int
+    role: str
+    name: str
+    text: str
+    score: float
+    why: str
+    visible: bool
+
+
+class _Matches(msgspec.Struct, rename="camel"):
+    """What `mcpb.find` answers."""
+
+    matches: list[_Element]
+    found: int
+    truncated: bool
+    pdf: bool = False
+
+
+async def find(given: Find, turn: Turn) -> Answer:
+    """Elements that fit the words."""
+    page = await turn.page(given.tab_id)
+    frames = readable(turn, await page.frames())
+    ranked: list[tuple[Frame, _Element]] = []
+    count, is_cut = 0, False
+    for frame in frames[:MAX_FRAMES]:
+        answered = await _find_in(page, frame, given.query)
+        if answered is None:
+            continue
+        refuse_pdf(page, is_pdf=answered.pdf and frame is frames[0])
+        ranked += [(frame, element) for element in answered.matches]
+        count += answered.found
+        is_cut |= answered.truncated
+    ranked.sort(key=lambda found: (not found[1].visible, -found[1].score))
+    matches = [_match(frame, element) for frame, element in ranked[:MAX_MATCHES]]
+    near = [] if matches else await _near(page, frames[0], given.query)
+    told = Found(
+        message=_found_message(given.query, matches, near, count, is_cut=is_cut) + page.happened.take(),
+        tab_id=page.tab_id,
+        matches=matches,
+        found=count,
+        near=near,
+    )
+    shown = "\n".join([*map(_shown, matches), *near])
+    return Answer(told, page=shown, origin=origin_at(frames[0].url))
+
+
+async def _find_in(page: Page, frame: Frame, query: str) -> _Matches | None:
+    """None: the frame cannot be looked into."""
+    try:
+        await closed_roots.adopt(page, frame)
+        answered = await page.call("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
+    except (CommandError, GoneError):
+        if not frame.number:
+            raise
+        return None
+    return msgspec.convert(answered, _Matches)
+
+
+def _match(frame: Frame, element: _Element) -> Match:
+    return Match(
+        ref=str(Ref(element.ref, frame.number)),
+        role=element.role,
+        name=element.name,
+        text=element.text if element.text != element.name else "",
+        why=element.why,
+        visible=element.visible,
+        frame=cleaned(frame.url, MAX_ADDRESS) if frame.number else "",
+    )
+
+
+def _shown(match: Match) -> str:
+    said = [match.role]
+    if match.name:
+        said.append(_quoted(match.name))
+    said.append(f"[{match.ref}]")
+    if match.text:
+        said.append(f"text={_quoted(match.text)}")
+    if not match.visible:
+        said.append("not visible")
+    if match.frame:
+        said.append(f"in the frame {match.frame}")
+    return " ".join(said) + f" ({match.why})"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+async def _near(page: Page, frame: Frame, query: str) -> list[str]:
+    """Names of controls that look like the query."""
+    asked = {"filter": "interactive", "depth": 100, "maxChars": MAX_CHARS, "ref": 0}
+    seen = msgspec.convert(await page.call("read", asked, frame=frame), Seen)
+    named = {line.head.partition(' "')[2][:60].lower(): line.head for line in seen.lines if '"' in line.head}
+    close = difflib.get_close_matches(query[:60].lower(), named, NEAR_NAMES, 0.4)
+    return [named[name] for name in close]
+
+
+def _found_message(
+    query: str, matches: Sequence[Match], near: Sequence[str], count: int, *, is_cut: bool
+) -> str:
+    asked = cleaned(query, 100)
+    cut = " The page is too large to look at all of it." if is_cut else ""
+    if matches:
+        best = f", the best {len(matches)} of them here" if count > len(matches) else ""
+        how_many = "1 element fits" if count == 1 else f"{count} elements fit"
+        return f"{how_many} “{asked}”{best}.{cut}"
+    alike = " What has a name somewhat like it is listed." if near else ""
+    return (
+        f"Nothing fits “{asked}”.{alike} Try fewer words, or words that stand on the page; read_page "
+        f"with filter interactive shows all controls, and a screenshot what is only drawn.{cut}"
+    )
+
+
+TOOLS = (
+    Tool(
+        name="find",
+        title="Find elements",
+        description=(
+            "Finds up to 20 elements of a page by words of their name, text, kind or attributes, best first, "
+            "each with a ref for other tools. Looks at all that is in the page, also out of view; not at "
+            "what is only drawn (pictures, canvas). " + DATA
+        ),
+        given=Find,
+        told=Found,
+        run=find,
+        reads_only=True,
+    ),
+)

@@ -1,0 +1,106 @@
+"""A page as an outline: the lines of its documents put together, frames below their elements. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bridge.browser_tools.refs import Ref
+
+Cut = Literal["depth", "size"]
+
+
+class Line(NamedTuple):
+    """An element, or a piece of text, as our code in a document describes it (`in_page`)."""
+
+    indent: int
+    head: str
+    """What stands before the ref."""
+    ref: int
+    """Its number; 0: it has none."""
+    tail: str
+    is_frame: bool
+
+
+class Viewport(msgspec.Struct, rename="camel"):
+    """What of a page is shown, in CSS pixels."""
+
+    width: float
+    height: float
+    scroll_x: float
+    scroll_y: float
+    page_width: float
+    page_height: float
+
+    def __str__(self) -> str:
+        size = f"{self.width:g} x {self.height:g}"
+        page = f"{self.page_width:g} x {self.page_height:g}"
+        return f"viewport {size}, scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
+
+
+class Seen(msgspec.Struct, rename="camel"):
+    """What `mcpb.read` answers."""
+
+    lines: list[Line]
+    truncated: Literal[False] | Cut
+    title: str
+    url: str
+    viewport: Viewport
+    pdf: bool = False
+
+
+class Outline:
+    """The lines of a page, which have at most `max_chars` characters together."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.left = max_chars
+        self.cuts: set[Cut] = set()
+        self._written: list[str] = []
+
+    def __str__(self) -> str:
+        return "\n".join(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more has room."""
+        return "size" in self.cuts
+
+    def reserve(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[str, Line]]:
+        """The lines of a document as text, those that there is room for.
+
+        What is in its frames gets what is left.
+        """
+        reserved = []
+        for line in lines:
+            text = _text(line, frame, indent)
+            if not self._take(text):
+                break
+            reserved.append((text, line))
+        return reserved
+
+    def write(self, text: str) -> None:
+        """A line that has room already."""
+        self._written.append(text)
+
+    def note(self, indent: int, text: str) -> None:
+        """A line of ours, if there is room for it."""
+        line = f"{'  ' * indent}({text})"
+        if self._take(line):
+            self.write(line)
+
+    def _take(self, text: str) -> bool:
+        if len(text) + 1 > self.left:
+            self.cuts.add("size")
+            return False
+        self.left -= len(text) + 1
+        return True
+
+
+def _text(line: Line, frame: int, indent: int) -> str:
+    ref = f" [{Ref(line.ref, frame)}]" if line.ref else ""
+    return f"{'  ' * (indent + line.indent)}{line.head}{ref}{line.tail}"

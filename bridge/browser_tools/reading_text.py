@@ -1,0 +1,143 @@
+"""`get_page_text`: the text that a page is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from bridge.browser_tools import closed_roots
+from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.approving import origin_at
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import CommandError
+from bridge.browser_tools.page import Frame, GoneError, Page
+from bridge.browser_tools.reading import DATA, MAX_FRAMES, most_chars, readable, refuse_pdf
+from bridge.browser_tools.turn import Turn
+from bridge.hub.describing import cleaned
+
+LITTLE_TEXT = 200
+"""Characters; a main document with fewer is a frame's shell."""
+MAX_ADDRESS = 300
+
+
+class GetPageText(Given):
+    """Of which page, and how much."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    max_chars: (
+        Annotated[int, Meta(ge=1, description="The most that is shown. Default: 50000.")] | UnsetType
+    ) = UNSET
+
+
+class PageText(Told, kw_only=True):
+    """What a page is about, in plain text."""
+
+    tab_id: int
+    title: str
+    url: str
+    source: str
+    """`article`, `main`, `block` (where most paragraphs are), `body`, or `frames`."""
+    text: str
+    truncated: bool
+    untrusted: tuple[str, ...] = ("title", "url", "text")
+
+
+class _Text(msgspec.Struct, rename="camel"):
+    """What `mcpb.text` answers."""
+
+    text: str
+    title: str
+    url: str
+    source: str
+    truncated: bool
+    pdf: bool
+
+
+async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
+    """What a page is about; if its main document says nearly nothing, what its frames say."""
+    page = await turn.page(given.tab_id)
+    frames = readable(turn, await page.frames())
+    most = most_chars(given.max_chars)
+    said = await _text_of(page, frames[0], most)
+    refuse_pdf(page, is_pdf=said.pdf)
+    text, source, is_cut = said.text, said.source, said.truncated
+    if len(text) < LITTLE_TEXT and not is_cut:
+        inner, is_cut = await _text_of_frames(page, frames[1 : MAX_FRAMES + 1], most - len(text) - 2)
+        if inner:
+            text, source = f"{text}\n\n{inner}".strip(), "frames"
+    told = PageText(
+        message=_message(page, text, source, is_cut=is_cut) + page.happened.take(),
+        tab_id=page.tab_id,
+        title=said.title,
+        url=said.url,
+        source=source,
+        text=text,
+        truncated=is_cut,
+    )
+    return Answer(told, page=f"{said.title}\n{said.url}\n\n{text}", origin=origin_at(frames[0].url))
+
+
+async def _text_of(page: Page, frame: Frame, max_chars: int) -> _Text:
+    await closed_roots.adopt(page, frame)
+    return msgspec.convert(await page.call("text", {"maxChars": max_chars}, frame=frame), _Text)
+
+
+async def _text_of_frames(page: Page, frames: Sequence[Frame], left: int) -> tuple[str, bool]:
+    """Each below its address; and whether something was cut off."""
+    parts: list[str] = []
+    is_cut = False
+    for frame in frames:
+        head = f"[frame {cleaned(frame.url, MAX_ADDRESS)}]\n"
+        if left <= len(head):
+            return "\n\n".join(parts), True
+        try:
+            said = await _text_of(page, frame, left - len(head))
+        except (CommandError, GoneError):
+            continue  # it is just going away
+        if said.text:
+            parts.append(head + said.text)
+            left -= len(parts[-1]) + 2
+            is_cut |= said.truncated
+    return "\n\n".join(parts), is_cut
+
+
+_SOURCES = {
+    "article": "The article of the page",
+    "main": "The main part of the page",
+    "block": "The part of the page with most of its paragraphs",
+    "body": "All text of the page",
+    "frames": "The text of the page and of its frames",
+}
+
+
+def _message(page: Page, text: str, source: str, *, is_cut: bool) -> str:
+    if not text:
+        return (
+            f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
+            "can be used."
+        )
+    message = f"{_SOURCES[source]} in tab {page.tab_id}: {len(text)} characters."
+    if is_cut:
+        message += " More was cut off: give a larger max_chars, or use find for what you look for."
+    return message
+
+
+TOOLS = (
+    Tool(
+        name="get_page_text",
+        title="Read a page's text",
+        description=(
+            "The text that a page is about: its article where there is one, without navigation and the like; "
+            "headings, lists and tables are marked. For reading; to act on the page use read_page or find. "
+            + DATA
+        ),
+        given=GetPageText,
+        told=PageText,
+        run=get_page_text,
+        reads_only=True,
+    ),
+)

@@ -1,0 +1,257 @@
+"""`file_upload`, `upload_image`: files of the user's machine, and pictures of the session for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import trio
+from msgspec import UNSET, Meta, UnsetType, field
+
+from bridge.browser_tools import local_files, recording, refs
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import DialogError
+from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile
+from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.pointing import look
+from bridge.browser_tools.screenshots import Point, Shown, view_of
+from bridge.browser_tools.transferring import carry
+from bridge.browser_tools.turn import Turn
+from bridge.hub.describing import cleaned
+
+LIMIT_S = 60.0
+MAX_NAME = 200
+
+
+class Content(msgspec.Struct):
+    """A file that comes with the call."""
+
+    data: bytes
+    name: str
+    mime_type: str | UnsetType = field(name="mimeType", default=UNSET)
+
+
+class FileUpload(Given, kw_only=True):
+    """Which files, and for whom."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    paths: (
+        Annotated[
+            list[str],
+            Meta(
+                description=(
+                    "Files of the user's machine, below the folder that you work in or one that the user "
+                    "allows."
+                )
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    files: (
+        Annotated[list[Content], Meta(description="Or files with their content in base64.")] | UnsetType
+    ) = UNSET
+    ref: Annotated[str, Meta(description="A file input, its label, or where files can be dropped.")]
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+class UploadImage(Given, kw_only=True):
+    """Which picture, and for whom."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    image_id: Annotated[
+        str, Meta(description="As a screenshot, zoom or gif_creator has named it: img_….")
+    ] = field(name="imageId")
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    ref: (
+        Annotated[
+            str, Meta(description="A file input or where pictures can be dropped; or give a coordinate.")
+        ]
+        | UnsetType
+    ) = UNSET
+    coordinate: (
+        Annotated[
+            list[float],
+            Meta(min_length=2, max_length=2, description="Where to drop it: x, y in pixels of a screenshot."),
+        ]
+        | UnsetType
+    ) = UNSET
+    filename: (
+        Annotated[str, Meta(description="What the page is told as its name. Default: image.png.")] | UnsetType
+    ) = UNSET
+
+
+class Uploaded(Told, kw_only=True):
+    """What the page has taken."""
+
+    tab_id: int
+    files: list[str]
+    """Names that are there now."""
+    role: str
+    name: str
+    """Of what has taken them."""
+    shows: str
+    """Its text afterwards."""
+    untrusted: tuple[str, ...] = ("files", "name", "shows")
+
+
+class _Given(msgspec.Struct, rename="camel"):
+    """What `mcpb.giveFiles` answers."""
+
+    how: str
+    accepted: list[str]
+    role: str
+    name: str
+    shows: str
+
+
+async def file_upload(given: FileUpload, turn: Turn) -> Answer:
+    """Give files to an element."""
+    ref = refs.read(given.ref)
+    page = await turn.page(given.tab_id)
+    frame = await page.frame(ref.frame)
+    await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
+    files = await _files(given, turn)
+    return await _give(turn, page, frame, {"ref": ref.number}, files)
+
+
+async def _files(given: FileUpload, turn: Turn) -> list[LocalFile]:
+    if bool(given.paths) == bool(given.files):
+        raise ToolError("Give either paths or files, with at least one file. Nothing was given to the page.")
+    if given.paths:
+        folders = Folders(turn.session.folder, turn.around.settings.upload_dirs)
+        return await trio.to_thread.run_sync(
+            local_files.read_files, given.paths, folders, abandon_on_cancel=True
+        )
+    assert isinstance(given.files, list)
+    if sum(len(content.data) for content in given.files) > MAX_BYTES:
+        raise ToolError(TOO_LARGE)
+    return [_content(content) for content in given.files]
+
+
+def _content(content: Content) -> LocalFile:
+    name = _plain(content.name)
+    kind = content.mime_type if isinstance(content.mime_type, str) else local_files.mime_type(name)
+    return LocalFile(name, content.data, kind)
+
+
+async def upload_image(given: UploadImage, turn: Turn) -> Answer:
+    """Give a picture to an element, or drop it at a point."""
+    if isinstance(given.ref, str) == isinstance(given.coordinate, list):
+        raise ToolError("Give either a ref or a coordinate. Nothing was given to the page.")
+    picture = turn.kept.pictures.get(given.image_id.strip())
+    if picture is None:
+        newest = [picture.id for picture in turn.kept.pictures.newest_first()[:5]]
+        there = f"The newest are {', '.join(newest)}" if newest else "There is none yet"
+        raise ToolError(
+            f"There is no picture {cleaned(given.image_id, 60)} of this session. {there}: computer with "
+            "action screenshot makes one and tells its id."
+        )
+    page = await turn.page(given.tab_id)
+    frame, target = await _target(given, turn, page)
+    wanted = given.filename if isinstance(given.filename, str) else ""
+    name = _plain(wanted or f"image.{picture.mime_type.rpartition('/')[2]}")
+    return await _give(turn, page, frame, target, [LocalFile(name, picture.data, picture.mime_type)])
+
+
+async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, dict[str, Any]]:
+    """The frame, and what is meant in it."""
+    if isinstance(given.ref, str):
+        ref = refs.read(given.ref)
+        return await page.frame(ref.frame), {"ref": ref.number}
+    assert isinstance(given.coordinate, list)
+    main = await page.main()
+    view = await view_of(page, main)
+    turn.kept.of(Shown).check(page, view)
+    frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+    return frame, {"x": at.x, "y": at.y}
+
+
+async def _give(
+    turn: Turn, page: Page, frame: Frame, target: dict[str, Any], files: Sequence[LocalFile]
+) -> Answer:
+    sent = [
+        {"transfer": await carry(page, frame, file.data), "name": file.name, "mimeType": file.mime_type}
+        for file in files
+    ]
+    names = [file.name for file in files]
+    try:
+        answered = await page.call("giveFiles", {**target, "files": sent}, frame=frame)
+    except DialogError as dialog:
+        taken = _Given("", names, "", "", "")
+        message = f"{_listed(names)} was given to the page. {dialog}"
+    else:
+        taken = msgspec.convert(answered, _Given)
+        message = _message(taken, names)
+        await page.settle()
+    await recording.after_action(turn, page, f"upload {_listed(names)}", *_points(frame, target))
+    told = Uploaded(
+        message=message + page.happened.take(),
+        tab_id=page.tab_id,
+        files=taken.accepted,
+        role=taken.role,
+        name=taken.name,
+        shows=taken.shows,
+    )
+    return Answer(told)
+
+
+def _points(frame: Frame, target: dict[str, Any]) -> list[Point]:
+    return [Point(target["x"], target["y"])] if "x" in target and frame.number == 0 else []
+
+
+def _message(taken: _Given, names: Sequence[str]) -> str:
+    what = f"{taken.role} “{taken.name}”" if taken.name else taken.role
+    if taken.how == "drop":
+        return (
+            f"{_listed(names)} was dropped on {what}, which takes what is dropped. What the page does "
+            "with it shows in read_page or a screenshot."
+        )
+    if not taken.accepted:
+        return (
+            f"{_listed(names)} was given to {what}, and the page has taken it out again, or used it at once."
+        )
+    return f"{what} has {_listed(taken.accepted)} now. The page sends it when its form is sent."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(cleaned(name, MAX_NAME) for name in names[:5])
+    return f"{shown} and {len(names) - 5} more files" if len(names) > 5 else shown
+
+
+def _plain(name: str) -> str:
+    """A file's name without folders, as a page may get it."""
+    return cleaned(PurePosixPath(name.replace("\\", "/")).name, MAX_NAME) or "file"
+
+
+TOOLS = (
+    Tool(
+        name="file_upload",
+        title="Give files to a page",
+        description=(
+            "Gives files to a file input (or its label), or drops them on an element that takes files, as if "
+            "the user had chosen them. By path only from below the folder that you work in, or those that "
+            "the user allows. At most 10 MB a call."
+        ),
+        given=FileUpload,
+        told=Uploaded,
+        run=file_upload,
+        destroys=True,
+        limit_s=LIMIT_S,
+    ),
+    Tool(
+        name="upload_image",
+        title="Give a picture to a page",
+        description=(
+            "Gives a picture of this session (screenshot, zoom, GIF) to a file input, or drops it on an "
+            "element or at a point of the page. Its id stands in the answer that had the picture."
+        ),
+        given=UploadImage,
+        told=Uploaded,
+        run=upload_image,
+        destroys=True,
+        limit_s=LIMIT_S,
+    ),
+)
