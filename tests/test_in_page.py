@@ -8,73 +8,10 @@ from typing import Any
 
 import pytest
 
-from bridge.browser_tools.in_page import script
-from browsing import Browser, Tab, open_browser, trio_thread
+from browsing import Browser, open_browser, trio_thread
+from in_page import InPage, InPageError
 
 pytestmark = pytest.mark.chromium
-
-
-class InPageError(Exception):
-    """What our code in the page threw: its kind, and the sentence."""
-
-
-class InPage:
-    """`mcpb` in an isolated world of the document that is there."""
-
-    def __init__(self, tab: Tab) -> None:
-        self.tab = tab
-        self.context = 0
-        """Of the world, for DevTools."""
-
-    def show(self, html: str, next_ref: int = 1) -> InPage:
-        """A new document with this content, and our code in it."""
-        self.tab.load("about:blank")
-        self.tab.send("Page.bringToFront")  # nothing moves in a tab that is not drawn
-        self.tab.send("Page.setDocumentContent", frameId=self._frame(), html=html)
-        return self.install(next_ref)
-
-    def install(self, next_ref: int = 1) -> InPage:
-        """Our code, in the document that is there now."""
-        world = self.tab.send("Page.createIsolatedWorld", frameId=self._frame(), worldName="mcpb test")
-        self.context = world["executionContextId"]
-        self.evaluate(script())
-        self.call("begin", next=next_ref)
-        return self
-
-    def _frame(self) -> str:
-        frame_id: str = self.tab.send("Page.getFrameTree")["frameTree"]["frame"]["id"]
-        return frame_id
-
-    def call(self, function: str, **given: Any) -> Any:
-        """What `mcpb.<function>` answers.
-
-        Raises:
-            InPageError: it threw.
-        """
-        return self.evaluate(f"mcpb.{function}({json.dumps(given)})")
-
-    def evaluate(self, expression: str, *, by_value: bool = True) -> Any:
-        """In our world: the value, or else the id of the object."""
-        answer = self.tab.send(
-            "Runtime.evaluate",
-            expression=expression,
-            contextId=self.context,
-            returnByValue=by_value,
-            awaitPromise=True,
-        )
-        if details := answer.get("exceptionDetails"):
-            said = details.get("exception", {}).get("description") or details["text"]
-            raise InPageError(said.partition("\n")[0].removeprefix("Error: "))
-        return answer["result"].get("value") if by_value else answer["result"].get("objectId")
-
-    def ref(self, selector: str) -> int:
-        """Of the first element that a selector means: found by a mark that it gets for that."""
-        element = f"document.querySelector({json.dumps(selector)})"
-        self.evaluate(f"void ({element}.dataset.testid = 'marked for a test')")
-        (match,) = self.call("find", query="marked for a test", limit=1)["matches"]
-        self.evaluate(f"void delete {element}.dataset.testid")
-        ref: int = match["ref"]
-        return ref
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +55,8 @@ OUTLINES = {
     ),
     "what_nobody_can_meet_is_left_out": (
         (
-            "<p style='display:none'>a</p><p style='visibility:hidden'>b<b style='visibility:visible'>c</b></p>"
+            "<p style='display:none'>a</p><p style='visibility:hidden'>b"
+            "<b style='visibility:visible'>c</b></p>"
             "<p hidden>d</p><div aria-hidden=true><button>e</button></div><div inert><button>f</button></div>"
             "<details><summary>More</summary><button>g</button></details><script>h</script>"
             "<template>i</template>"
@@ -471,15 +409,18 @@ def test_a_long_text_is_cut(page: InPage) -> None:
     assert 90 < answer["chars"] <= 99
 
 
-def test_a_page_of_fifty_thousand_elements_and_one_of_five_megabytes_are_read_in_part(page: InPage) -> None:
-    many = "".join(
-        f"<div><p>Text {n}</p><a href='/{n}'>Link {n}</a><button>Go {n}</button></div>" for n in range(12_500)
+def test_a_page_of_many_elements_and_one_of_much_text_are_read_in_part(page: InPage) -> None:
+    page.show("")
+    page.evaluate(
+        """document.body.innerHTML = Array.from({length: 2_500}, (_, n) =>
+            `<div><p>Text ${n}</p><a href="/${n}">Link ${n}</a><button>Go ${n}</button></div>`).join("")"""
     )
-    page.show(many)
     assert page.call("read")["truncated"] == "size"
-    assert page.call("find", query="go 12345")["matches"][0]["name"] == "Go 12345"
+    assert page.call("find", query="go 2345")["matches"][0]["name"] == "Go 2345"
     assert page.call("text")["chars"] <= 50_000
-    page.show("<article>" + f"<p>{LOREM * 10}</p>" * 1_700 + "</article>")
+    page.evaluate(
+        f"document.body.innerHTML = '<article>' + '<p>{LOREM * 10}</p>'.repeat(200) + '</article>'"
+    )
     assert 49_900 <= page.call("text")["chars"] <= 50_000
     assert page.call("read")["truncated"] == "size"
 
@@ -535,7 +476,7 @@ NOT_REACHED = {
     "covered_by_a_dialog": (
         (
             "<button>a</button>"
-            "<dialog aria-label='Cookies' open style='position:fixed;inset:0;width:100%;height:100%'>x</dialog>"
+            "<dialog aria-label=Cookies open style='position:fixed;inset:0;width:100%;height:100%'>x</dialog>"
         ),
         {"covered": 'dialog "Cookies"'},
     ),

@@ -4,6 +4,8 @@
  */
 
 const MAX_LISTED = 20;
+/** How long a page's own widget may take to show what was done. */
+const SETTLE_MS = 500;
 
 /** @typedef {string | number | boolean} Value */
 /** What `fill` answers; `options`: what could have been chosen.
@@ -226,8 +228,7 @@ async function fillAria(element, value) {
   if ((checkedState(element) ?? "false") === wanted) return wanted;
   focusOn(element, { preventScroll: true });
   clickOn(element);
-  const until = performance.now() + 500;
-  while ((checkedState(element) ?? "false") !== wanted && performance.now() < until) await nextFrame();
+  await until(() => (checkedState(element) ?? "false") === wanted);
   return wanted;
 }
 
@@ -295,14 +296,29 @@ function editorText(element) {
   return element.innerText.replace(/\s+/g, " ").trim();
 }
 
-/** Typed over all of it, so that the editor's own script sees an edit.
+/** Typed over all of it, so that the editor's own script sees an edit, or makes it.
  * @param {HTMLElement} element @param {Value} value */
-function fillEditor(element, value) {
+async function fillEditor(element, value) {
   const text = String(value);
+  const wanted = text.replace(/\s+/g, " ").trim();
   focusOn(element, { preventScroll: true });
   selectAllOf(element);
-  execute(document, text ? "insertText" : "delete", false, text);
-  return text.replace(/\s+/g, " ").trim();
+  const edit = text ? { inputType: "insertText", data: text } : { inputType: "deleteContentBackward" };
+  // execCommand leaves this one out, and editors that keep their text themselves hear nothing else.
+  const isOurs = dispatch(
+    element,
+    new InputEvent("beforeinput", { bubbles: true, cancelable: true, composed: true, ...edit }),
+  );
+  if (isOurs) execute(document, text ? "insertText" : "delete", false, text);
+  await until(() => editorText(element) === wanted);
+  return wanted;
+}
+
+/** Scripts of pages often change what is shown a moment later.
+ * @param {() => boolean} condition */
+async function until(condition) {
+  const end = performance.now() + SETTLE_MS;
+  while (!condition() && performance.now() < end) await nextFrame();
 }
 
 /** @param {Element} element @returns {never} */
