@@ -1,0 +1,96 @@
+"""Events of a tab, captured from the first use for as long as the session lasts.
+
+What has to be switched on for that is on in each of the tab's sessions of DevTools: in its own, in those of
+frames with a process of their own, and of workers.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from bridge.browser_tools.devtools import CommandError, Devtools
+from bridge.errors import CallError
+from native_host import wire
+
+CHILD_S = 3.0
+"""For a frame or worker that is busy: it is left out until it answers."""
+_ATTACHED, _DETACHED = "Target.attachedToTarget", "Target.detachedFromTarget"
+
+
+class Began(Enum):
+    """Since when a tab is captured."""
+
+    NOW = auto()
+    AGAIN = auto()
+    """The browser had let go of the tab meanwhile."""
+    EARLIER = auto()
+
+
+class Log(Protocol):
+    """What keeps the events."""
+
+    def hear(self, event: wire.CdpEvent) -> None:
+        """One of those that are wanted."""
+        ...
+
+
+L = TypeVar("L", bound=Log)
+Switches = tuple[tuple[str, dict[str, Any]], ...]
+"""DevTools commands with their parameters; repeating them changes nothing."""
+
+
+class Capture(Generic[L]):
+    """Of one tab."""
+
+    def __init__(self, tab: Devtools, log: L, events: tuple[str, ...], switches: Switches) -> None:
+        self.log = log
+        self._tab = tab
+        self._events = events
+        self._switches = switches
+        self._sessions: set[str] = set()
+        """Below the tab's own."""
+        self._lost_before: int | None = None
+        """None: it has not begun."""
+
+    async def go_on(self) -> Began:
+        """See to it that events are captured; what the browser had kept of them is heard when this returns.
+
+        Raises as `Devtools.command` does.
+        """
+        tab = self._tab
+        if self._lost_before == tab.lost:
+            return Began.EARLIER
+        began = Began.NOW if self._lost_before is None else Began.AGAIN
+        if began is Began.NOW:
+            tab.listen(self._hear, (*self._events, _ATTACHED, _DETACHED))
+        await tab.subscribed()
+        self._lost_before = tab.lost
+        for method, params in self._switches:
+            await tab.command(method, params)
+        for session in list(self._sessions):
+            await self._switch_on(session)
+        tab.holds.add(type(self.log).__name__)
+        return began
+
+    async def _switch_on(self, session: str) -> None:
+        try:
+            for method, params in self._switches:
+                with suppress(CommandError):  # workers have no log
+                    await self._tab.command(method, params, session=session, timeout_s=CHILD_S)
+        except CallError:  # it is gone
+            self._sessions.discard(session)
+
+    def _hear(self, event: wire.CdpEvent) -> None:
+        if event.method == _ATTACHED:
+            session = str(msgspec.json.decode(event.params or b"{}")["sessionId"])
+            self._sessions.add(session)
+            for method, params in self._switches:
+                self._tab.begin(method, params, session=session)
+        elif event.method == _DETACHED:
+            self._sessions.discard(str(msgspec.json.decode(event.params or b"{}")["sessionId"]))
+        if event.method in self._events:
+            self.log.hear(event)

@@ -1,0 +1,429 @@
+"""What pages write to the console and throw: DevTools events in, the newest messages kept. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from bridge.browser_tools.page_text import cut, host_of, origin_of
+from native_host import wire
+
+MAX_MESSAGES = 1000
+MAX_CHARS = 1024 * 1024
+"""Of all texts of a tab together."""
+MAX_TEXT = 4000
+"""Characters of a message."""
+MAX_ARGUMENT = 2000
+MAX_FRAMES = 5
+"""Of a stack."""
+MAX_CONTEXTS = 1000
+
+TOO_LONG = "mcpb.eventDropped"
+"""The extension's own: an event that is longer than it passes on."""
+EVENTS = (
+    "Runtime.executionContextCreated",
+    "Runtime.executionContextsCleared",
+    "Runtime.consoleAPICalled",
+    "Runtime.exceptionThrown",
+    "Runtime.exceptionRevoked",
+    "Log.entryAdded",
+    "Page.frameNavigated",
+    TOO_LONG,
+)
+_LEVELS = {
+    "error": "error",
+    "assert": "error",
+    "warning": "warning",
+    "info": "info",
+    "debug": "debug",
+    "verbose": "debug",
+}
+"""What DevTools say, in the words of the console; all else is `log`."""
+_SILENT = ("clear", "endGroup", "profile", "profileEnd")
+_PLACES = re.compile(r"%([sdifoOc%])")
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """Of an event, as far as it is read."""
+
+
+class _Property(_Shape):
+    name: str
+    type: str = ""
+    value: str | None = None
+
+
+class _Entry(_Shape):
+    value: _Preview
+    key: _Preview | None = None
+
+
+class _Preview(_Shape):
+    type: str = ""
+    subtype: str = ""
+    description: str = ""
+    overflow: bool = False
+    properties: list[_Property] = []
+    entries: list[_Entry] = []
+
+
+class _Value(_Shape):
+    """A RemoteObject."""
+
+    type: str
+    subtype: str = ""
+    value: Any = None
+    unserializable_value: str = ""
+    description: str = ""
+    preview: _Preview | None = None
+
+
+class _Frame(_Shape):
+    url: str = ""
+    function_name: str = ""
+    line_number: int = 0
+    column_number: int = 0
+
+
+class _Stack(_Shape):
+    call_frames: list[_Frame] = []
+
+
+class _Called(_Shape):
+    type: str
+    args: list[_Value]
+    timestamp: float
+    execution_context_id: int = 0
+    stack_trace: _Stack | None = None
+
+
+class _Details(_Shape):
+    exception_id: int
+    text: str
+    url: str = ""
+    line_number: int = 0
+    column_number: int = 0
+    execution_context_id: int = 0
+    stack_trace: _Stack | None = None
+    exception: _Value | None = None
+
+
+class _Thrown(_Shape):
+    timestamp: float
+    exception_details: _Details
+
+
+class _Revoked(_Shape):
+    exception_id: int
+
+
+class _LogEntry(_Shape):
+    source: str
+    level: str
+    text: str
+    timestamp: float
+    url: str = ""
+    line_number: int | None = None
+    stack_trace: _Stack | None = None
+
+
+class _Logged(_Shape):
+    entry: _LogEntry
+
+
+class _Context(_Shape):
+    id: int
+    origin: str = ""
+    aux_data: dict[str, Any] = {}
+
+
+class _ContextCreated(_Shape):
+    context: _Context
+
+
+class _NavigatedFrame(_Shape):
+    url: str
+    parent_id: str = ""
+
+
+class _Navigated(_Shape):
+    frame: _NavigatedFrame
+
+
+class _Dropped(_Shape):
+    method: str
+    bytes: int
+
+
+@dataclass
+class Entry:
+    """A message, and how often it came in a row."""
+
+    level: str
+    """error, warning, info, log or debug."""
+    text: str
+    at: float
+    """Milliseconds since 1970, of the newest."""
+    place: str = ""
+    """`<url>:<line>:<column>`, counted from 1; empty: unknown."""
+    stack: list[str] = field(default_factory=list)
+    origin: str = ""
+    """Whose words they are; empty: of a document without one, or unknown."""
+    count: int = 1
+    exception: int = 0
+    """By which a rejection is taken back that was handled later."""
+
+    def is_again(self, other: Entry) -> bool:
+        """Whether the other one says the same once more."""
+        return (self.text, self.level, self.place, self.origin) == (
+            other.text,
+            other.level,
+            other.place,
+            other.origin,
+        )
+
+    @property
+    def time(self) -> str:
+        """As people read it, in UTC."""
+        return datetime.fromtimestamp(self.at / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+class Console:
+    """The newest messages of one tab."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: where the tab is."""
+        self.dropped = 0
+        """Older ones that there was no room for."""
+        self._host = host_of(url)
+        self._entries: deque[Entry] = deque()
+        self._chars = 0
+        self._contexts: dict[tuple[str, int], tuple[str, bool]] = {}
+        """By DevTools' session and id: its origin, and whether it is the page's own."""
+
+    def hear(self, event: wire.CdpEvent) -> None:
+        """Something has happened. Times are the browser's."""
+        params = bytes(event.params or b"{}")
+        try:
+            self._fold(event.method, params, event.session_id)
+        except msgspec.DecodeError:
+            self._fold(event.method, _made_text(params), event.session_id)
+
+    def _fold(self, method: str, params: bytes, session: str) -> None:
+        match method:
+            case "Runtime.consoleAPICalled":
+                self._called(msgspec.json.decode(params, type=_Called), session)
+            case "Runtime.exceptionThrown":
+                self._thrown(msgspec.json.decode(params, type=_Thrown), session)
+            case "Log.entryAdded":
+                self._logged(msgspec.json.decode(params, type=_Logged).entry)
+            case "Runtime.exceptionRevoked":
+                self._revoke(msgspec.json.decode(params, type=_Revoked).exception_id)
+            case "Runtime.executionContextCreated":
+                self._learn(msgspec.json.decode(params, type=_ContextCreated).context, session)
+            case "Runtime.executionContextsCleared":
+                self._contexts = {key: known for key, known in self._contexts.items() if key[0] != session}
+            case "mcpb.eventDropped":
+                self._too_long(msgspec.json.decode(params, type=_Dropped))
+            case "Page.frameNavigated" if not session:
+                self._navigated(msgspec.json.decode(params, type=_Navigated).frame)
+
+    def newest(
+        self, limit: int, *, only_errors: bool = False, fits: Callable[[Entry], bool] = lambda _: True
+    ) -> tuple[list[Entry], int]:
+        """The newest that are wanted, in the order in which they came, and how many are wanted in all."""
+        wanted = [
+            entry for entry in self._entries if fits(entry) and (entry.level == "error" or not only_errors)
+        ]
+        return wanted[-limit:], len(wanted)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+        self._chars = self.dropped = 0
+
+    # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _called(self, called: _Called, session: str) -> None:
+        origin, is_own = self._contexts.get((session, called.execution_context_id), ("", True))
+        if not is_own or called.type in _SILENT:
+            return
+        text = formatted(called.args)
+        if called.type == "assert":
+            text = f"Assertion failed: {text}"
+        stack = called.stack_trace or _Stack()
+        level = _LEVELS.get(called.type, "log")
+        has_stack = level in ("error", "warning") or called.type == "trace"
+        self._keep(
+            Entry(
+                level,
+                text,
+                called.timestamp,
+                _place(stack.call_frames),
+                _stack(stack) if has_stack else [],
+                origin,
+            )
+        )
+
+    def _thrown(self, thrown: _Thrown, session: str) -> None:
+        details = thrown.exception_details
+        origin, is_own = self._contexts.get((session, details.execution_context_id), ("", True))
+        if not is_own:
+            return
+        said = _said(details.exception) if details.exception else ""
+        stack = details.stack_trace or _Stack()
+        place = _place(stack.call_frames) or _place(
+            [_Frame(details.url, "", details.line_number, details.column_number)]
+        )
+        text = f"{details.text} {said}".strip()
+        is_told = bool(details.exception and details.exception.subtype == "error")
+        self._keep(
+            Entry(
+                "error",
+                text,
+                thrown.timestamp,
+                place,
+                [] if is_told else _stack(stack),  # an error's own text has it
+                origin,
+                exception=details.exception_id,
+            )
+        )
+
+    def _logged(self, entry: _LogEntry) -> None:
+        place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
+        origin = origin_of(entry.url)
+        self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], origin))
+
+    def _too_long(self, dropped: _Dropped) -> None:
+        if dropped.method in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
+            at = self._entries[-1].at if self._entries else 0  # it comes without its time
+            level = "error" if dropped.method == "Runtime.exceptionThrown" else "log"
+            self._keep(Entry(level, f"(too long to be passed on: {dropped.bytes} bytes)", at))
+
+    def _revoke(self, exception: int) -> None:
+        """A rejection that nobody handled has been handled after all."""
+        for entry in self._entries:
+            if entry.exception == exception:
+                self._chars -= len(entry.text)
+                self._entries.remove(entry)
+                return
+
+    def _learn(self, context: _Context, session: str) -> None:
+        is_own = context.aux_data.get("isDefault", True) is not False
+        if len(self._contexts) < MAX_CONTEXTS:
+            self._contexts[session, context.id] = context.origin.removeprefix("://"), is_own
+
+    def _navigated(self, frame: _NavigatedFrame) -> None:
+        if frame.parent_id:
+            return
+        host = host_of(frame.url)
+        if host != self._host:
+            self._host = host
+            self.clear()
+
+    def _keep(self, entry: Entry) -> None:
+        entry.text = cut(entry.text, MAX_TEXT)
+        if self._entries and (last := self._entries[-1]).is_again(entry):
+            last.count += 1
+            last.at = entry.at
+            last.exception = 0
+            return
+        self._entries.append(entry)
+        self._chars += len(entry.text)
+        while len(self._entries) > MAX_MESSAGES or self._chars > MAX_CHARS:
+            self._chars -= len(self._entries.popleft().text)
+            self.dropped += 1
+
+
+def _made_text(params: bytes) -> bytes:
+    """Without the halves of characters that JavaScript has in its strings and no other decoder takes."""
+    return json.dumps(json.loads(params), ensure_ascii=False).encode(errors="replace")
+
+
+def _place(frames: list[_Frame]) -> str:
+    if not frames:
+        return ""
+    frame = frames[0]
+    return f"{cut(frame.url, 300)}:{frame.line_number + 1}:{frame.column_number + 1}" if frame.url else ""
+
+
+def _stack(stack: _Stack) -> list[str]:
+    named = [frame for frame in stack.call_frames if frame.url or frame.function_name]
+    return [
+        f"{cut(frame.function_name, 100) or '(anonymous)'} {_place([frame])}".rstrip()
+        for frame in named[:MAX_FRAMES]
+    ]
+
+
+# ── Values ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def formatted(values: list[_Value]) -> str:
+    """What was written to the console, as one text; `%s` and its like are filled in as browsers do."""
+    if len(values) > 1 and isinstance(values[0].value, str) and "%" in values[0].value:
+        rest = values[1:]
+        begin = _PLACES.sub(lambda place: _filled(place[1], rest), values[0].value[:MAX_ARGUMENT])
+        return " ".join([begin, *map(_said, rest)])
+    return " ".join(map(_said, values))
+
+
+def _filled(kind: str, rest: list[_Value]) -> str:
+    if kind == "%":
+        return "%"
+    if not rest:
+        return f"%{kind}"
+    value = rest.pop(0)
+    return "" if kind == "c" else _said(value)  # %c: how it looks
+
+
+def _said(value: _Value) -> str:
+    """A value as the console shows it."""
+    if isinstance(value.value, str):
+        return cut(value.value, MAX_ARGUMENT)
+    if value.type == "undefined":
+        return "undefined"
+    if value.preview and value.subtype not in ("error", "node", "regexp", "date"):
+        return cut(_preview(value.preview), MAX_ARGUMENT)
+    if value.unserializable_value or value.description:
+        return cut(value.unserializable_value or value.description, MAX_ARGUMENT)
+    return msgspec.json.encode(value.value).decode()
+
+
+def _preview(preview: _Preview) -> str:
+    more = ["…"] if preview.overflow else []
+    if preview.entries:
+        return f"{preview.description} {{{', '.join([*map(_entry, preview.entries), *more])}}}"
+    if preview.subtype in ("array", "typedarray"):
+        items = [_property_value(each) for each in preview.properties if each.name.isdigit()]
+        return f"[{', '.join([*items, *more])}]"
+    if preview.type == "function" or (preview.subtype and not preview.properties):
+        return preview.description
+    members = [f"{each.name}: {_property_value(each)}" for each in preview.properties]
+    named = "" if preview.description == "Object" else f"{preview.description} "
+    return f"{named}{{{', '.join([*members, *more])}}}"
+
+
+def _entry(entry: _Entry) -> str:
+    value = _short(entry.value)
+    return f"{_short(entry.key)} => {value}" if entry.key else value
+
+
+def _short(preview: _Preview) -> str:
+    return (
+        f'"{preview.description}"' if preview.type == "string" else preview.description or _preview(preview)
+    )
+
+
+def _property_value(each: _Property) -> str:
+    if each.type == "string":
+        return f'"{each.value or ""}"'
+    if each.type == "function":
+        return "ƒ"
+    return each.value or each.type

@@ -1,0 +1,416 @@
+"""`read_console_messages` and `read_network_requests`: what a tab has written, thrown and asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from bridge.browser_tools import console, network
+from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.capturing import Began, Capture, Switches
+from bridge.browser_tools.console import Console, Entry
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import CommandError
+from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
+from bridge.browser_tools.network import Network, Request
+from bridge.browser_tools.page import Page
+from bridge.browser_tools.page_text import cut, origin_of, printable
+from bridge.browser_tools.patterns import compiled
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+
+LIMIT = 100
+MAX_SHOWN = 50_000
+"""Characters of an answer; the newest are shown."""
+MAX_BODY = 20_000
+"""Characters of a body."""
+KEPT_BODY_BYTES = 1024 * 1024
+"""The browser keeps no larger response for us, and tells no larger body of a request than SENT_BODY_BYTES."""
+KEPT_BODIES_BYTES = 16 * 1024 * 1024
+SENT_BODY_BYTES = 64 * 1024
+
+_CONSOLE: Switches = (("Runtime.enable", {}), ("Log.enable", {}))
+_NETWORK: Switches = (
+    (
+        "Network.enable",
+        {
+            "maxTotalBufferSize": KEPT_BODIES_BYTES,
+            "maxResourceBufferSize": KEPT_BODY_BYTES,
+            "maxPostDataSize": SENT_BODY_BYTES,
+        },
+    ),
+)
+
+Limit = Annotated[int, Meta(ge=1, description=f"How many at most, the newest (default {LIMIT}).")]
+
+
+class ReadConsole(Given):
+    """Which messages."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
+    only_errors: Annotated[bool, Meta(description="Errors and what was thrown only.")] | UnsetType = (
+        msgspec.field(name="onlyErrors", default=UNSET)
+    )
+    clear: Annotated[bool, Meta(description="Forget all messages afterwards.")] | UnsetType = UNSET
+    pattern: (
+        Annotated[
+            str,
+            Meta(
+                description=(
+                    "Only messages in which this regular expression is found, in upper or lower case. No "
+                    "look-around, no back-references."
+                )
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    limit: Limit | UnsetType = UNSET
+
+
+class Message(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What was written to the console, or thrown."""
+
+    level: str
+    text: str
+    time: str
+    place: str = ""
+    count: int = 1
+    stack: list[str] = []
+
+
+class Messages(Told):
+    """The newest that were wanted, the oldest of them first."""
+
+    tab_id: int
+    messages: list[Message]
+    found: int
+    """How many were wanted, shown or not."""
+
+
+class ReadNetwork(Given):
+    """Which requests."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
+    url_pattern: Annotated[str, Meta(description="Only requests with this in their URL.")] | UnsetType = (
+        msgspec.field(name="urlPattern", default=UNSET)
+    )
+    clear: Annotated[bool, Meta(description="Forget all requests afterwards.")] | UnsetType = UNSET
+    limit: Limit | UnsetType = UNSET
+
+
+class Exchange(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A request, and what came back."""
+
+    method: str
+    url: str
+    status: int | None
+    type: str
+    time: str = ""
+    milliseconds: int | None = None
+    size: int | None = None
+    failure: str = ""
+    from_cache: bool = False
+    initiator: str = ""
+
+
+class Content(msgspec.Struct, rename="camel"):
+    """Headers and bodies of one request."""
+
+    request_headers: dict[str, str]
+    request_body: str
+    response_headers: dict[str, str]
+    response_body: str
+
+
+class Requests(Told):
+    """The newest that were wanted, the oldest of them first."""
+
+    tab_id: int
+    requests: list[Exchange]
+    found: int
+    """How many were wanted, shown or not."""
+    content: Content | None = None
+    """Of the one request that a urlPattern leaves."""
+
+
+@dataclass
+class Captures:
+    """What a session captures, by tab."""
+
+    consoles: dict[Page, Capture[Console]] = field(default_factory=dict)
+    networks: dict[Page, Capture[Network]] = field(default_factory=dict)
+
+    def console(self, page: Page, url: str) -> Capture[Console]:
+        """Of a tab that is at `url`."""
+        if page not in self.consoles:
+            self.consoles[page] = Capture(page, Console(url), console.EVENTS, _CONSOLE)
+        return self.consoles[page]
+
+    def network(self, page: Page, url: str) -> Capture[Network]:
+        """Of a tab that is at `url`."""
+        if page not in self.networks:
+            self.networks[page] = Capture(page, Network(url), network.EVENTS, _NETWORK)
+        return self.networks[page]
+
+    def keep_only(self, pages: Iterable[Page]) -> None:
+        """All other tabs are closed."""
+        kept = set(pages)
+        self.consoles = {page: capture for page, capture in self.consoles.items() if page in kept}
+        self.networks = {page: capture for page, capture in self.networks.items() if page in kept}
+
+
+def _captures(turn: Turn) -> Captures:
+    captures = turn.kept.of(Captures)
+    captures.keep_only(turn.kept.pages.values())
+    return captures
+
+
+# ── The console ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
+    """Begin to capture, and tell what was captured."""
+    has_match = compiled(given.pattern) if given.pattern else None
+    place = await turn.place(given.tab_id)
+    capture = _captures(turn).console(await turn.page(given.tab_id), place.tab.url)
+    began, log = await capture.go_on(), capture.log
+    may_read = cache(turn.may_read)
+
+    def fits(entry: Entry) -> bool:
+        is_open = not entry.origin or may_read(entry.origin)
+        return is_open and (has_match is None or has_match(entry.text))
+
+    newest, found = log.newest(given.limit or LIMIT, only_errors=given.only_errors is True, fits=fits)
+    messages = [_message(entry) for entry in newest]
+    lines = _newest_within(MAX_SHOWN, [_message_line(message) for message in messages])
+    messages = messages[len(messages) - len(lines) :]
+    sentences = [_BEGAN_CONSOLE[began], _counted("message", len(lines), found, log.dropped)]
+    if given.clear is True:
+        log.clear()
+        sentences.append("All are forgotten now.")
+    told = Messages(
+        message=_sentences(sentences, place.tab.tab_id),
+        tab_id=place.tab.tab_id,
+        messages=messages,
+        found=found,
+        untrusted=("messages",),
+    )
+    return Answer(told, "\n".join(lines), place.tab.origin)
+
+
+_BEGAN_CONSOLE = {
+    Began.NOW: (
+        "The console of tab {tab} is captured from now on; of what was written before, what the browser "
+        "still had is here. To see how the page begins, load it again."
+    ),
+    Began.AGAIN: "The browser had let go of tab {tab} meanwhile; its console is captured again now.",
+    Began.EARLIER: "",
+}
+
+
+def _message(entry: Entry) -> Message:
+    return Message(
+        entry.level,
+        printable(entry.text),
+        entry.time,
+        masked_url(printable(entry.place)),
+        entry.count,
+        [masked_url(printable(line)) for line in entry.stack],
+    )
+
+
+def _message_line(message: Message) -> str:
+    times = f" (x{message.count})" if message.count > 1 else ""
+    place = f"  [{message.place}]" if message.place else ""
+    stack = "".join(f"\n    at {line}" for line in message.stack)
+    return f"{message.time} {message.level}{times}: {message.text}{place}{stack}"
+
+
+# ── The network ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
+    """Begin to capture, and tell what was captured."""
+    place = await turn.place(given.tab_id)
+    page = await turn.page(given.tab_id)
+    capture = _captures(turn).network(page, place.tab.url)
+    began, log = await capture.go_on(), capture.log
+    wanted = (given.url_pattern or "").lower()
+    may_read = cache(turn.may_read)
+
+    def fits(request: Request) -> bool:
+        origin = origin_of(request.document)
+        return (not origin or may_read(origin)) and wanted in request.url.lower()
+
+    newest, found = log.newest(given.limit or LIMIT, fits=fits)
+    content = await _content(page, newest[0]) if wanted and len(newest) == 1 else None
+    requests = [_exchange(request) for request in newest]
+    lines = _newest_within(MAX_SHOWN, [_exchange_line(request) for request in requests])
+    requests = requests[len(requests) - len(lines) :]
+    sentences = [_BEGAN_NETWORK[began], _counted("request", len(lines), found, log.dropped)]
+    if found and content is None:
+        sentences.append("A urlPattern that leaves one (or limit 1 with it) shows its headers and bodies.")
+    if given.clear is True:
+        log.clear()
+        sentences.append("All are forgotten now.")
+    told = Requests(
+        message=_sentences(sentences, place.tab.tab_id),
+        tab_id=place.tab.tab_id,
+        requests=requests,
+        found=found,
+        content=content,
+        untrusted=("requests", "content"),
+    )
+    text = "\n".join(lines) + (_content_text(content) if content else "")
+    return Answer(told, text, place.tab.origin)
+
+
+_BEGAN_NETWORK = {
+    Began.NOW: (
+        "The requests of tab {tab} are captured from now on. To see what the page asks for as it loads, "
+        "load it again."
+    ),
+    Began.AGAIN: "The browser had let go of tab {tab} meanwhile; its requests are captured again now.",
+    Began.EARLIER: "",
+}
+
+
+def _exchange(request: Request) -> Exchange:
+    return Exchange(
+        request.method,
+        printable(request.url),
+        request.status,
+        request.kind,
+        request.time,
+        None if request.seconds is None else round(request.seconds * 1000),
+        request.size,
+        request.failure,
+        request.is_cached,
+        printable(request.initiator) + (", answered by the page's service worker" * request.is_by_worker),
+    )
+
+
+def _exchange_line(request: Exchange) -> str:
+    status = request.failure or (str(request.status) if request.status is not None else "no response yet")
+    about = [request.type]
+    if request.size is not None:
+        about.append(f"{request.size} bytes")
+    if request.milliseconds is not None:
+        about.append(f"{request.milliseconds} ms")
+    if request.from_cache:
+        about.append("from the cache")
+    if request.initiator:
+        about.append(f"by {request.initiator}")
+    return f"{request.time} {request.method} {request.url} → {status} ({', '.join(filter(None, about))})"
+
+
+async def _content(page: Page, request: Request) -> Content:
+    return Content(
+        masked_headers(request.headers),
+        _sent_body(request),
+        masked_headers(request.response_headers),
+        await _response_body(page, request),
+    )
+
+
+def _sent_body(request: Request) -> str:
+    if request.has_body and not request.sent:
+        return f"(not text, or more than {SENT_BODY_BYTES} bytes)"
+    return _shown_body(request.sent)
+
+
+async def _response_body(page: Page, request: Request) -> str:
+    if request.is_redirected or request.status is None:
+        return ""
+    try:
+        asked = {"requestId": request.id}
+        found = await page.command("Network.getResponseBody", asked, session=request.session)
+    except (CommandError, CallError):
+        return f"(the browser has none: it loads still, has more than {KEPT_BODY_BYTES} bytes, or is gone)"
+    if found["base64Encoded"]:
+        return f"({request.mime_type or 'binary'}, {len(found['body']) * 3 // 4} bytes, no text)"
+    return _shown_body(found["body"])
+
+
+def _shown_body(text: str) -> str:
+    return cut(printable(masked_body(text[: 2 * MAX_BODY])), MAX_BODY)
+
+
+def _content_text(content: Content) -> str:
+    parts = [
+        ("Request headers", _header_lines(content.request_headers)),
+        ("Request body", content.request_body),
+        ("Response headers", _header_lines(content.response_headers)),
+        ("Response body", content.response_body),
+    ]
+    return "".join(f"\n\n{name}:\n{text}" for name, text in parts if text)
+
+
+def _header_lines(headers: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in headers.items())
+
+
+# ── Of both ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _counted(what: str, shown: int, found: int, dropped: int) -> str:
+    more = f" {dropped} older ones were dropped for want of room." if dropped else ""
+    if not found:
+        return f"No {what} that was captured fits.{more}"
+    if shown < found:
+        return f"The newest {shown} of {found} {what}s that fit.{more}"
+    return f"{found} {what}{'s' * (found != 1)}.{more}"
+
+
+def _sentences(sentences: Sequence[str], tab_id: int) -> str:
+    return " ".join(filter(None, sentences)).replace("{tab}", str(tab_id))
+
+
+def _newest_within(limit: int, lines: list[str]) -> list[str]:
+    """Of these, as many of the last as there is room for; one at least."""
+    room = limit
+    for place in range(len(lines) - 1, -1, -1):
+        room -= len(lines[place])
+        if room < 0:
+            return lines[min(place + 1, len(lines) - 1) :]
+    return lines
+
+
+TOOLS = (
+    Tool(
+        name="read_console_messages",
+        title="Read the console",
+        description=(
+            "What a tab's page has written to its console and thrown: errors, warnings, logs, rejected "
+            "promises, failed loads, with place and stack. Capturing begins with the first call for a tab "
+            "and is kept up; leaving for another site forgets what was there. Narrow it with onlyErrors or "
+            "pattern."
+        ),
+        given=ReadConsole,
+        told=Messages,
+        run=read_console_messages,
+        reads_only=True,
+    ),
+    Tool(
+        name="read_network_requests",
+        title="Read network requests",
+        description=(
+            "The requests of a tab: method, URL, status, type, size, duration, why one failed. Capturing "
+            "begins with the first call for a tab: call it, then load the page or do what makes the "
+            "requests, then call it again. With a urlPattern that leaves one request, its headers and "
+            "bodies are shown too; passwords, tokens and cookies are masked. Leaving for another site "
+            "forgets what was there."
+        ),
+        given=ReadNetwork,
+        told=Requests,
+        run=read_network_requests,
+        reads_only=True,
+    ),
+)

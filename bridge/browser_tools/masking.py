@@ -1,0 +1,76 @@
+"""What of a request is not shown, because it lets in whoever has it: credentials, wherever they are. Pure.
+
+By names, as far as names tell. It keeps secrets out of transcripts; it is no wall against a client that wants
+them, which may run scripts in the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_plus
+
+MASK = "[masked]"
+_SECRET = frozenset({
+    "accesskey", "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "csrf",
+    "jwt", "otp", "passphrase", "passwd", "password", "privatekey", "pwd", "secret", "session", "sessionid",
+    "sid", "sig", "signature", "token", "tokens", "xsrf",
+})  # fmt: skip
+"""Words of a name that say so by themselves."""
+_PERHAPS = frozenset({"key", "code", "nonce", "ticket", "assertion", "pin"})
+"""And those that do where the value looks like one."""
+_LONG = 12
+"""Characters of a value that may be a credential."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
+_PAIR = re.compile(r"([^?&#;=\s]{1,100})=([^&#;\s]+)")
+_MEMBER = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)("(?:[^"\\]|\\.)*(?:"|\\?$)|-?\d[\d.eE+-]*)')
+_USER = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@]*@", re.IGNORECASE)
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a value of this name is likely to be a credential."""
+    words = {word.lower() for word in _WORDS.findall(name)}
+    joined = re.sub(r"[^a-z]", "", name.lower())
+    if words & _SECRET or joined in _SECRET:
+        return True
+    return bool(words & _PERHAPS) and len(value) >= _LONG
+
+
+def masked_url(url: str) -> str:
+    """An address without who is signed in, and with the values of secret parameters masked."""
+    place, mark, rest = _USER.sub(rf"\1{MASK}@", url).partition("?")
+    if not mark:
+        place, mark, rest = place.partition("#")
+    return _JWT.sub(MASK, place) + mark + _pairs_masked(rest)
+
+
+def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as they may be shown: of those that sign in, only that they are there."""
+    return {
+        name: MASK if is_secret(name, value) else _JWT.sub(MASK, masked_url(value))
+        for name, value in headers.items()
+    }
+
+
+def masked_body(text: str) -> str:
+    """A form or JSON with the values of secret fields masked."""
+    found = _MEMBER.sub(_member_masked, text)
+    if found.lstrip()[:1] not in ("{", "[", "<"):
+        found = _pairs_masked(found)
+    return _JWT.sub(MASK, found)
+
+
+def _pairs_masked(text: str) -> str:
+    return _JWT.sub(MASK, _PAIR.sub(_pair_masked, text))
+
+
+def _pair_masked(pair: re.Match[str]) -> str:
+    name, value = pair[1], pair[2]
+    return f"{name}={MASK}" if is_secret(unquote_plus(name), value) else pair[0]
+
+
+def _member_masked(member: re.Match[str]) -> str:
+    name, between, value = member.groups()
+    return f'"{name}"{between}"{MASK}"' if is_secret(name, value.strip('"')) else member[0]

@@ -1,0 +1,345 @@
+"""What a tab has asked of servers: DevTools events in, the newest requests kept, and found again. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+from bridge.browser_tools.masking import masked_url
+from bridge.browser_tools.page_text import host_of
+from native_host import wire
+
+MAX_REQUESTS = 1000
+MAX_BYTES = 4 * 1024 * 1024
+"""Of everything that is kept of a tab, about."""
+MAX_URL = 2000
+"""Characters; also of an address in `data:`."""
+MAX_HEADERS = 100
+MAX_HEADER = 1000
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """Of an event, as far as it is read."""
+
+
+class _Asked(_Shape):
+    url: str
+    method: str
+    headers: dict[str, str] = {}
+    post_data: str = ""
+    has_post_data: bool = False
+    url_fragment: str = ""
+
+
+class _Response(_Shape):
+    status: int
+    url: str = ""
+    status_text: str = ""
+    headers: dict[str, str] = {}
+    mime_type: str = ""
+    from_disk_cache: bool = False
+    from_service_worker: bool = False
+    from_prefetch_cache: bool = False
+    encoded_data_length: float = 0
+
+
+class _Frame(_Shape):
+    url: str = ""
+    line_number: int = 0
+
+
+class _Stack(_Shape):
+    call_frames: list[_Frame] = []
+    parent: _Stack | None = None
+
+
+class _Initiator(_Shape):
+    type: str = ""
+    url: str = ""
+    line_number: float = 0
+    stack: _Stack | None = None
+
+
+class _Sent(_Shape):
+    request_id: str
+    request: _Asked
+    timestamp: float
+    wall_time: float
+    loader_id: str = ""
+    document_url: str = msgspec.field(name="documentURL", default="")
+    initiator: _Initiator = msgspec.field(default_factory=_Initiator)
+    redirect_response: _Response | None = None
+    type: str = ""
+
+
+class _OfRequest(_Shape):
+    request_id: str
+
+
+class _Received(_OfRequest):
+    response: _Response
+    timestamp: float
+    type: str = ""
+
+
+class _Ended(_OfRequest):
+    """Of `loadingFinished`, `loadingFailed` and their like for sockets."""
+
+    timestamp: float
+    encoded_data_length: float | None = None
+    error_text: str = ""
+    error_message: str = ""
+    canceled: bool = False
+    blocked_reason: str = ""
+    cors_error_status: dict[str, Any] | None = None
+
+    @property
+    def why(self) -> str:
+        """Why there is no response; empty: there is."""
+        if self.canceled:
+            return "cancelled"
+        reasons = [self.error_text or self.error_message]
+        if self.blocked_reason:
+            reasons.append(f"blocked: {self.blocked_reason}")
+        if cors := (self.cors_error_status or {}).get("corsError"):
+            reasons.append(f"CORS: {cors}")
+        return ", ".join(filter(None, reasons))
+
+
+class _SocketCreated(_OfRequest):
+    url: str
+    initiator: _Initiator = msgspec.field(default_factory=_Initiator)
+
+
+class _NavigatedFrame(_Shape):
+    url: str
+    loader_id: str
+    parent_id: str = ""
+
+
+class _Navigated(_Shape):
+    frame: _NavigatedFrame
+
+
+@dataclass
+class Request:
+    """One, and what became of it."""
+
+    id: str
+    """For DevTools: all requests of a chain of redirects have the same."""
+    session: str
+    """Of DevTools, which has its bodies."""
+    method: str
+    url: str
+    """With secrets masked, as it is shown and looked for."""
+    document: str
+    """Whose request it is: that document's address."""
+    loader: str
+    began: float
+    """Seconds, by the clock of events."""
+    at: float
+    """Seconds since 1970; 0: unknown."""
+    kind: str = ""
+    """document, script, fetch, xhr, image, websocket, …"""
+    initiator: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    sent: str = ""
+    """Its body, where that is small text."""
+    has_body: bool = False
+    status: int | None = None
+    """None: there is no response yet, or there was none."""
+    status_text: str = ""
+    response_headers: dict[str, str] = field(default_factory=dict)
+    mime_type: str = ""
+    size: int | None = None
+    """Bytes that were transferred."""
+    seconds: float | None = None
+    """None: it goes on."""
+    failure: str = ""
+    is_cached: bool = False
+    is_by_worker: bool = False
+    """The page's own service worker answered."""
+    is_redirected: bool = False
+    """To the next request with its id; there is no body."""
+
+    @property
+    def time(self) -> str:
+        """When it began, as people read it, in UTC."""
+        return datetime.fromtimestamp(self.at, UTC).strftime("%H:%M:%S.%f")[:-3] if self.at else ""
+
+    @property
+    def bytes(self) -> int:
+        """Of what is kept of it, about."""
+        headers = (self.headers, self.response_headers)
+        told = sum(len(name) + len(value) for each in headers for name, value in each.items())
+        return 500 + len(self.url) + len(self.document) + len(self.sent) + told
+
+
+class Network:
+    """The newest requests of one tab."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: where the tab is."""
+        self.dropped = 0
+        """Older ones that there was no room for."""
+        self._host = host_of(url)
+        self._requests: deque[Request] = deque()
+        self._newest: dict[tuple[str, str], Request] = {}
+        """By DevTools' session and id; of a chain of redirects the last."""
+        self._bytes = 0
+
+    def hear(self, event: wire.CdpEvent) -> None:
+        """Something has happened."""
+        shape, fold = self.folds[event.method]
+        try:
+            told = msgspec.json.decode(event.params or b"{}", type=shape)
+        except msgspec.DecodeError:
+            return  # of another shape than any that is known
+        fold(self, told, event.session_id)
+
+    def newest(
+        self, limit: int, *, fits: Callable[[Request], bool] = lambda _: True
+    ) -> tuple[list[Request], int]:
+        """The newest that are wanted, in the order in which they began, and how many are wanted in all."""
+        wanted = [request for request in self._requests if fits(request)]
+        return wanted[-limit:], len(wanted)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._requests.clear()
+        self._newest.clear()
+        self._bytes = self.dropped = 0
+
+    # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _sent(self, sent: _Sent, session: str) -> None:
+        if sent.redirect_response and (earlier := self._newest.get((session, sent.request_id))):
+            self._respond(earlier, sent.redirect_response)
+            earlier.is_redirected, earlier.seconds = True, sent.timestamp - earlier.began
+        asked = sent.request
+        self._keep(
+            Request(
+                sent.request_id,
+                session,
+                asked.method,
+                _shown(asked.url + asked.url_fragment),
+                sent.document_url[:MAX_URL],
+                sent.loader_id,
+                sent.timestamp,
+                sent.wall_time,
+                sent.type.lower(),
+                _initiator(sent.initiator),
+                _bounded(asked.headers),
+                asked.post_data,
+                asked.has_post_data,
+            )
+        )
+
+    def _opened(self, created: _SocketCreated, session: str) -> None:
+        kind, url, initiator = "websocket", _shown(created.url), _initiator(created.initiator)
+        document = created.initiator.url[:MAX_URL]
+        self._keep(Request(created.request_id, session, "GET", url, document, "", 0, 0, kind, initiator))
+
+    def _from_cache(self, of: _OfRequest, session: str) -> None:
+        if request := self._newest.get((session, of.request_id)):
+            request.is_cached = True
+
+    def _received(self, received: _Received, session: str) -> None:
+        if request := self._newest.get((session, received.request_id)):
+            request.kind = received.type.lower() or request.kind
+            self._respond(request, received.response)
+
+    def _respond(self, request: Request, response: _Response) -> None:
+        self._bytes -= request.bytes
+        request.status, request.status_text = response.status, response.status_text[:MAX_HEADER]
+        request.response_headers = _bounded(response.headers)
+        request.mime_type = response.mime_type[:MAX_HEADER]
+        request.size = int(response.encoded_data_length)
+        request.is_cached |= response.from_disk_cache or response.from_prefetch_cache
+        request.is_by_worker = response.from_service_worker
+        self._bytes += request.bytes
+        self._make_room()
+
+    def _ended(self, ended: _Ended, session: str) -> None:
+        request = self._newest.get((session, ended.request_id))
+        if request is None:
+            return
+        request.failure = request.failure or ended.why[:MAX_HEADER]
+        if request.began:
+            request.seconds = ended.timestamp - request.began
+        if ended.encoded_data_length is not None:
+            request.size = int(ended.encoded_data_length)
+
+    def _navigated(self, navigated: _Navigated, session: str) -> None:
+        frame = navigated.frame
+        host = host_of(frame.url)
+        if session or frame.parent_id or host == self._host:
+            return
+        self._host = host
+        kept = [request for request in self._requests if request.loader == frame.loader_id]
+        self.clear()
+        for request in kept:
+            self._keep(request)
+
+    def _keep(self, request: Request) -> None:
+        self._requests.append(request)
+        self._newest[request.session, request.id] = request
+        self._bytes += request.bytes
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while len(self._requests) > MAX_REQUESTS or self._bytes > MAX_BYTES:
+            oldest = self._requests.popleft()
+            self._bytes -= oldest.bytes
+            self.dropped += 1
+            if self._newest.get((oldest.session, oldest.id)) is oldest:
+                del self._newest[oldest.session, oldest.id]
+
+    folds: ClassVar[dict[str, tuple[type[Any], Callable[[Network, Any, str], None]]]] = {
+        "Network.requestWillBeSent": (_Sent, _sent),
+        "Network.requestServedFromCache": (_OfRequest, _from_cache),
+        "Network.responseReceived": (_Received, _received),
+        "Network.loadingFinished": (_Ended, _ended),
+        "Network.loadingFailed": (_Ended, _ended),
+        "Network.webSocketCreated": (_SocketCreated, _opened),
+        "Network.webSocketHandshakeResponseReceived": (_Received, _received),
+        "Network.webSocketFrameError": (_Ended, _ended),
+        "Network.webSocketClosed": (_Ended, _ended),
+        "Page.frameNavigated": (_Navigated, _navigated),
+    }
+    """By event: its shape, and what it changes."""
+
+
+EVENTS = tuple(Network.folds)
+
+
+def _shown(url: str) -> str:
+    if url.startswith("data:"):
+        url = f"{url[:100]}… ({len(url)} characters)" if len(url) > 100 else url
+    return masked_url(url[:MAX_URL])
+
+
+def _bounded(headers: dict[str, str]) -> dict[str, str]:
+    few = list(headers.items())[:MAX_HEADERS]
+    return {name[:MAX_HEADER]: value[:MAX_HEADER] for name, value in few}
+
+
+def _initiator(initiator: _Initiator) -> str:
+    """Which line of which file asked for it, or what did."""
+    for frame in _frames(initiator.stack):
+        if frame.url:
+            return f"{masked_url(frame.url[:300])}:{frame.line_number + 1}"
+    if initiator.url:
+        return f"{masked_url(initiator.url[:300])}:{int(initiator.line_number) + 1}"
+    return initiator.type if initiator.type != "other" else ""
+
+
+def _frames(stack: _Stack | None) -> Iterator[_Frame]:
+    while stack:
+        yield from stack.call_frames
+        stack = stack.parent

@@ -1,0 +1,260 @@
+"""`javascript_tool`: a client's script in a tab's page, in the page's own world.
+
+What it gives is made text where it lives (`script_value.js`). Of the page's data nothing is masked but the
+values of the cookies that scripts see, which nobody needs to read and which let in whoever has them. That
+keeps them out of transcripts; who is let run scripts in a page can do there what the person can.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import trio
+from msgspec import UNSET, Meta
+
+from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import CommandError, DialogError
+from bridge.browser_tools.page import Page
+from bridge.browser_tools.page_text import cut, printable
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+from native_host.wire import Code
+
+LIMIT_S = 10.0
+"""For a script. The browser itself stops one that does nothing but run."""
+SPARE_S = 1.0
+"""Until the browser's word of that is here, and until a page that only waits has answered something else."""
+MAX_VALUE = 50_000
+"""Characters of a value."""
+MAX_THROWN = 2000
+THROWN_LINES = 6
+
+_STOPPED = "Internal error"
+"""So the browser calls a script that it has stopped."""
+_LEFT = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context")
+
+
+Kind = Literal["json", "string", "preview", "undefined", "thrown", "none"]
+
+
+class Script(Given):
+    """What to run."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    action: Annotated[Literal["javascript_exec"], Meta(description="Always javascript_exec.")]
+    text: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description=(
+                "Expression or statements; the last value comes back. `await` works at the top level; no "
+                "`return`."
+            ),
+        ),
+    ]
+    tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
+
+
+class Evaluated(Told):
+    """What a script gave, or threw."""
+
+    tab_id: int
+    type: Kind
+    """`preview`: JSON with what it has no words for in brackets. `none`: the script has not ended, or "
+    "left."""
+    result: str = ""
+
+
+class _Value(msgspec.Struct):
+    """Of `script_value.js`."""
+
+    type: Literal["json", "string", "preview", "undefined"]
+    text: str
+    length: int
+
+
+class _ThrownError(Exception):
+    """The script threw; the text is the page's."""
+
+
+async def javascript_tool(given: Script, turn: Turn) -> Answer:
+    """Run it, and tell what came of it."""
+    place = await turn.place(given.tab_id)
+    page, tab_id = await turn.page(given.tab_id), place.tab.tab_id
+    told = await _told(page, given.text, tab_id)
+    if told.type != "none" or not page.dialog:
+        await page.settle()
+    told.message += page.happened.take()
+    return Answer(told, told.result, place.tab.origin)
+
+
+async def _told(page: Page, text: str, tab_id: int) -> Evaluated:
+    try:
+        with trio.move_on_after(LIMIT_S + SPARE_S):
+            value = await _value(page, text)
+            return Evaluated(
+                message=_about(value),
+                tab_id=tab_id,
+                type=value.type,
+                result=value.text,
+                untrusted=("result",),
+            )
+        return Evaluated(message=await _given_up(page), tab_id=tab_id, type="none")
+    except _ThrownError as error:
+        message = "The script threw this; what it had done before is done."
+        return _with_result(message, tab_id, "thrown", str(error))
+    except DialogError as error:
+        return Evaluated(
+            message=f"The script runs, and waits in a dialog. {error}", tab_id=tab_id, type="none"
+        )
+    except (CommandError, CallError) as error:
+        return Evaluated(message=_interrupted(error), tab_id=tab_id, type="none")
+
+
+def _with_result(message: str, tab_id: int, kind: Kind, result: str) -> Evaluated:
+    return Evaluated(message=message, tab_id=tab_id, type=kind, result=result, untrusted=("result",))
+
+
+def _about(value: _Value) -> str:
+    about = {
+        "json": "The script's value, as JSON.",
+        "string": f"The script's value, a string of {value.length} characters.",
+        "preview": "The script's value; what JSON has no words for is in brackets.",
+        "undefined": "The script has run, and its last value is undefined.",
+    }[value.type]
+    if value.length > MAX_VALUE:
+        about += f" It is cut at {MAX_VALUE} of {value.length} characters: let the script pick what you need."
+    return about
+
+
+def _interrupted(error: CommandError | CallError) -> str:
+    """What has become of a script that the browser tells no value of.
+
+    Raises:
+        CommandError, CallError: that is not known.
+    """
+    said = error.said if isinstance(error, CommandError) else error.detail
+    if isinstance(error, CallError) and error.code == Code.INTERNAL_ERROR and _STOPPED in said:
+        return f"The script was stopped, because it ran for {LIMIT_S:g} s. What it had done by then is done."
+    if (isinstance(error, CallError) and error.code == Code.NAVIGATED) or any(text in said for text in _LEFT):
+        return "The script has led the tab to another document, and its value is lost with the old one."
+    raise error
+
+
+async def _given_up(page: Page) -> str:
+    """A script that has neither ended nor been stopped: it waits, or it runs since it has waited."""
+    try:
+        await page.command("Runtime.evaluate", {"expression": "1"}, timeout_s=SPARE_S)
+    except CallError:
+        await page.command("Runtime.terminateExecution")
+        return (
+            f"The script was stopped, because it had not ended after {LIMIT_S:g} s. What it had done is done."
+        )
+    return (
+        f"The script waits for something that has not come within {LIMIT_S:g} s (a promise that is not "
+        "settled), and nobody waits for its value any more. It goes on in the page. Let a script begin, "
+        "and look later."
+    )
+
+
+# ── In the page ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _value(page: Page, text: str) -> _Value:
+    """Raises _ThrownError, and as `Page.command` does."""
+    expression = text.rstrip().rstrip(";")
+    is_expression = await _is_expression(page, expression)
+    # In an array, a value of any size is only referred to by what comes back.
+    script = f"[({expression}\n)]" if is_expression else text
+    asked = {
+        "expression": script,
+        "replMode": True,  # `await` at the top, and the same `let` twice
+        "userGesture": True,
+        "timeout": LIMIT_S * 1000,
+    }
+    found = await _evaluated(page, "Runtime.evaluate", asked)
+    if object_id := found.get("objectId"):
+        asked = {
+            "objectId": object_id,
+            "functionDeclaration": _making_text(),
+            "arguments": [{"value": MAX_VALUE}, {"objectId": object_id}, {"value": is_expression}],
+        }
+        method = "Runtime.callFunctionOn"
+    else:
+        asked = {"expression": f"({_making_text()})({MAX_VALUE}, {_literal(found)}, false)"}
+        method = "Runtime.evaluate"
+    made = await _evaluated(page, method, {**asked, "awaitPromise": True, "returnByValue": True})
+    value = msgspec.convert(made["value"], _Value)
+    return msgspec.structs.replace(value, text=printable(value.text))
+
+
+async def _is_expression(page: Page, text: str) -> bool:
+    """Whether it is one, as far as the browser's grammar tells: nothing is run."""
+    asked = {"expression": f"async () => {{(\n{text}\n)}}", "silent": True}
+    answer = await page.command("Runtime.evaluate", asked)
+    return "exceptionDetails" not in answer
+
+
+async def _evaluated(page: Page, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """A RemoteObject."""
+    answer = await page.command(method, asked, timeout_s=LIMIT_S + 2 * SPARE_S)
+    if details := answer.get("exceptionDetails"):
+        raise _ThrownError(await _thrown(page, details))
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+async def _thrown(page: Page, details: dict[str, Any]) -> str:
+    """What a script has thrown, with the first lines of its stack."""
+    thrown = details.get("exception", {})
+    if (object_id := thrown.get("objectId")) and thrown.get("subtype") != "error":
+        asked = {
+            "objectId": object_id,
+            "functionDeclaration": _making_text(),
+            "arguments": [{"value": MAX_THROWN}, {"objectId": object_id}, {"value": False}],
+            "awaitPromise": True,
+            "returnByValue": True,
+        }
+        answer = await page.command("Runtime.callFunctionOn", asked)
+        if "exceptionDetails" not in answer:
+            return printable(answer["result"]["value"]["text"])
+    said = thrown.get("description") or _literal(thrown) or details.get("text", "")
+    return cut(printable("\n".join(said.splitlines()[:THROWN_LINES])), MAX_THROWN)
+
+
+def _literal(found: dict[str, Any]) -> str:
+    """A value that is no object, as JavaScript."""
+    if "unserializableValue" in found:
+        return str(found["unserializableValue"])
+    if found.get("type") == "symbol":
+        return json.dumps(found.get("description", ""))
+    return json.dumps(found["value"]) if "value" in found else "undefined"
+
+
+@cache
+def _making_text() -> str:
+    text = (Path(__file__).parent / "script_value.js").read_text()
+    return text[text.index("async (limit") :].rstrip().removesuffix(";")
+
+
+TOOLS = (
+    Tool(
+        name="javascript_tool",
+        title="Run JavaScript",
+        description=(
+            "Runs JavaScript in the page of a tab, with the page's own variables and the user's rights "
+            "there, and gives the last value: as JSON, or as a preview of elements, functions, maps. "
+            f"Promises are waited for, {LIMIT_S:g} s at most. Return what you need, not whole documents; "
+            "the values of cookies are masked. For clicking, typing and reading the other tools are safer."
+        ),
+        given=Script,
+        told=Evaluated,
+        run=javascript_tool,
+        destroys=True,
+    ),
+)
