@@ -246,8 +246,7 @@ def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answ
 async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
     held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
-    view = await view_of(page, main)
-    return Hand(given, turn, page, main, view, Pointer(page, main, view, held))
+    return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
 async def _settle(hand: Hand) -> None:

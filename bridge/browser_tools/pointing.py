@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,9 +16,10 @@ import msgspec
 from msgspec import UnsetType
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.devtools import CommandError
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.refs import Ref
-from bridge.browser_tools.screenshots import Point, View
+from bridge.browser_tools.screenshots import Point
 from bridge.hub.describing import cleaned
 from native_host import wire
 
@@ -73,7 +74,7 @@ async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | Non
 
 async def frame_of(page: Page, frame: Frame, number: int) -> Frame | None:
     """The frame that an iframe element shows."""
-    element = await page.evaluate(f"mcpb.element({json.dumps({'ref': number})})", frame, by_value=False)
+    element = await page.evaluate(_element(number), frame, by_value=False)
     if "objectId" not in element:
         return None
     described = await page.command(
@@ -81,6 +82,10 @@ async def frame_of(page: Page, frame: Frame, number: int) -> Frame | None:
     )
     inner = described["node"].get("frameId")
     return next((each for each in await page.frames() if each.id == inner), None)
+
+
+def _element(number: int) -> str:
+    return f"mcpb.element({json.dumps({'ref': number})})"
 
 
 def in_words(found: dict[str, Any]) -> str:
@@ -100,10 +105,9 @@ class Spot:
 class Pointer:
     """The mouse in a tab, with modifier keys held (DevTools' bits)."""
 
-    def __init__(self, page: Page, main: Frame, view: View, held: int = 0) -> None:
+    def __init__(self, page: Page, main: Frame, held: int = 0) -> None:
         self._page = page
         self._main = main
-        self._view = view
         self._held = held
 
     # ── On an element ───────────────────────────────────────────────────────────────────────────────────────
@@ -133,11 +137,9 @@ class Pointer:
         Raises:
             ToolError: it is gone, hidden or covered.
         """
+        if frame.number:
+            await self._show(ref, frame)
         found = await self._page.call("place", {"ref": ref.number}, frame=frame)
-        point = await self._in_tab(found, frame)
-        if not self._view.has(point):  # in its frame's viewport it is
-            found = await self._page.call("scrollTo", {"ref": ref.number}, frame=frame)
-            point = await self._in_tab(found, frame)
         what = in_words(found)
         if not found["visible"]:
             raise ToolError(
@@ -150,11 +152,16 @@ class Pointer:
                 f"{what} ({ref}) is covered by {found['covered']}, which would get the click. Nothing was "
                 "pressed. Close that first, or click by coordinate if it is what you want."
             )
-        return Spot(point, what)
-
-    async def _in_tab(self, found: dict[str, Any], frame: Frame) -> Point:
         x, y = await self._page.offset(frame)
-        return Point(found["x"] + x, found["y"] + y)
+        return Spot(Point(found["x"] + x, found["y"] + y), what)
+
+    async def _show(self, ref: Ref, frame: Frame) -> None:
+        """Scroll the frames around it as well; until they are seen, their timers are slow."""
+        element = await self._page.evaluate(_element(ref.number), frame, by_value=False)
+        if object_id := element.get("objectId"):
+            with suppress(CommandError):  # it has no box: who places it says so
+                params = {"objectId": object_id}
+                await self._page.command("DOM.scrollIntoViewIfNeeded", params, session=frame.session)
 
     # ── Pressing ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -88,10 +88,6 @@ class View:
         """Of a screenshot."""
         return max(1, round(self.width * self.factor)), max(1, round(self.height * self.factor))
 
-    def has(self, point: Point) -> bool:
-        """Whether it is in the viewport."""
-        return 0 <= point.x < self.width and 0 <= point.y < self.height
-
     def point_at(self, coordinate: list[float]) -> Point:
         """A point of the screenshot, in the viewport.
 
@@ -203,14 +199,17 @@ async def close_up(page: Page, view: View, part: Rect, scale: float, kind: Forma
 
 
 async def _capture(page: Page, view: View, part: Rect, enlarged: float, kind: Format) -> Shot:
+    # What DevTools cut out is counted in the pixels that the page has without the browser's zoom.
+    metrics = await page.command("Page.getLayoutMetrics")
+    zoom = metrics["cssVisualViewport"].get("zoom", 1)
     params = {
         "format": kind,
         "captureBeyondViewport": not view.shows(part),
         "clip": {
-            "x": part.left + view.left,
-            "y": part.top + view.top,
-            "width": part.width,
-            "height": part.height,
+            "x": (part.left + view.left) * zoom,
+            "y": (part.top + view.top) * zoom,
+            "width": part.width * zoom,
+            "height": part.height * zoom,
             "scale": enlarged / view.ratio,
         },
         **({"quality": QUALITY} if kind == "jpeg" else {}),
