@@ -116,7 +116,7 @@ def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     made = msgspec.json.schema(shape)
     schema: dict[str, Any] = _inlined(made, made.get("$defs", {}))
     schema.pop("description", None)  # the docstring is for us
-    return schema
+    return {"required": [], **schema}
 
 
 _LEFT_OUT = ("$defs", "title", "default")
@@ -127,7 +127,7 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
     match schema:
         case {"$ref": reference, **rest}:
             named = definitions[reference.rpartition("/")[2]]
-            meant = {name: member for name, member in named.items() if name != "description"}
+            meant = {name: member for name, member in named.items() if name != "description" and member != []}
             return _inlined({**meant, **rest}, definitions)
         case {"properties": dict(properties), **rest}:
             inlined = {name: _inlined(member, definitions) for name, member in properties.items()}
