@@ -1,0 +1,135 @@
+"""Keys by name, and text, as the key events that DevTools are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bridge.browser_tools import keys
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.keys import Chord
+
+NUMBERS = {"Enter": 13, "ArrowDown": 40, "F12": 123, "a": 65, "A": 65, "1": 49, "!": 49, "?": 191, " ": 32}
+"""Windows virtual key codes, as Microsoft's table has them."""
+
+
+def pressed(text: str) -> list[str]:
+    """What is pressed and let go: `+Control +a -a -Control`."""
+    events = [event for chord in keys.sequence_in(text) for event in keys.events(chord)]
+    return [("-" if event["type"] == "keyUp" else "+") + event["key"] for event in events]
+
+
+def down(text: str) -> dict[str, Any]:
+    """The event of the key itself."""
+    (chord,) = keys.sequence_in(text)
+    return [event for event in keys.events(chord) if event["type"] != "keyUp"][-1]
+
+
+def typed(text: str, *, by_key: bool = False) -> list[str]:
+    """What is put in at once, and `<keys>` that are pressed."""
+    parts = keys.parts_of(text, by_key=by_key)
+    return [part if isinstance(part, str) else f"<{part.key.key}>" for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "code"),
+    [
+        ("Enter", "Enter", "Enter"),
+        ("Return", "Enter", "Enter"),
+        ("esc", "Escape", "Escape"),
+        ("PAGEUP", "PageUp", "PageUp"),
+        ("Page_Down", "PageDown", "PageDown"),
+        ("down", "ArrowDown", "ArrowDown"),
+        ("space", " ", "Space"),
+        ("Delete", "Delete", "Delete"),
+        ("f12", "F12", "F12"),
+        ("cmd", "Meta", "MetaLeft"),
+        ("a", "a", "KeyA"),
+        ("A", "A", "KeyA"),
+        ("?", "?", "Slash"),
+        ("+", "+", "Equal"),
+        ("plus", "+", "Equal"),
+        ("é", "é", ""),
+    ],
+)
+def test_keys_have_the_names_that_models_use(name: str, key: str, code: str) -> None:
+    event = down(name)
+    assert (event["key"], event["code"]) == (key, code)
+
+
+@pytest.mark.parametrize(("name", "number"), NUMBERS.items())
+def test_pages_see_the_usual_key_codes(name: str, number: int) -> None:
+    assert down(name if name != " " else "space")["windowsVirtualKeyCode"] == number
+
+
+def test_modifiers_of_a_chord_are_held_around_its_key() -> None:
+    assert pressed("ctrl+shift+k") == ["+Control", "+Shift", "+K", "-K", "-Shift", "-Control"]
+    assert pressed("Ctrl+A") == pressed("ctrl+a"), "the letter's case says nothing there"
+    assert pressed("shift+Tab Enter") == ["+Shift", "+Tab", "-Tab", "-Shift", "+Enter", "-Enter"]
+
+
+def test_shift_is_held_for_what_a_us_keyboard_writes_with_it() -> None:
+    assert pressed("?") == ["+Shift", "+?", "-?", "-Shift"]
+    assert down("shift+1")["text"] == "!"
+
+
+def test_a_chord_with_control_writes_nothing() -> None:
+    assert down("a")["text"] == "a"
+    assert "text" not in down("ctrl+a")
+    assert down("ctrl+a")["modifiers"] == keys.bits(["Control"]) == 2
+    assert down("Enter")["text"] == "\r"
+
+
+def test_editing_with_command_is_told_to_the_page_itself() -> None:
+    assert down("cmd+a")["commands"] == ["selectAll"]
+    assert "commands" not in down("ctrl+a")
+
+
+@pytest.mark.parametrize("chord", ["ctrl+plus", "ctrl++", "cmd+-", "ctrl+0", "ctrl+shift+=", "meta+minus"])
+def test_the_browsers_zoom_is_left_alone(chord: str) -> None:
+    with pytest.raises(ToolError, match="changes the zoom"):
+        keys.sequence_in(f"Tab {chord}")
+
+
+@pytest.mark.parametrize("free", ["0", "-", "alt+0", "shift+="])
+def test_what_zooms_only_with_control_is_a_key_like_others(free: str) -> None:
+    assert keys.sequence_in(free)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "key needs text"),
+        ("Entre", "no key “Entre”"),
+        ("hyper+a", "“hyper” is no modifier"),
+        ("hello world", "Text is written with type"),
+        ("Tab " * 101, "100 at once are the most"),
+    ],
+)
+def test_what_is_no_key_is_refused_with_what_to_do(text: str, words: str) -> None:
+    with pytest.raises(ToolError, match=words):
+        keys.sequence_in(text)
+
+
+def test_modifiers_for_the_pointer_are_each_counted_once() -> None:
+    assert keys.modifiers_in("ctrl+Shift + cmd+win") == ("Control", "Shift", "Meta")
+    assert keys.modifiers_in("") == ()
+    with pytest.raises(ToolError, match="no modifier"):
+        keys.modifiers_in("ctrl+a")
+
+
+def test_text_for_a_field_is_put_in_at_once_but_for_its_last_character() -> None:
+    assert typed("hello") == ["hell", "<o>"]
+    assert typed("Grüße 👍") == ["Grüße 👍"], "a character that no key writes is not pressed"
+
+
+def test_line_breaks_and_tabs_are_keys() -> None:
+    assert typed("ada\tpw\n") == ["ad", "<a>", "<Tab>", "p", "<w>", "<Enter>"]
+
+
+def test_where_there_is_no_field_each_character_is_a_key() -> None:
+    assert typed("aB é", by_key=True) == ["<a>", "<B>", "< >", "<é>"]
+    (chord,) = keys.parts_of("é", by_key=True)
+    assert isinstance(chord, Chord)
+    assert [event.get("text") for event in keys.events(chord)] == ["é", None]

@@ -1,0 +1,85 @@
+"""From the pixels of a screenshot to points of a page, and the way of a drag."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.pointing import DRAG_BEGINS, steps
+from bridge.browser_tools.screenshots import MAX_EDGE, MAX_PIXELS, Point, Rect, View
+
+
+def view(
+    width: int, height: int, *, left: float = 0, top: float = 0, page: float = 0, ratio: float = 1
+) -> View:
+    return View(width, height, ratio, left, top, width, page or height)
+
+
+@pytest.mark.parametrize(
+    ("viewport", "shown"),
+    [
+        ((780, 437), (780, 437)),
+        ((1280, 800), (1280, 800)),
+        ((1568, 733), (1568, 733)),
+        ((1920, 1080), (1430, 804)),
+        ((3136, 100), (1568, 50)),
+        ((100, 3136), (50, 1568)),
+        ((7680, 4320), (1430, 804)),
+    ],
+)
+def test_a_screenshot_is_the_viewport_scaled_down_to_a_bound(
+    viewport: tuple[int, int], shown: tuple[int, int]
+) -> None:
+    size = view(*viewport).size
+    assert size == shown
+    assert max(size) <= MAX_EDGE
+    assert size[0] * size[1] <= MAX_PIXELS * 1.001
+
+
+def test_the_pixels_of_a_screenshot_do_not_depend_on_the_screens() -> None:
+    assert view(1920, 1080, ratio=2).size == view(1920, 1080).size
+
+
+def test_a_pixel_of_the_screenshot_is_a_point_of_the_page_and_back() -> None:
+    seen = view(1920, 1080)
+    point = seen.point_at([715, 402])
+    assert point == pytest.approx((960, 540), abs=1)
+    assert seen.shown_at(point) == pytest.approx((715, 402))
+
+
+def test_the_last_pixel_is_still_in_the_page() -> None:
+    assert view(780, 437).point_at([780, 437]) == Point(779.5, 436.5)
+
+
+@pytest.mark.parametrize("outside", [[-1, 0], [0, -0.5], [781, 10], [10, 438], [5000, 5000]])
+def test_a_coordinate_outside_is_refused_with_the_size(outside: list[float]) -> None:
+    with pytest.raises(ToolError, match="outside the screenshot, which is 780x437: nothing was done"):
+        view(780, 437).point_at(outside)
+
+
+def test_a_region_may_go_beyond_the_screenshot_as_far_as_the_page_does() -> None:
+    seen = view(780, 437, top=100, page=2000)
+    assert seen.part([0, 0, 100, 100]) == Rect(0, 0, 100, 100)
+    assert seen.part([-50, -5000, 9999, 9999]) == seen.whole == Rect(0, -100, 780, 1900)
+    assert seen.shows(Rect(0, 0, 780, 437))
+    assert not seen.shows(seen.whole)
+
+
+@pytest.mark.parametrize(
+    "nothing", [[10, 10, 10, 20], [20, 10, 10, 20], [900, 0, 1000, 10], [0, 437, 10, 500]]
+)
+def test_a_region_without_any_of_the_page_is_refused(nothing: list[float]) -> None:
+    with pytest.raises(ToolError, match="nothing of the page in it"):
+        view(780, 437).part(nothing)
+
+
+def test_a_drag_begins_with_a_move_that_no_click_makes_and_ends_where_it_should() -> None:
+    way = steps(Point(0, 0), Point(100, 50))
+    assert way[0] == Point(DRAG_BEGINS, DRAG_BEGINS / 2)
+    assert way[-1] == pytest.approx((100, 50))
+    assert [point.x for point in way] == sorted(point.x for point in way)
+
+
+@pytest.mark.parametrize("end", [(0, 0), (3, 1)])
+def test_a_drag_of_nearly_nothing_ends_where_it_should(end: tuple[float, float]) -> None:
+    assert steps(Point(0, 0), Point(*end))[-1] == end
