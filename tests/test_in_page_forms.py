@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browsing import open_browser, trio_thread
+from browsing import Browser, open_browser, trio_thread
 from in_page import InPage, InPageError
 
 pytestmark = pytest.mark.chromium
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[InPage]:
-    with trio_thread() as thread, open_browser(thread) as browser:
-        yield InPage(browser.open("about:blank"))
+def browser() -> Iterator[Browser]:
+    with trio_thread() as thread, open_browser(thread) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> InPage:
+    return InPage(browser.open("about:blank"))
 
 
 CONTROL = "input, textarea, select, button, [role], [contenteditable]"
@@ -446,8 +451,10 @@ def test_a_transfer_that_has_not_arrived_is_no_file(page: InPage) -> None:
         page.call("giveFiles", ref=page.ref("input"), files=[{"transfer": "half", "name": "a"}])
 
 
-def test_the_browser_saves_a_file(page: InPage) -> None:
+def test_the_browser_saves_a_file(browser: Browser, page: InPage, tmp_path: Path) -> None:
+    browser.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.show("<p>x</p>")
     sent = send(page, b"GIF89a", "film.gif", "image/gif")
-    world = f"mcpb.download({json.dumps(sent)})"
-    assert page.evaluate(world) == {"size": 6}
+    assert page.call("download", **sent) == {"size": 6}
+    browser.until((tmp_path / "film.gif").exists)
+    assert (tmp_path / "film.gif").read_bytes() == b"GIF89a"

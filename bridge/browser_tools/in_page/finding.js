@@ -160,10 +160,12 @@ class Search {
     const matched = new Set();
     let namedKinds = 0;
     for (const [what, weight, value] of fieldsOf(element, role, isUsed)) {
-      const text = spaced(value.slice(0, 400));
-      if (what === "name") namedKinds = query.kinds.filter((kind) => text.includes(kind)).length;
-      const [score, how] = likeness(query, text);
-      for (const word of query.words) if (text.includes(word)) matched.add(word);
+      const said = folded(value.slice(0, 400));
+      if (what === "name") namedKinds = query.kinds.filter((kind) => said.includes(kind)).length;
+      const found = query.words.filter((word) => said.includes(word));
+      if (!found.length) continue;
+      for (const word of found) matched.add(word);
+      const [score, how] = likeness(query, spaced(value.slice(0, 400)));
       if (score * weight > best) [best, why] = [score * weight, `${what} ${how} the words`];
     }
     if (!query.phrase) return [30 + 10 * namedKinds, `is a ${role || "clickable"}`];

@@ -84,11 +84,49 @@ function contentOfFirst(element, selector) {
   return found ? contentOf(found, MAX_NAME) : "";
 }
 
+/** Labels with `for`, by what they are for, of each tree: looked up once for all that one call names. The browser's own
+ * list of a control's labels goes through the whole page for each control.
+ * @type {Map<Node, Map<string, HTMLLabelElement[]>>} */
+const labelsByTree = new Map();
+
+/** @param {Node} tree */
+function labelsIn(tree) {
+  let labels = labelsByTree.get(tree);
+  if (labels) return labels;
+  labels = new Map();
+  for (const label of allLabels(tree)) {
+    if (!(label instanceof HTMLLabelElement)) continue;
+    const same = labels.get(label.htmlFor);
+    if (same) same.push(label);
+    else labels.set(label.htmlFor, [label]);
+  }
+  if (!labelsByTree.size) queueMicrotask(() => labelsByTree.clear());
+  labelsByTree.set(tree, labels);
+  return labels;
+}
+
+const LABELS = "label[for]";
+
+/** @param {Node} tree */
+function allLabels(tree) {
+  if (tree instanceof Document) return queryAll(documentElementOf(tree), LABELS);
+  if (tree instanceof DocumentFragment) return tree.querySelectorAll(LABELS);
+  return tree instanceof Element ? queryAll(tree, LABELS) : [];
+}
+
+/** @param {HTMLInputElement} control */
+function labelsOfControl(control) {
+  const around = closest(control, "label");
+  const id = attribute(control, "id");
+  const labels = id ? [...(labelsIn(treeOf(control)).get(id) ?? [])] : [];
+  if (around instanceof HTMLLabelElement && !labels.includes(around)) labels.unshift(around);
+  return labels.filter((label) => label.control === control);
+}
+
 /** @param {HTMLInputElement} control */
 function controlLabel(control) {
-  const texts = Array.from(control.labels ?? [])
-    .slice(0, 3)
-    .map((label) => contentOf(label, MAX_NAME, control));
+  const labels = labelsOfControl(control).slice(0, 3);
+  const texts = labels.map((label) => contentOf(label, MAX_NAME, control));
   const label = cleaned(texts.join(" "), MAX_NAME);
   if (label || tagOf(control) !== "input") return label;
   if (control.type === "image") return cleaned(control.alt, MAX_NAME);
