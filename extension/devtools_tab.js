@@ -31,7 +31,7 @@ const NOTHING_RAN = new Set([-32601, -32602, -32001]);
  * Said once, in this order; the browser keeps to it in a session, so nothing that comes later has to wait for the
  * answers, which a busy page would delay.
  *
- * @type {[string, object][]}
+ * @type {[string, Record<string, unknown>][]}
  */
 const SETTING_UP = [
   ["Inspector.enable", {}], // a crash is told
@@ -57,8 +57,8 @@ export class Attachment {
   #lingering;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the dialog is dismissed */
   #unheard;
-  /** @type {Promise<unknown>} */
-  #explored = Promise.resolve();
+  /** Under way. @type {Set<Promise<void>>} */
+  #explorations = new Set();
 
   /**
    * @param {number} tabId
@@ -74,7 +74,7 @@ export class Attachment {
   async #begin() {
     await chrome.debugger.attach({ tabId: this.tabId }, PROTOCOL);
     for (const [method, params] of SETTING_UP) void this.#order("", method, params);
-    this.#explored = this.#explore("");
+    this.#explore("");
   }
 
   /**
@@ -110,7 +110,7 @@ export class Attachment {
     const { promise: over, resolve, reject } = Promise.withResolvers();
     const subscribed = { ...subscription, end: () => resolve(undefined), fail: reject };
     signal.addEventListener("abort", subscribed.end);
-    if (this.#hasEnded) subscribed.end();
+    if (this.#hasEnded || signal.aborted) subscribed.end();
     this.#subscriptions.add(subscribed);
     this.#mindDialog();
     for (const event of [...this.#children.values(), this.#dialog])
@@ -143,10 +143,9 @@ export class Attachment {
     if (method === "Target.attachedToTarget") this.#found(event);
     if (method === "Target.targetInfoChanged") this.#update(params.targetInfo);
     if (method === "Target.detachedFromTarget") this.#lost(params.sessionId);
-    if (method === "Inspector.targetCrashed") this.#fail(sessionId, Code.INTERNAL_ERROR, "The page has crashed.");
-    if (method === DIALOG_OPENING) this.#dialog = event;
-    if (method === "Page.javascriptDialogClosed") this.#dialog = null;
-    this.#mindDialog();
+    if (method === "Inspector.targetCrashed") this.#crashed(sessionId);
+    if (method === DIALOG_OPENING) this.#setDialog(event);
+    if (method === "Page.javascriptDialogClosed") this.#setDialog(null);
     const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
     if (hearing.length > 0) tell(hearing, this.#fitting(event));
   }
@@ -155,8 +154,7 @@ export class Attachment {
   ended() {
     this.#hasEnded = true;
     clearTimeout(this.#lingering);
-    clearTimeout(this.#unheard);
-    this.#dialog = null;
+    this.#setDialog(null);
     for (const sessionId of this.#children.keys()) this.#lost(sessionId);
     this.#fail("", Code.NAVIGATED, "The browser let go of the tab.");
     for (const { end } of this.#subscriptions) end();
@@ -168,9 +166,15 @@ export class Attachment {
     return (await chrome.debugger.sendCommand(sessionId ? { tabId, sessionId } : { tabId }, method, params)) ?? {};
   }
 
-  /** A command of our own. Where it fails, what it was for is gone. @param {string} sessionId @param {string} method @param {object} [params] */
+  /**
+   * A command of our own. Where it fails, what it was for is gone.
+   *
+   * @param {string} sessionId
+   * @param {string} method
+   * @param {Record<string, unknown>} [params]
+   */
   async #order(sessionId, method, params = {}) {
-    await this.#command({ sessionId, method, params: /** @type {any} */ (params) }).catch(() => {});
+    await this.#command({ sessionId, method, params }).catch(() => {});
   }
 
   /** @param {AbortSignal} signal @returns {() => void} to be called when it is used no more */
@@ -184,6 +188,7 @@ export class Attachment {
       this.#users -= 1;
       if (this.#users === 0 && !this.#hasEnded) this.#lingering = setTimeout(() => this.#letGo(), LINGER_MS);
     };
+    if (signal.aborted) release();
     signal.addEventListener("abort", release);
     return release;
   }
@@ -194,10 +199,20 @@ export class Attachment {
     this.unused();
   }
 
+  /** @param {CdpEvent | null} event */
+  #setDialog(event) {
+    this.#dialog = event;
+    this.#mindDialog();
+  }
+
   #mindDialog() {
-    clearTimeout(this.#unheard);
     const isHeard = [...this.#subscriptions].some(({ events }) => events.has(DIALOG_OPENING));
-    if (this.#dialog && !isHeard) this.#unheard = setTimeout(() => this.#dismiss(), LINGER_MS);
+    if (this.#dialog && !isHeard) {
+      this.#unheard ??= setTimeout(() => this.#dismiss(), LINGER_MS);
+    } else {
+      clearTimeout(this.#unheard);
+      this.#unheard = undefined;
+    }
   }
 
   #dismiss() {
@@ -206,11 +221,13 @@ export class Attachment {
 
   /** Have what is in it announced. @param {string} sessionId */
   #explore(sessionId) {
-    return this.#order(sessionId, "Target.setAutoAttach", AUTO_ATTACH);
+    const exploration = this.#order(sessionId, "Target.setAutoAttach", AUTO_ATTACH);
+    this.#explorations.add(exploration);
+    void exploration.then(() => this.#explorations.delete(exploration));
   }
 
   async #allExplored() {
-    for (let seen; seen !== this.#explored; ) await (seen = this.#explored);
+    while (this.#explorations.size > 0) await Promise.all(this.#explorations);
   }
 
   /** @param {CdpEvent} event */
@@ -218,13 +235,19 @@ export class Attachment {
     const { sessionId } = event.params;
     this.#children.set(sessionId, event);
     void this.#order(sessionId, "Inspector.enable");
-    this.#explored = Promise.all([this.#explored, this.#explore(sessionId)]);
+    this.#explore(sessionId);
   }
 
   /** @param {{ targetId: string }} targetInfo */
   #update(targetInfo) {
     for (const event of this.#children.values())
       if (event.params.targetInfo.targetId === targetInfo.targetId) event.params = { ...event.params, targetInfo };
+  }
+
+  /** @param {string} sessionId */
+  #crashed(sessionId) {
+    if (sessionId === "") this.#setDialog(null);
+    this.#fail(sessionId, Code.INTERNAL_ERROR, "The page has crashed.");
   }
 
   /** With all that is in it: of that the browser does not always tell. @param {string} sessionId */
