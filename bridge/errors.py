@@ -50,7 +50,7 @@ _WORDS: dict[int, _Words] = {
     Code.NAVIGATED: _Words("The page went to another document", _AGAIN),
     Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the person who set it."),
     Code.RATE_LIMITED: _Words("Too many calls", "Wait, then call again."),
-    Code.NOT_YOURS: _Words("The tab belongs to another session", "Use a tab of your own."),
+    Code.NOT_YOURS: _Words("That tab is not this session's", "Use a tab of your own."),
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
     Code.PAUSED: _Words("A person has paused this", "Ask them to resume it, in the popup or as said."),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -46,6 +47,10 @@ ACTS = {
 }
 """What a tool does with a site, as the person is told."""
 _ELSE = "act on"
+LOOK = "tabs_context_mcp lists your tabs."
+
+_AROUND = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
+"""What stands before the address of whose page it really is."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,10 +123,7 @@ def judge_tool(turn: Turn) -> Verdict:
 
 def origin_at(url: str) -> str:
     """The origin that the policy knows an address by: `null` and `file://` where it is no web page's."""
-    inner = url.strip()
-    for around in ("view-source:", "blob:", "filesystem:"):
-        if inner[: len(around)].lower() == around:
-            inner = inner[len(around) :]
+    inner = _AROUND.sub("", url.strip())
     if is_blank(inner):
         return ""
     return origins.origin_of(inner) or ("file://" if inner[:5].lower() == "file:" else "null")
@@ -162,7 +164,7 @@ def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:
     if tab is None or tab.owner == session.id or (tab.owner is None and tab.handed_over):
         return None
     if tab.owner is not None:
-        return Verdict("no", f"tab {tab.tab_id}", Code.NOT_YOURS)
+        return Verdict("no", f"tab {tab.tab_id} is another client's", Code.NOT_YOURS, LOOK)
     match turn.around.settings.tabs:
         case "any":
             return None
@@ -218,11 +220,11 @@ async def admit(turn: Turn, wish: Wish) -> None:
 
 async def _ask(turn: Turn, doubt: _Doubt, verdict: Verdict) -> None:
     if not turn.can_ask:
-        detail = f"{verdict.rule}, and this client cannot ask them"
+        detail = f"{verdict.rule}, and this client cannot ask the user"
         raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=doubt.instead)
     choice = answer(await turn.ask(doubt.question, form("Allow it?", doubt.choices)))
     if choice not in doubt.choices or choice == NO:
-        said = "gave no answer" if choice == "" else "said no"
+        said = "said no" if choice == NO else "gave no answer"
         detail = f"the user was asked about {doubt.subject} and {said}"
         then = "Do not look for another way; ask them what they want instead."
         raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)

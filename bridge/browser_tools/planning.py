@@ -171,7 +171,7 @@ _SAID = {"yes": "Allowed", "no": "Not allowed", "ask": "The user would be asked 
 
 def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], str]:
     if verdict.decision == "ask" and not turn.can_ask:
-        return "no", f"{verdict.rule}, and this client cannot ask them"
+        return "no", f"{verdict.rule}, and this client cannot ask the user"
     then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
     return verdict.decision, f"{verdict.rule}{then}"
 

@@ -117,6 +117,9 @@ class Turn:
         self.recording.site = site_of(place.browser, tab.origin, tab.tab_id)
         self.recording.own_name = self.recording.name
         await approving.admit(self, Wish(place.browser, approving.origin_in(tab), tab, leaves))
+        known = self.kept.pages.get((place.browser.host, tab.tab_id))
+        if known and known.url:  # DevTools may hear of another site before the tab is announced anew
+            await approving.admit(self, Wish(place.browser, approving.origin_at(known.url), tab, leaves))
         self.kept.tab_id = tab.tab_id
         return place
 
@@ -130,12 +133,7 @@ class Turn:
 
     async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
         """The tab that is meant, for DevTools. Raises as `place` does."""
-        place = await self.place(tab_id)
-        page = self.page_of(place)
-        if page.url:  # DevTools may know of another site before the tab is announced anew
-            tab = msgspec.structs.replace(place.tab, url=page.url, origin="")
-            await approving.admit(self, Wish(place.browser, approving.origin_in(tab), tab))
-        return page
+        return self.page_of(await self.place(tab_id))
 
     def page_of(self, place: Place) -> Page:
         """A tab that this session may use, for DevTools."""

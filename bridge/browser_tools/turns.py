@@ -41,8 +41,8 @@ async def turn_answer_start(_given: NoArguments, turn: Turn) -> Answer:
 async def turn_answer_complete(_given: NoArguments, turn: Turn) -> Answer:
     """The answer has been given."""
     told = _let_go(turn)
-    left = f"{told.own_tabs} tab{'s' * (told.own_tabs != 1)} of yours"
-    message = f"Noted. {left} stay open; tabs_close_mcp closes what the user does not need."
+    left = "1 tab of yours stays" if told.own_tabs == 1 else f"{told.own_tabs} tabs of yours stay"
+    message = f"Noted. {left} open; tabs_close_mcp closes what the user does not need."
     return Answer(msgspec.structs.replace(told, message=message if told.own_tabs else "Noted."))
 
 
