@@ -59,6 +59,8 @@ STATE_EVENTS = (
     SUBSCRIBED,
 )
 """What the state of a tab is made of."""
+_NOT_OURS = "cannot be controlled"
+"""The extension's words for pages of the browser itself, of its web store and of other extensions."""
 
 Heard = Callable[[wire.CdpEvent], None]
 Params = dict[str, Any]
@@ -362,6 +364,11 @@ class Devtools(ABC):
 
 def _result(method: str, told: Told) -> Any:
     match told:
+        case CallError(code=Code.INVALID_PARAMS) if _NOT_OURS in told.detail:
+            raise ToolError(
+                f"{told.detail.rstrip('.')}. The browser lets nobody look into such a page, and nothing was "
+                "done. navigate to a web page, or use another tab."
+            )
         case CallError(code=Code.INVALID_PARAMS):
             raise CommandError(method, told.detail.rstrip("."))
         case CallError() | ToolError():

@@ -83,7 +83,6 @@ class _Matches(msgspec.Struct, rename="camel"):
     matches: list[_Element]
     found: int
     truncated: bool
-    pdf: bool = False
 
 
 async def find(given: Find, turn: Turn) -> Answer:
@@ -96,7 +95,6 @@ async def find(given: Find, turn: Turn) -> Answer:
         answered = await _find_in(page, frame, given.query)
         if answered is None:
             continue
-        refuse_pdf(page, is_pdf=answered.pdf and frame is frames[0])
         ranked += [(frame, element) for element in answered.matches]
         count += answered.found
         is_cut |= answered.truncated
@@ -158,9 +156,14 @@ def _quoted(text: str) -> str:
 
 
 async def _near(page: Page, frame: Frame, query: str) -> list[str]:
-    """Names of controls that look like the query."""
+    """Names of controls that look like the query.
+
+    Raises:
+        ToolError: there are none because it is a PDF.
+    """
     asked = {"filter": "interactive", "depth": 100, "maxChars": MAX_CHARS, "ref": 0}
     seen = msgspec.convert(await page.call("read", asked, frame=frame), Seen)
+    refuse_pdf(page, is_pdf=seen.pdf)
     named = {line.head.partition(' "')[2][:60].lower(): line.head for line in seen.lines if '"' in line.head}
     close = difflib.get_close_matches(query[:60].lower(), named, NEAR_NAMES, 0.4)
     return [named[name] for name in close]

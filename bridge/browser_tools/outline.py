@@ -48,7 +48,7 @@ class Seen(msgspec.Struct, rename="camel"):
     title: str
     url: str
     viewport: Viewport
-    pdf: bool = False
+    pdf: bool
 
 
 class Outline:

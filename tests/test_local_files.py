@@ -1,0 +1,154 @@
+"""Which files a client may give to pages: what is really there counts, not what it is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bridge.browser_tools import local_files
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.local_files import MAX_BYTES, MAX_FILES, Folders, LocalFile, read_files
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's home, with a secret in it and a project below."""
+    home = tmp_path / "home"
+    (home / "project" / "notes").mkdir(parents=True)
+    (home / "secret.txt").write_text("key")
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """Where the client works."""
+    return home / "project"
+
+
+def refusal(path: str | Path, folders: Folders) -> str:
+    with pytest.raises(ToolError) as refused:
+        read_files([str(path)], folders)
+    return str(refused.value)
+
+
+def test_a_file_below_the_working_folder_is_read(project: Path) -> None:
+    (project / "notes" / "list.csv").write_bytes(b"a,b\n")
+    wanted = LocalFile("list.csv", b"a,b\n", "text/csv")
+    for path in ("notes/list.csv", str(project / "notes" / "list.csv"), "notes/../notes/list.csv"):
+        assert read_files([path], Folders(str(project))) == [wanted]
+
+
+def test_a_file_below_a_configured_folder_is_read(project: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "cat.png").write_bytes(b"png")
+    folders = Folders(str(project), (str(photos),))
+    assert read_files([str(photos / "cat.png")], folders) == [LocalFile("cat.png", b"png", "image/png")]
+
+
+def test_a_name_that_says_nothing_of_the_content_has_no_type(project: Path) -> None:
+    (project / "Makefile").write_bytes(b"all:\n")
+    assert read_files(["Makefile"], Folders(str(project)))[0].mime_type == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.txt", "notes/../../secret.txt", "/etc/passwd", "/nowhere/at/all"]
+)
+def test_a_file_outside_is_refused_and_the_allowed_folders_are_named(project: Path, path: str) -> None:
+    text = refusal(path, Folders(str(project)))
+    assert f"Files may be taken from below {project}." in text
+    assert "[browser] upload_dirs" in text
+
+
+def test_whether_a_file_outside_exists_is_not_told(home: Path, project: Path) -> None:
+    there, not_there = home / "secret.txt", home / "other.txt"
+    said = refusal(there, Folders(str(project)))
+    assert said.replace(there.name, not_there.name) == refusal(not_there, Folders(str(project)))
+
+
+def test_a_folder_whose_name_only_begins_alike_is_another(home: Path, project: Path) -> None:
+    (home / "project-two").mkdir()
+    (home / "project-two" / "a.txt").write_text("a")
+    assert "may not be given" in refusal(home / "project-two" / "a.txt", Folders(str(project)))
+
+
+def test_a_link_counts_as_what_it_leads_to(home: Path, project: Path) -> None:
+    (project / "file").symlink_to(home / "secret.txt")
+    (project / "folder").symlink_to(home)
+    (project / "inside").symlink_to(project / "notes")
+    (project / "notes" / "a.txt").write_text("a")
+    folders = Folders(str(project))
+    assert f"it leads to {home / 'secret.txt'}" in refusal("file", folders)
+    assert f"it leads to {home / 'secret.txt'}" in refusal("folder/secret.txt", folders)
+    assert read_files(["inside/a.txt"], folders)[0].data == b"a"
+
+
+def test_an_allowed_folder_may_be_a_link(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "short").symlink_to(project)
+    (project / "a.txt").write_text("a")
+    assert read_files(["a.txt"], Folders(str(tmp_path / "short")))[0].data == b"a"
+
+
+def test_who_swaps_a_file_for_a_link_meanwhile_gains_nothing(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path is good when it is looked at, and leads elsewhere when it is opened."""
+    (project / "a.txt").write_text("a")
+    plain_open = os.open
+
+    def swapped_open(path: Path, flags: int) -> int:
+        (project / "a.txt").unlink()
+        (project / "a.txt").symlink_to(home / "secret.txt")
+        return plain_open(path, flags)
+
+    monkeypatch.setattr(os, "open", swapped_open)
+    assert "may not be given to pages" in refusal("a.txt", Folders(str(project)))
+
+
+@pytest.mark.parametrize("where", ["home", "above"])
+def test_a_client_that_works_at_home_or_above_may_not_take_everything(home: Path, where: str) -> None:
+    folder = home if where == "home" else home.parent
+    assert "no folder is known" in refusal(home / "secret.txt", Folders(str(folder)))
+
+
+def test_home_is_allowed_where_the_person_says_so(home: Path) -> None:
+    assert read_files([str(home / "secret.txt")], Folders("", (str(home),)))[0].data == b"key"
+
+
+def test_without_a_working_folder_paths_are_whole(project: Path) -> None:
+    (project / "a.txt").write_text("a")
+    assert "give an absolute path" in refusal("a.txt", Folders("", (str(project),)))
+    assert "no folder is known" in refusal(project / "a.txt", Folders())
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting_for_it(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    assert "is no regular file" in refusal("pipe", Folders(str(project)))
+    assert "name the files in it" in refusal("notes", Folders(str(project)))
+    assert "There is no file none.txt" in refusal("none.txt", Folders(str(project)))
+    assert "There is no file" in refusal("notes/none/none.txt", Folders(str(project)))
+    assert "is no path of a file" in refusal("", Folders(str(project)))
+    assert "is no path of a file" in refusal("a\0b", Folders(str(project)))
+
+
+def test_all_files_of_a_call_share_one_bound(project: Path) -> None:
+    (project / "half").write_bytes(bytes(MAX_BYTES // 2))
+    (project / "rest").write_bytes(bytes(MAX_BYTES // 2 + 1))
+    folders = Folders(str(project))
+    assert len(read_files(["half", "half"], folders)) == 2
+    with pytest.raises(ToolError, match="more than 10 MB together"):
+        read_files(["half", "rest"], folders)
+
+
+def test_a_file_that_says_it_is_empty_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of /proc does; and what grows may have been so when it was looked at."""
+    monkeypatch.setattr(local_files, "MAX_BYTES", 50)
+    assert "The files have more than" in refusal("status", Folders(f"/proc/{os.getpid()}"))
+
+
+def test_too_many_files_are_refused(project: Path) -> None:
+    with pytest.raises(ToolError, match="give at most 50"):
+        read_files(["a"] * (MAX_FILES + 1), Folders(str(project)))
