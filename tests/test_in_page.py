@@ -116,6 +116,10 @@ OUTLINES = {
         ),
         ['button "Go"', '"tail"'],
     ),
+    "an_item_of_a_tree_has_its_own_words_for_a_name": (
+        "<ul role=tree><li role=treeitem>A<ul role=group><li role=treeitem>B</ul></ul>",
+        ["tree", '  treeitem "A"', '    treeitem "B"'],
+    ),
     "tables": (
         "<table><caption>Fares</caption><tr><th>From<td><a href='#x'>Kiel</a></table>",
         [
@@ -418,9 +422,7 @@ def test_a_page_of_many_elements_and_one_of_much_text_are_read_in_part(page: InP
     assert page.call("read")["truncated"] == "size"
     assert page.call("find", query="go 2345")["matches"][0]["name"] == "Go 2345"
     assert page.call("text")["chars"] <= 50_000
-    page.evaluate(
-        f"document.body.innerHTML = '<article>' + '<p>{LOREM * 10}</p>'.repeat(200) + '</article>'"
-    )
+    page.evaluate(f"document.body.innerHTML = '<article>' + '<p>{LOREM * 10}</p>'.repeat(200) + '</article>'")
     assert 49_900 <= page.call("text")["chars"] <= 50_000
     assert page.call("read")["truncated"] == "size"
 

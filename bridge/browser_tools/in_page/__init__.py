@@ -12,24 +12,25 @@ have made refs: those of the next document begin there (`begin`).
 
 * `begin({next})` → next. Called first; at once, as the next three are.
 * `element({ref})` → the element itself or null, for DevTools (`DOM.describeNode` tells a frame's id).
-* `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root), next.
+* `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root, each told
+  once in ten seconds), next.
 * `adopt(host, root)`: from now on the root that DevTools gave is looked into, as open ones are.
 * `read({filter: "all" | "interactive", depth, maxChars, ref})` → lines, truncated (false, "depth" or
-  "size"), pdf, title, url, viewport (width, height, scrollX, scrollY, pageWidth, pageHeight), next. A line is
-  [indent, head, ref or 0, tail, isFrame] and is shown as head, the ref in brackets, tail: so nothing that a
-  page writes can be taken for a ref, all of it is between quotes. Below the line of a frame belongs what
-  that frame answers itself.
+  "size"), pdf, title, url, viewport (width, height, scrollX, scrollY, pageWidth, pageHeight), next. A line
+  is [indent, head, ref or 0, tail, isFrame] and is shown as head, the ref in brackets, tail: so nothing
+  that a page writes can be taken for a ref, all of it is between quotes. Below the line of a frame belongs
+  what that frame answers itself.
 * `find({query, limit})` → matches (ref, role, name, text, score, why, visible; best first), found (how many
   there were), truncated (the page is too large to look at all of it), next.
 * `text({maxChars})` → text, title, url, source ("article", "main", "block" or "body"), truncated, chars,
   pdf.
-* `place({ref, scroll})` → role, name, x, y (where a click reaches it), width, height, viewport (width, height),
-  visible, covered ("", or what is hit instead), disabled, moving (it did not stand still within 2 s). It is
-  scrolled to the middle unless a click reaches it where it is.
+* `place({ref, scroll})` → role, name, x, y (where a click reaches it), width, height, viewport (width,
+  height), visible, covered ("", or what is hit instead), disabled, moving (it did not stand still within 2
+  s). It is scrolled to the middle unless a click reaches it where it is.
 * `scrollTo({ref})` → as `place`, from the middle of the viewport.
 * `hit({x, y, ref})` → ref, role, name, isFrame, next: the control at a point, or what else is there; ref 0:
-  nothing. opens: what a click there opens outside of the page ("list", "files", "colours" or ""). reached: a
-  click there is one on the element that is given as ref.
+  nothing. opens: what a click there opens outside of the page ("list", "files", "colours" or ""). reached:
+  a click there is one on the element that is given as ref.
 * `scrollers({x, y | refs})` → scrollers (ref, isPage, role, name, left, top, maxLeft, maxTop), next: what
   scrolls around a point, the innermost first; or those refs, once they stand still.
 * `fill({ref, value})` → ok (the page has kept it), was, now, role, name, kind.

@@ -3,6 +3,8 @@
 const MAX_NAME = 200;
 /** Nodes that are looked at for the text of one name. */
 const MAX_NAME_NODES = 500;
+/** What is below an item of a tree or a menu has names of its own. */
+const INNER_LISTS = new Set(["group", "menu", "listbox"]);
 
 /**
  * @typedef {object} Name
@@ -155,7 +157,7 @@ function contentOf(element, max, except = null, evenHidden = false) {
     else if (node instanceof Text) text += node.data.slice(0, 4 * max);
     else if (node instanceof Element && node !== except && !SILENT.has(tagOf(node))) {
       const style = getComputedStyle(node);
-      if (!evenHidden && isAway(node, style)) continue;
+      if (!evenHidden && (isAway(node, style) || INNER_LISTS.has(attribute(node, "role") ?? ""))) continue;
       const space = style.display.startsWith("inline") ? "" : " ";
       const inner = innerName(node);
       text += space;

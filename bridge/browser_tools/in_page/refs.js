@@ -58,19 +58,32 @@ function adopt(host, root) {
 }
 
 const MAX_HOSTS = 50;
+const ASK_AGAIN_MS = 10_000;
 const MAX_HOST_WALK = 100_000;
 
-/** Custom elements whose shadow tree, if there is one, is closed to us. */
+/** Elements whose shadow tree, if there is one, is closed to us; those that were told a moment ago are left out. */
 function hostsWithoutRoot() {
   const hosts = [];
   /** @type {Element[]} */
   const waiting = [documentElementOf(document)];
   for (let seen = 0; waiting.length && seen < MAX_HOST_WALK && hosts.length < MAX_HOSTS; seen++) {
     const element = /** @type {Element} */ (waiting.pop());
-    if (!shadowOf(element) && mayHaveClosedRoot(element)) hosts.push(refOf(element));
+    if (!shadowOf(element) && mayHaveClosedRoot(element) && isDue(element)) hosts.push(refOf(element));
     for (const child of shownChildren(element).reverse()) if (child instanceof Element) waiting.push(child);
   }
   return { hosts, next: nextRef };
+}
+
+/** When it was last asked for: most have none, and each costs DevTools two commands.
+ * @type {WeakMap<Element, number>} */
+const askedAt = new WeakMap();
+
+/** @param {Element} element */
+function isDue(element) {
+  const now = performance.now();
+  if (now - (askedAt.get(element) ?? -Infinity) < ASK_AGAIN_MS) return false;
+  askedAt.set(element, now);
+  return true;
 }
 
 /** A page can close a root of a plain element too: then nothing shown is in its light tree, and yet it has a size.
