@@ -220,6 +220,16 @@ def test_a_hostile_page_changes_nothing_but_its_words(page: InPage, html: str, l
     assert outline(page.show(html)) == lines
 
 
+def test_what_scrolls_is_not_what_a_page_calls_so(page: InPage) -> None:
+    page.show(
+        "<img name=scrollingElement><form style='height:99px;overflow:auto'><input name=scrollTop>"
+        "<p style='height:900px'></p></form><p style='height:9000px'></p>"
+    )
+    form, whole = page.call("scrollers", x=50, y=60)["scrollers"]
+    assert (form["role"], form["top"], whole["isPage"]) == ("form", 0, True)
+    assert form["maxTop"] > 800
+
+
 def test_a_huge_attribute_is_cut(page: InPage) -> None:
     page.show("<button></button>")
     page.evaluate(

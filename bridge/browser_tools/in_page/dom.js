@@ -40,11 +40,19 @@ const documentElementOf = getterOf(Document.prototype, "documentElement");
 const bodyOf = getterOf(Document.prototype, "body");
 const titleOf = getterOf(Document.prototype, "title");
 const contentTypeOf = getterOf(Document.prototype, "contentType");
+const scrollerOf = getterOf(Document.prototype, "scrollingElement");
 const focusedIn = getterOf(Document.prototype, "activeElement");
 const isHiddenDocument = getterOf(Document.prototype, "hidden");
 const isEditable = getterOf(HTMLElement.prototype, "isContentEditable");
 const firstChildOf = getterOf(Node.prototype, "firstChild");
 const nextSiblingOf = getterOf(Node.prototype, "nextSibling");
+
+const scrollLeftOf = getterOf(Element.prototype, "scrollLeft");
+const scrollTopOf = getterOf(Element.prototype, "scrollTop");
+const scrollWidthOf = getterOf(Element.prototype, "scrollWidth");
+const scrollHeightOf = getterOf(Element.prototype, "scrollHeight");
+const clientWidthOf = getterOf(Element.prototype, "clientWidth");
+const clientHeightOf = getterOf(Element.prototype, "clientHeight");
 
 const attribute = methodOf(Element.prototype.getAttribute);
 const hasAttribute = methodOf(Element.prototype.hasAttribute);

@@ -10,10 +10,10 @@ const INSET = 2;
 async function placeOf({ ref, scroll = true }) {
   const element = elementOf(ref);
   let spot = spotOf(element);
-  if (scroll && !(spot.inView && !spot.cover)) {
-    scrollToMiddle(element);
+  if (scroll) {
+    if (!spot.inView || spot.cover) scrollToMiddle(element);
     spot = await whenStill(element);
-  } else if (scroll) spot = await whenStill(element);
+  }
   elementOf(ref);
   const { box, point, cover } = spot;
   const role = kindOf(element);
@@ -153,8 +153,9 @@ function hitAt({ x, y, ref: meant = 0 }) {
   const deepest = elementAt(x, y);
   if (!deepest) return { ref: 0, role: "", name: "", isFrame: false, opens: "", reached: false, next: nextRef };
   const element = actedOn(deepest);
-  const role = kindOf(element);
-  const name = nameOf(element, role).text || contentOf(element, 60);
+  const isPage = element === bodyOf(document) || element === documentElementOf(document);
+  const role = isPage ? "page" : kindOf(element);
+  const name = isPage ? "" : nameOf(element, role).text || contentOf(element, 60);
   const reached = meant > 0 && reaches(elementOf(meant), deepest);
   const isFrame = role === "iframe";
   return { ref: refOf(element), role, name, isFrame, opens: opensOutside(element), reached, next: nextRef };

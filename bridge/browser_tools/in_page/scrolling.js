@@ -20,34 +20,34 @@ function scrollersAround(innermost) {
   for (let element = innermost; element && found.length < MAX_SCROLLERS; element = shownParent(element)) {
     if (canScroll(element)) found.push(element);
   }
-  const page = document.scrollingElement;
+  const page = scrollerOf(document);
   return page && !found.includes(page) ? [...found, page] : found;
 }
 
 /** @param {Element} element */
 function canScroll(element) {
-  if (element === document.scrollingElement) return true;
+  if (element === scrollerOf(document)) return true;
   const { overflowX, overflowY } = getComputedStyle(element);
   const has = (/** @type {string} */ overflow) => overflow === "auto" || overflow === "scroll";
   return (
-    (has(overflowY) && element.scrollHeight > element.clientHeight) ||
-    (has(overflowX) && element.scrollWidth > element.clientWidth)
+    (has(overflowY) && scrollHeightOf(element) > clientHeightOf(element)) ||
+    (has(overflowX) && scrollWidthOf(element) > clientWidthOf(element))
   );
 }
 
 /** @param {Element} element */
 function howFar(element) {
-  const isPage = element === document.scrollingElement;
+  const isPage = element === scrollerOf(document);
   const role = kindOf(element);
   return {
     ref: refOf(element),
     isPage,
     role: isPage ? "page" : role,
     name: isPage ? "" : nameOf(element, role).text,
-    left: element.scrollLeft,
-    top: element.scrollTop,
-    maxLeft: element.scrollWidth - element.clientWidth,
-    maxTop: element.scrollHeight - element.clientHeight,
+    left: scrollLeftOf(element),
+    top: scrollTopOf(element),
+    maxLeft: scrollWidthOf(element) - clientWidthOf(element),
+    maxTop: scrollHeightOf(element) - clientHeightOf(element),
   };
 }
 
@@ -55,7 +55,7 @@ function howFar(element) {
  * @param {Element[]} elements */
 async function whenScrolled(elements) {
   const until = performance.now() + SCROLL_MS;
-  const places = () => elements.map(({ scrollLeft, scrollTop }) => `${scrollLeft} ${scrollTop}`).join();
+  const places = () => elements.map((element) => `${scrollLeftOf(element)} ${scrollTopOf(element)}`).join();
   let before = places();
   for (let still = 0; still < SCROLL_STILL_FRAMES && performance.now() < until; still++) {
     await nextFrame();
