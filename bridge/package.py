@@ -24,7 +24,13 @@ from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import validate_mcp_param_headers
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_PARAMS,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -39,12 +45,14 @@ from bridge.lane import GOODBYE_S, Missed, Passed
 from bridge.open_requests import Key, OpenRequest, OpenRequests
 from bridge.outgoing import Client
 from bridge.results import Parts
-from bridge.server import INSTRUCTIONS, STATELESS_VERSION, McpServer
+from bridge.server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
 from native_host import envelope
 from native_host.wire import Code
 
 _NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
 """The package reads no deeper, and does not say which it was."""
+_NO_RESOURCE = {Era.HANDSHAKE: -32002, Era.STATELESS: INVALID_PARAMS}
+"""The code for a URI that means nothing: MCP 2025-11-25 "Resources", SEP-2164."""
 _MISSED_ID = f"missed-{secrets.token_hex(8)}"
 """Of a request that the client has had an answer to; no client has one like it."""
 
@@ -75,6 +83,15 @@ class Package:
         self._package.add_request_handler("server/discover", types.RequestParams, self._discover)
         self._package.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self._package.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        self._package.add_request_handler(
+            "resources/list", types.PaginatedRequestParams, self._list_resources
+        )
+        self._package.add_request_handler(
+            "resources/templates/list", types.PaginatedRequestParams, self._list_templates
+        )
+        self._package.add_request_handler(
+            "resources/read", types.ReadResourceRequestParams, self._read_resource
+        )
         # Instead of the package's telemetry: nothing leaves this machine.
         self._package.middleware[:] = [self._guard]
 
@@ -189,7 +206,7 @@ class Package:
     async def _initialize(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         found = await call_next(ctx)
         assert isinstance(found, dict)  # the package has made it ready for the wire
-        found["capabilities"]["experimental"] = await self._server.experimental()
+        found["capabilities"] = await self._server.capabilities()
         return found
 
     async def _discover(self, _ctx: _Context, _params: types.RequestParams) -> NoReturn:
@@ -197,6 +214,18 @@ class Package:
 
     async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
         raise _Answer(await self._server.listed(_era(ctx)))
+
+    async def _list_resources(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(self._server.listed_resources(_era(ctx)))
+
+    async def _list_templates(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(self._server.listed_templates(_era(ctx)))
+
+    async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> NoReturn:
+        found = self._server.read_resource(_era(ctx), str(params.uri))
+        if found is None:
+            raise MCPError(_NO_RESOURCE[_era(ctx)], NO_RESOURCE, {"uri": str(params.uri)})
+        raise _Answer(found)
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> NoReturn:
         answers: list[Parts | ProtocolError] = []

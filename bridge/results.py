@@ -35,6 +35,11 @@ def result(era: Era, members: dict[str, Any]) -> Parts:
     return (msgspec.json.encode(whole),)
 
 
+def passing(era: Era, members: dict[str, Any]) -> Parts:
+    """A result of ours that is another in a moment: since 2026-07-28 it says so."""
+    return result(era, members if era is Era.HANDSHAKE else {"ttlMs": 0, "cacheScope": "private", **members})
+
+
 def listing(era: Era, tools: bytes) -> Parts:
     """The result of `tools/list`; `tools` is a JSON array."""
     if era is Era.HANDSHAKE:

@@ -280,6 +280,9 @@ async def test_a_usual_conversation(era: str) -> None:
             asked(era, 7, "tools/call", {"name": "nobody's"}),
             asked(era, 8, "tools/call", {"name": "list_page_tools", "arguments": {"limit": "no"}}),
             asked(era, 9, "ping"),
+            asked(era, 10, "resources/list"),
+            asked(era, 11, "resources/templates/list"),
+            asked(era, 12, "resources/read", {"uri": "mcpb://pictures/img_1"}),
         ]
     )
     assert sum('"isError"' in line or '"content"' in line for line in told) >= 4
@@ -340,7 +343,7 @@ async def test_members_that_nobody_knows_and_methods_that_nobody_has(era: str) -
             *opened(era),
             {**asked(era, 1, "tools/list"), "unknown": {"a": 1}},
             asked(era, 2, "tools/paint"),
-            asked(era, 3, "resources/list"),
+            asked(era, 3, "prompts/list"),
             asked(era, 4, "logging/setLevel", {"level": "info"}),
             asked(era, 5, ""),
             {"method": "notifications/unheard/of", "params": {"a": 1}},

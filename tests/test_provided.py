@@ -14,6 +14,7 @@ from bridge.hub.answers import Answer
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
 from bridge.hub.pace import CallPace
+from bridge.hub.provided import Resource
 from bridge.hub.records import Called, Record, Recording
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
@@ -50,6 +51,9 @@ class Whistle:
         if isinstance(self.ending, Exception):
             raise self.ending
         return self.ending
+
+    def resources(self, _session: Session) -> list[Resource]:
+        return []
 
     def release(self, session: Session) -> None:
         self.released.append(session)

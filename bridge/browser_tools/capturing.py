@@ -12,12 +12,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from bridge.browser_tools.devtools import CommandError, Devtools
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools
 from bridge.errors import CallError
 from native_host import wire
 
-CHILD_S = 3.0
-"""For a frame or worker that is busy: it is left out until it answers."""
+BUSY_S = 2.0
+"""For what may be busy without harm."""
 _ATTACHED, _DETACHED = "Target.attachedToTarget", "Target.detachedFromTarget"
 
 
@@ -63,26 +64,28 @@ class Capture(Generic[L]):
         """
         tab = self._tab
         if self._lost_before == tab.lost:
+            with suppress(CallError, ToolError):  # a busy page, or a dialog: what was heard by then is there
+                await self._switch_on("", BUSY_S)
             return Began.EARLIER
         began = Began.NOW if self._lost_before is None else Began.AGAIN
         if began is Began.NOW:
             tab.listen(self._hear, (*self._events, _ATTACHED, _DETACHED))
         await tab.subscribed()
-        self._lost_before = tab.lost
-        for method, params in self._switches:
-            await tab.command(method, params)
+        lost = tab.lost
+        await self._switch_on("", COMMAND_S)
         for session in list(self._sessions):
-            await self._switch_on(session)
+            try:
+                await self._switch_on(session, BUSY_S)
+            except (CallError, CommandError):  # it is gone, or busy, or a worker, which has no log
+                self._sessions.discard(session)
+        self._lost_before = lost
         tab.holds.add(type(self.log).__name__)
         return began
 
-    async def _switch_on(self, session: str) -> None:
-        try:
-            for method, params in self._switches:
-                with suppress(CommandError):  # workers have no log
-                    await self._tab.command(method, params, session=session, timeout_s=CHILD_S)
-        except CallError:  # it is gone
-            self._sessions.discard(session)
+    async def _switch_on(self, session: str, timeout_s: float) -> None:
+        """All that was said before is heard when this returns."""
+        for method, params in self._switches:
+            await self._tab.command(method, params, session=session, timeout_s=timeout_s)
 
     def _hear(self, event: wire.CdpEvent) -> None:
         if event.method == _ATTACHED:

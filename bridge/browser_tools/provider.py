@@ -40,6 +40,7 @@ from bridge.hub import answers
 from bridge.hub.arguments import Arguments
 from bridge.hub.news import News
 from bridge.hub.policy import Policy
+from bridge.hub.provided import Resource
 from bridge.hub.records import Recording
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
@@ -121,6 +122,12 @@ class BrowserTools:
     def kept(self, session: Session) -> Kept:
         """What is kept for a session."""
         return self._kept.setdefault(session.id, Kept())
+
+    def resources(self, session: Session) -> list[Resource]:
+        """See `Provider`: its pictures."""
+        kept = self._kept.get(session.id)
+        pictures = kept.pictures.newest_first() if kept else []
+        return [Resource(each.uri, each.id, each.mime_type, each.data) for each in pictures]
 
     def release(self, session: Session) -> None:
         """See `Provider`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Container
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import CallError, failed
 from bridge.hub.answers import Answer
@@ -20,8 +20,17 @@ from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
 _log = logging.getLogger(__name__)
 
 
+class Resource(NamedTuple):
+    """What a client may read beside a tool's answer: an MCP Resource, with what is in it."""
+
+    uri: str
+    name: str
+    mime_type: str
+    data: bytes
+
+
 class Provider(Protocol):
-    """Tools whose names stay the same."""
+    """Tools whose names stay the same, and what they have made for a session."""
 
     @property
     def names(self) -> Container[str]:
@@ -38,6 +47,10 @@ class Provider(Protocol):
         Raises:
             CallError: it could not be run; what is raised otherwise is a bug.
         """
+        ...
+
+    def resources(self, session: Session) -> list[Resource]:
+        """What a session may read, the newest first."""
         ...
 
     def release(self, session: Session) -> None:
@@ -57,6 +70,10 @@ class NothingProvided:
     async def run(self, recording: Recording, caller: Caller) -> Answer:  # noqa: ARG002
         """See `Provider`."""
         raise AssertionError(f"nobody provides {recording.name}")
+
+    def resources(self, session: Session) -> list[Resource]:  # noqa: ARG002
+        """See `Provider`."""
+        return []
 
     def release(self, session: Session) -> None:
         """See `Provider`."""

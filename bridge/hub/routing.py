@@ -26,7 +26,7 @@ from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
-from bridge.hub.provided import NothingProvided, ProvidedCall, Provider
+from bridge.hub.provided import NothingProvided, ProvidedCall, Provider, Resource
 from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
@@ -108,6 +108,10 @@ class Router:
         """A session is over: its tabs are anybody's, or closed, and nothing is kept for it any more."""
         self._provider.release(session)
         await self.tabs.release(session, close_tabs=close_tabs)
+
+    def resources(self, session: Session) -> list[Resource]:
+        """What a session may read, the newest first."""
+        return self._provider.resources(session)
 
     def whats_missing(self) -> str:
         """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
