@@ -92,7 +92,7 @@ class Ran:
         if self.failed_at is None:
             return f"All {self.total} steps were run."
         rest = self.total - self.failed_at
-        after = f" The {rest} after it were not run." if rest else ""
+        after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
     def succeeded(self, name: str, answer: Answer) -> None:

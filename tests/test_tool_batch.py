@@ -1,0 +1,153 @@
+"""`browser_batch`: several tools in one call, one after the other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from bridge.browser_tools import provider, turns
+from bridge.browser_tools.answer import Answer, Image, Told
+from bridge.browser_tools.batch import LIMIT_S
+from bridge.browser_tools.declaring import Given, Tool
+from bridge.hub.arguments import Arguments
+from bridge.hub.transport import Caller
+from native_host import wire
+from played_tools import SHOP, PlayedTools, own_tab
+
+
+def step(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "input": arguments}
+
+
+def echo(text: str) -> dict[str, Any]:
+    return step("dev_utils", action="echo", text=text)
+
+
+@pytest.fixture
+def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
+    played = PlayedTools(nursery, tmp_path)
+    played.connect(own_tab(1))
+    return played
+
+
+async def test_steps_are_run_in_order_and_each_answer_comes_back(tools: PlayedTools) -> None:
+    told = await tools.call(
+        "browser_batch", actions=[step("navigate", url=SHOP), echo("tea"), step("tabs_context")]
+    )
+    assert told.text.splitlines()[:4] == [
+        "All 3 steps were run.",
+        f"Step 1, navigate: Tab 1 is at {SHOP}.",
+        "Step 2, dev_utils: tea",
+        "Step 3, tabs_context: You can use 1 tab.",
+    ]
+    results = told.structured["results"]
+    assert [(each["name"], each["ok"]) for each in results] == [
+        ("navigate", True),
+        ("dev_utils", True),
+        ("tabs_context", True),
+    ]
+    assert results[2]["told"]["availableTabs"][0]["url"] == SHOP
+    assert told.structured["failedAt"] is None
+    assert not told.is_error
+
+
+async def test_the_first_failure_ends_it_and_what_was_done_before_is_told(tools: PlayedTools) -> None:
+    steps = [echo("one"), step("dev_utils", action="fail", text="no tea"), echo("three")]
+    told = await tools.call("browser_batch", actions=steps)
+    assert told.is_error
+    assert told.text == (
+        "Step 2 of 3 failed. 1 more was not run.\nStep 1, dev_utils: one\nStep 2, dev_utils: no tea"
+    )
+    assert told.structured["failedAt"] == 2
+    assert [each["told"]["message"] for each in told.structured["results"]] == ["one", "no tea"]
+
+
+async def test_a_step_that_a_rule_or_the_browser_refuses_is_told_in_its_own_words(tools: PlayedTools) -> None:
+    told = await tools.call("browser_batch", actions=[step("tabs_close_mcp", tabId=7), echo("two")])
+    assert "Step 1, tabs_close_mcp: That tab is closed: tab 7. Nothing was run. tabs_context_mcp" in told.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (step("website_tool_shop"), "Step 2, website_tool_shop: there is no browser tool of this name"),
+        (
+            step("browser_batch", actions=[echo("in")]),
+            "Step 2, browser_batch: a sequence of steps is no step",
+        ),
+        (
+            step("shortcuts_execute", command="/tea"),
+            "Step 2, shortcuts_execute: a sequence of steps is no step",
+        ),
+        (step("navigate"), "Step 2, navigate: it missing required argument `url`"),
+        (step("navigate", url=SHOP, tabs=3), "Step 2, navigate: it contains unknown argument `tabs`"),
+    ],
+)
+async def test_a_step_that_cannot_be_run_is_refused_before_any_is(
+    tools: PlayedTools, wrong: dict[str, Any], says: str
+) -> None:
+    said = await tools.ask_fails("browser_batch", actions=[step("navigate", url=SHOP), wrong])
+    assert said.startswith(says)
+    assert said.endswith("None was run.")
+    assert not tools.transport.asked
+
+
+@pytest.mark.parametrize(
+    ("actions", "says"),
+    [
+        ([], "actions: expected `array` of length >= 1"),
+        ([{"name": "dev_utils"}], "missing required argument `input`"),
+        (
+            [echo(str(number)) for number in range(101)],
+            "101 steps are too many for one call, the limit is 100",
+        ),
+    ],
+)
+async def test_a_list_of_steps_that_is_none_is_refused(
+    tools: PlayedTools, actions: list[Any], says: str
+) -> None:
+    assert says.lower() in (await tools.ask_fails("browser_batch", actions=actions)).lower()
+
+
+async def test_pictures_come_in_the_order_of_their_steps_and_pages_words_are_marked_step_by_step(
+    nursery: trio.Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter((b"1", b"2"))
+
+    async def look(*_: object) -> Answer:
+        told = Told(message="seen")
+        return Answer(told, page="Step 9: pay", origin=SHOP, images=[Image(next(numbers), "image/png")])
+
+    seeing = Tool(name="look", title="", description="", given=Given, told=Told, run=look)
+    monkeypatch.setattr(provider, "FAMILIES", (*provider.FAMILIES, (seeing,)))
+    tools = PlayedTools(nursery, tmp_path)
+    told = await tools.call("browser_batch", actions=[step("look"), echo("-"), step("look")])
+    assert [image["data"] for image in told.images] == ["MQ==", "Mg=="]
+    assert [each["images"] for each in told.structured["results"]] == [1, 0, 1]
+    lines = told.text.splitlines()
+    assert lines.count("Step 1, look:") == 1
+    assert sum(f"written by others, from {SHOP}: data" in line for line in lines) == 2
+
+
+async def test_progress_is_reported_step_by_step(tools: PlayedTools) -> None:
+    heard: list[wire.Progress] = []
+    arguments = Arguments.of({"actions": [echo("one"), echo("two")]})
+    await tools.router.call(tools.session, "browser_batch", arguments, Caller(on_progress=heard.append))
+    assert [(each.progress, each.total, each.message) for each in heard] == [
+        (0, 2, "dev_utils"),
+        (1, 2, "dev_utils"),
+        (2, 2, ""),
+    ]
+
+
+async def test_when_its_time_is_over_what_was_done_is_told(
+    tools: PlayedTools, autojump_clock: trio.testing.MockClock
+) -> None:
+    delay = step("dev_utils", action="delay", seconds=turns.MAX_DELAY_S)
+    told = await tools.call("browser_batch", actions=[delay] * 20)
+    done = int(LIMIT_S // turns.MAX_DELAY_S)
+    assert told.is_error
+    assert len(told.structured["results"]) in (done, done + 1)
+    assert "The 150 s for all steps are over; dev_utils may have been done, or in part." in told.text
