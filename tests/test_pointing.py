@@ -83,3 +83,8 @@ def test_a_drag_begins_with_a_move_that_no_click_makes_and_ends_where_it_should(
 @pytest.mark.parametrize("end", [(0, 0), (3, 1)])
 def test_a_drag_of_nearly_nothing_ends_where_it_should(end: tuple[float, float]) -> None:
     assert steps(Point(0, 0), Point(*end))[-1] == end
+
+
+def test_more_of_a_page_than_can_be_drawn_at_once_is_refused_with_the_most() -> None:
+    with pytest.raises(ToolError, match="20000 pixels are the most"):
+        view(780, 437, page=100_000).part([0, 0, 780, 30_000])

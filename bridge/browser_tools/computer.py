@@ -21,6 +21,7 @@ from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.pointing import TICK, Button, Pointer, Seen, frame_of, in_words, look
 from bridge.browser_tools.screenshots import (
+    MAX_PART,
     Point,
     Rect,
     Shot,
@@ -37,7 +38,7 @@ LIMIT_S = 60.0
 MAX_PRESSES = 500
 """Of one `key`."""
 MAX_KEYED = 1000
-"""Characters that `type` writes key by key, where there is no field for text."""
+"""Characters that `type` writes key by key: into editors, and where there is no field for text."""
 DEFAULT_TICKS = 3.0
 MAX_FRAMES_DEEP = 8
 
@@ -315,7 +316,9 @@ def _more_of_the_page(view: View) -> str:
     whole = view.whole
     if view.shows(whole):
         return ""
-    return f" The page goes on beyond it: zoom with region {_region(view, whole)} shows it whole."
+    near = Rect(whole.left, whole.top, whole.right, min(whole.bottom, whole.top + MAX_PART))
+    what = "it whole" if near == whole else "its beginning"
+    return f" The page goes on beyond it: zoom with region {_region(view, near)} shows {what}."
 
 
 def _region(view: View, part: Rect) -> str:
@@ -540,14 +543,17 @@ async def _type(hand: Hand) -> Deed:
     if isinstance(hand.given.text, UnsetType):
         raise ToolError("type needs text.")
     text = hand.given.text.replace("\r\n", "\n")
-    what, is_field = await _focused(hand)
+    focus = await _focused(hand)
+    what, is_field = in_words(focus), focus["editable"]
     if not is_field and len(text) > MAX_KEYED:
         raise ToolError(
             f"No field for text has the focus, and {len(text)} characters are too many to be pressed one by "
             f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
         )
     with hand.input():
-        for part in keys.parts_of(text, by_key=not is_field):
+        # Editors make lists and menus of what is written, as it is written.
+        by_key = not is_field or (focus["isEditor"] and len(text) <= MAX_KEYED)
+        for part in keys.parts_of(text, by_key=by_key):
             if isinstance(part, str):
                 await hand.page.command("Input.insertText", {"text": part})
             else:
@@ -555,12 +561,12 @@ async def _type(hand: Hand) -> Deed:
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
     if is_field:
         return Deed(f"Typed {count} into {what}.", what)
-    onto = f"{what} has the focus, which is" if what else "Nothing has the focus that is"
-    return Deed(f"Pressed the keys of {count}. {onto} no field for text: the page got key presses.", what)
+    why = f"{what} has the focus and is no field for text" if what else "Nothing has the focus"
+    return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 
-async def _focused(hand: Hand) -> tuple[str, bool]:
-    """What has the focus, and whether it takes text; through frames."""
+async def _focused(hand: Hand) -> dict[str, Any]:
+    """What `focusInfo` says of what has the focus, in whichever frame that is."""
     frame: Frame | None = hand.main
     for _ in range(MAX_FRAMES_DEEP):
         assert frame is not None
@@ -568,7 +574,7 @@ async def _focused(hand: Hand) -> tuple[str, bool]:
         frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
         if frame is None:
             break
-    return in_words(found), found["editable"]
+    return found
 
 
 # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────

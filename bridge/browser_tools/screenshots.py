@@ -20,6 +20,8 @@ MAX_PIXELS = 1_150_000
 """Of a picture."""
 MAX_BYTES = 3 * 1024 * 1024
 """Of a picture: a PNG that is larger is made a JPEG."""
+MAX_PART = 20_000
+"""CSS pixels of the longer edge of what is captured at once: the browser has to draw all of it."""
 MAX_ENLARGED = 4.0
 """How many times larger than in a screenshot `zoom` shows something."""
 QUALITY = 80
@@ -111,7 +113,7 @@ class View:
         """A region of the screenshot in the viewport, or in what the page has around it.
 
         Raises:
-            ToolError: there is nothing of the page in it.
+            ToolError: there is nothing of the page in it, or too much.
         """
         left, top, right, bottom = (value / self.factor for value in region)
         whole = self.whole
@@ -123,6 +125,11 @@ class View:
             raise ToolError(
                 "That region has nothing of the page in it. It is x0, y0, x1, y1 with x0 < x1 and y0 < y1, "
                 f"in pixels of a screenshot, which is {width}x{height}; the page goes on beyond its edges."
+            )
+        if max(part.width, part.height) > MAX_PART + 1:
+            raise ToolError(
+                f"That region is too long for one picture: {MAX_PART * self.factor:.0f} pixels are the most. "
+                "Take the page in parts."
             )
         return part
 
