@@ -93,9 +93,12 @@ class PlayedTools:
 
         self.person = answer
 
-    async def call(self, name: str, session: Session | None = None, **arguments: Any) -> Told:
+    async def call(self, name: str, **arguments: Any) -> Told:
+        return await self.call_as(self.session, name, **arguments)
+
+    async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
         caller = Caller(on_question=self._ask) if self.person else Caller()
-        raw = await self.router.call(session or self.session, name, Arguments.of(arguments), caller)
+        raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
         images = [block for block in result["content"] if block["type"] == "image"]

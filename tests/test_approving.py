@@ -84,7 +84,7 @@ async def test_with_ask_the_person_says_once_for_a_session_whether_a_tab_of_thei
     )
     assert forms(tools) == [["for this session", "no"]]
     other = Session("another", title="Other")
-    await tools.call("tabs_close_mcp", other, tabId=3)
+    await tools.call_as(other, "tabs_close_mcp", tabId=3)
     assert len(tools.questions) == 2
 
 
@@ -247,6 +247,17 @@ async def test_nothing_is_told_of_a_denied_site_that_a_page_leads_to(
     assert said.startswith(f"Tab 1 was sent on to {BANK}, and nothing of that may be told: policy.deny has")
     assert "ann" not in said
     assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
+
+
+async def test_a_tab_at_a_denied_site_is_listed_without_its_title_and_path(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, denied())
+    tools.connect(own_tab(1, f"{BANK}/login?for=ann", title="Hello, Ann"), own_tab(2, title="Shop"))
+    told = await tools.call("tabs_context")
+    listed = [(tab["title"], tab["url"]) for tab in told.structured["availableTabs"]]
+    assert listed == [("", BANK), ("Shop", f"{SHOP}/")]
+    assert "ann" not in told.text.lower()
 
 
 async def test_a_site_that_a_page_leads_to_is_asked_about_as_well(

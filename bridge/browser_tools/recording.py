@@ -20,7 +20,7 @@ from bridge.browser_tools import gif, saving
 from bridge.browser_tools.answer import Answer, Link, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.keeping import Picture
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.pointing import look
 from bridge.browser_tools.screenshots import Point, Shown, screenshot, view_of
 from bridge.browser_tools.transferring import carry
@@ -61,17 +61,19 @@ class Film:
 async def after_action(turn: Turn, page: Page, label: str, *points: Point) -> None:
     """An action on a page is done: one point of it is drawn as a click, two as a drag.
 
-    The points are in CSS pixels of the tab's viewport. A page that cannot be seen now is left out.
+    The points are in CSS pixels of the tab's viewport. A page that cannot or may not be seen is left out.
     """
     film = turn.kept.of(Film)
     if not film.is_running:
         return
     with suppress(ToolError, CallError):
-        film.add(await _frame(page, label, points))
+        main = await page.main()
+        if turn.may_see(main.url):
+            film.add(await _frame(page, main, label, points))
 
 
-async def _frame(page: Page, label: str, points: tuple[Point, ...]) -> gif.Frame:
-    view = await view_of(page, await page.main())
+async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif.Frame:
+    view = await view_of(page, main)
     smaller = min(1.0, gif.LONGEST_EDGE / max(view.size))
     shot = await screenshot(page, view, smaller, "jpeg")
     scale = shot.width / view.width

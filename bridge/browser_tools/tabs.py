@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import access
 from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.approving import origin_in
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
@@ -115,7 +116,7 @@ def _own(turn: Turn, browser: Browser) -> list[wire.Tab]:
 def _context(turn: Turn, browser: Browser) -> Answer:
     places = list(access.visible_tabs(browser))
     mine = [place for place in places if place.is_mine(turn.session)]
-    tabs = [_listed(place.tab) for place in mine]
+    tabs = [_listed(turn, place.tab) for place in mine]
     groups = [place.tab.group_id for place in mine if place.tab.owner == turn.session.id]
     chosen = turn.kept.tab_id if turn.kept.tab_id in {tab.tab_id for tab in tabs} else None
     selected = chosen if chosen is not None else (tabs[0].tab_id if tabs else None)
@@ -132,9 +133,12 @@ def _context(turn: Turn, browser: Browser) -> Answer:
     return Answer(told, page="\n".join(lines), origin="the pages' titles")
 
 
-def _listed(tab: wire.Tab) -> ListedTab:
+def _listed(turn: Turn, tab: wire.Tab) -> ListedTab:
     whose = "own" if tab.owner is not None else "handed over"
-    return ListedTab(tab.tab_id, cleaned(tab.title, MAX_TITLE), tab.url[:MAX_URL], whose, tab.status)
+    title, url = cleaned(tab.title, MAX_TITLE), tab.url[:MAX_URL]
+    if not turn.may_read(origin_in(tab)):
+        title, url = "", origin_in(tab)
+    return ListedTab(tab.tab_id, title, url, whose, tab.status)
 
 
 def _told(own: int, others: int) -> str:

@@ -131,6 +131,10 @@ class Turn:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
         return approving.judge(self, Wish(self.browser(), origin)).decision != "no"
 
+    def may_see(self, url: str) -> bool:
+        """Whether a page that a tab was led to may be looked at, without asking the person."""
+        return approving.judge(self, Wish(self.browser(), approving.origin_at(url))).decision == "yes"
+
     async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
         """The tab that is meant, for DevTools. Raises as `place` does."""
         return self.page_of(await self.place(tab_id))
