@@ -203,6 +203,11 @@ def test_what_the_browser_itself_says_is_there_too() -> None:
     )
 
 
+def test_what_a_worker_writes_is_told_once_by_its_own_session() -> None:
+    entry = {"source": "worker", "level": "info", "text": "said", "timestamp": 0}
+    assert texts(event("Log.entryAdded", entry=entry), written("said")) == ["said"]
+
+
 def test_a_message_that_comes_again_in_a_row_is_counted() -> None:
     found = entries(*(written("tick", at=at) for at in range(3)), written("tock"), written("tick", at=9))
     assert [(entry.text, entry.count) for entry in found] == [("tick", 3), ("tock", 1), ("tick", 1)]

@@ -297,6 +297,8 @@ class Console:
         )
 
     def _logged(self, entry: _LogEntry) -> None:
+        if entry.source == "worker":
+            return  # it has a session of its own, which says the same
         place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
         origin = origin_of(entry.url)
         self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], origin))

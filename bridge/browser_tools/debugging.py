@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,7 @@ MAX_BODY = 20_000
 """Characters of a body."""
 KEPT_BODY_BYTES = 1024 * 1024
 """The browser keeps no larger response for us, and tells no larger body of a request than SENT_BODY_BYTES."""
+TEXT_KINDS = ("text/", "xml", "json", "javascript")
 KEPT_BODIES_BYTES = 16 * 1024 * 1024
 SENT_BODY_BYTES = 64 * 1024
 
@@ -334,9 +336,13 @@ async def _response_body(page: Page, request: Request) -> str:
         found = await page.command("Network.getResponseBody", asked, session=request.session)
     except (CommandError, CallError):
         return f"(the browser has none: it loads still, has more than {KEPT_BODY_BYTES} bytes, or is gone)"
+    body: str = found["body"]
     if found["base64Encoded"]:
-        return f"({request.mime_type or 'binary'}, {len(found['body']) * 3 // 4} bytes, no text)"
-    return _shown_body(found["body"])
+        data = b64decode(body)
+        if not any(kind in request.mime_type for kind in TEXT_KINDS):
+            return f"({request.mime_type or 'binary'}, {len(data)} bytes, no text)"
+        body = data.decode(errors="replace")
+    return _shown_body(body)
 
 
 def _shown_body(text: str) -> str:
