@@ -1,11 +1,12 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test conformance test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test agent-run conformance test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
 	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
+	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
@@ -36,6 +37,11 @@ test-parts:
 
 test-machine:
 	@.venv/bin/pytest -q -m machine
+
+# Once, it is a part of test-chromium.
+agent-run:
+	@install/prepare.sh test
+	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/test_agent_run.py
 
 # A part of test-chromium as well.
 conformance:
