@@ -230,7 +230,6 @@ async def test_a_denied_site_is_neither_opened_nor_looked_at_but_may_be_left(
     tools.connect(own_tab(1, f"{BANK}/account"))
     rule = f'The policy does not allow this: policy.deny has "{BANK}". {NOTHING_RAN}'
     assert rule in await tools.ask_fails("navigate", url=f"{BANK}/")
-    assert rule in await tools.ask_fails("navigate", url=f"view-source:{BANK}/")
     assert rule in await tools.ask_fails("computer", action="screenshot", tabId=1)
     assert not tools.transport.asked
     assert not (await tools.call("navigate", url=SHOP, tabId=1)).is_error
