@@ -90,7 +90,9 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     const end = async (settle, isOver = () => true) => {
       const count = navigations;
       const tab = await existing(tabId);
-      if (!tab?.pendingUrl && count === navigations && isOver(tab)) settle();
+      // The frames of a PDF's viewer make its own address one to go to.
+      const isLeaving = tab?.pendingUrl && tab.pendingUrl !== tab.url;
+      if (!isLeaving && count === navigations && isOver(tab)) settle();
     };
     const isComplete = (/** @type {chrome.tabs.Tab | null} */ tab) => tab?.status === "complete";
     /** Firefox says of loads that go on what it says of those that come to nothing. @param {string} url */

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import trio
@@ -39,6 +39,7 @@ _MAIN_FRAME = (
     "Page.frameNavigated",
     "Page.loadEventFired",
     "Page.frameStoppedLoading",
+    "Inspector.targetCrashed",
 )
 _FRAMES = (
     "Page.frameAttached",
@@ -55,13 +56,13 @@ STATE_EVENTS = (
     "Page.javascriptDialogOpening",
     "Page.javascriptDialogClosed",
     "Page.downloadWillBegin",
-    "Inspector.targetCrashed",
     SUBSCRIBED,
 )
 """What the state of a tab is made of."""
 _NOT_OURS = "cannot be controlled"
 """The extension's words for pages of the browser itself, of its web store and of other extensions."""
 
+T = TypeVar("T")
 Heard = Callable[[wire.CdpEvent], None]
 Params = dict[str, Any]
 
@@ -93,10 +94,15 @@ class Dialog:
 
     def __str__(self) -> str:
         said = f": “{self.message}”" if self.message else ""
+        opened = f"The page has a {self.kind} dialog open{said}"
+        keys = "Return answers OK, with Escape Cancel"
+        if self.kind == "beforeunload":
+            opened = "The page asks whether to leave it: what was entered may be lost"
+            keys = "Return leaves, with Escape stays"
         into = "computer with action type enters text into its field. " if self.kind == "prompt" else ""
         return (
-            f"The page has a {self.kind} dialog open{said}. Until it is answered nothing else works in the "
-            f"tab. {into}computer with action key and text Return answers OK, with Escape Cancel."
+            f"{opened}. Until it is answered nothing else works in the tab. {into}computer with action key "
+            f"and text {keys}."
         )
 
 
@@ -105,8 +111,6 @@ class Happened:
     """What has happened in a tab since somebody looked, for the words that an answer ends with."""
 
     notes: list[str] = field(default_factory=list)
-    windows: int = 0
-    """How many the page has opened."""
 
     def note(self, text: str) -> None:
         """Something that a model should hear of."""
@@ -117,11 +121,6 @@ class Happened:
         """All notes as text, with a space before; from now on there are none."""
         notes, self.notes = self.notes, []
         return "".join(f" {note}" for note in notes)
-
-    def take_windows(self) -> int:
-        """How many windows or tabs the page has opened; from now on none."""
-        windows, self.windows = self.windows, 0
-        return windows
 
 
 class Devtools(ABC):
@@ -195,6 +194,7 @@ class Devtools(ABC):
         def begin(on_done: OnDone) -> Pending:
             return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
 
+        self._is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
         self.dialog = None
         with suppress(CommandError):  # the person was faster
             _result("Page.handleJavaScriptDialog", await outcome_of(begin))
@@ -277,6 +277,34 @@ class Devtools(ABC):
                 await self._changed.wait()
         return is_so()
 
+    async def unless_dialog(self, go: Callable[[], Awaitable[T]]) -> T:
+        """What this gives.
+
+        Raises:
+            DialogError: a dialog is open, or opens first: then `go` is given up.
+        """
+        self.subscribe()
+        if self.dialog:
+            raise DialogError(str(self.dialog))
+        ended: list[T | Exception] = []
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await self.wait_until(lambda: self.dialog is not None, math.inf)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            try:
+                ended.append(await go())
+            except Exception as error:  # noqa: BLE001  (raised outside: a nursery would wrap it)
+                ended.append(error)
+            nursery.cancel_scope.cancel()
+        if not ended:
+            raise DialogError(str(self.dialog))
+        if isinstance(ended[0], Exception):
+            raise ended[0]
+        return ended[0]
+
     async def settle(self, timeout_s: float = SETTLE_S) -> None:
         """If an input has sent the tab elsewhere, wait until that document is there."""
         await self.wait_until(
@@ -303,13 +331,16 @@ class Devtools(ABC):
             case "Page.frameStartedNavigating" if self.is_main(params["frameId"]):
                 self._is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
             case "Page.frameNavigated" if not params["frame"].get("parentId"):
-                self._is_leaving, self._is_loading = False, True
+                self._is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
                 self._is_leaving = self._is_loading = False  # it may have become a download, or nothing
+            case "Inspector.targetCrashed":
+                self._is_crashed = True
+                self._interrupt(self._crashed())
 
     @abstractmethod
     def is_main(self, frame_id: str) -> bool:
@@ -334,11 +365,6 @@ class Devtools(ABC):
             case "Page.downloadWillBegin":
                 name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
                 self.happened.note(f"A download began: {name}.")
-            case "Page.windowOpen":
-                self.happened.windows += 1
-            case "Inspector.targetCrashed":
-                self._is_crashed = True
-                self._interrupt(self._crashed())
 
     def _dialog_opened(self, params: Params) -> None:
         message = cleaned(params.get("message", ""), MAX_SAID)

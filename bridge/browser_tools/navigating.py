@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import UNSET, Meta, field
@@ -12,11 +13,14 @@ from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
+from bridge.hub.describing import cleaned
 from native_host import wire
 from native_host.wire import Code
 
 LOAD_S = 30.0
 _STEPS = {"back": "goBack", "forward": "goForward"}
+_SCHEMES = ("http", "https")
+"""Not the browser's own pages, some of which end it; not files, which no page could read either."""
 
 
 class Navigate(Given, kw_only=True):
@@ -54,10 +58,14 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         place = await turn.new_tab()
     else:
         place = await turn.place(given.tab_id, leaves=True)
-    here = await (_step(turn, place, step) if step else _go(turn, place, url))
+    page = turn.kept.pages.get((place.browser.host, place.tab.tab_id))
+    going = partial(_step, turn, place, step) if step else partial(_go, turn, place, url)
+    try:
+        here = await (page.unless_dialog(going) if page else going())
+    finally:
+        if page:
+            page.happened.take()  # that it has gone there is no news
     await _arrive(turn, here)
-    if page := turn.kept.pages.get((place.browser.host, place.tab.tab_id)):
-        page.happened.take()  # that it has gone there is no news
     message = f"Tab {here.tab_id} is at {here.url}."
     return Answer(Navigated(message=message, tab_id=here.tab_id, url=here.url, title=here.title))
 
@@ -71,7 +79,14 @@ async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
     asked = wire.Navigate(
         session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
     )
-    return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
+    try:
+        return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
+    except CallError as error:
+        if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
+            raise
+        detail = error.detail.rstrip(".")
+        text = f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
+        raise ToolError(text) from None
 
 
 async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
@@ -104,12 +119,14 @@ def address(url: str) -> str:
         ToolError: it is no address that can be loaded.
     """
     url = url.strip()
-    if url.startswith("about:") or "://" in url.partition("?")[0]:
-        return url
     scheme, separator, rest = url.partition(":")
-    if separator and scheme.isalpha() and not rest[:1].isdigit():
+    if scheme.lower() in _SCHEMES or url == "about:blank":
+        return url
+    is_port = rest[:1].isdigit() and "//" not in rest
+    if separator and scheme[:1].isalpha() and not is_port:
         raise ToolError(
-            f"navigate loads web addresses, not {scheme}: ones. Give one such as https://example.com/."
+            f"navigate loads web addresses, not {cleaned(scheme, 20)}: ones; nothing was loaded. Give one "
+            "such as https://example.com/."
         )
     host = url.partition("/")[0].partition(":")[0]
     is_here = host in ("localhost", "127.0.0.1", "[") or host.endswith(".localhost")

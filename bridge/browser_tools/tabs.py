@@ -147,7 +147,7 @@ def _told(own: int, others: int) -> str:
         have = f"You can use {own} tab{'s' * (own != 1)}."
     if not others:
         return have
-    return f"{have} {others} more are the user's or other clients'; the user can hand one over in the popup."
+    return f"{have} Tabs of the user or of other clients: {others}; the user can hand one over in the popup."
 
 
 _CONTEXT_WORDS = (

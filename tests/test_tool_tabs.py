@@ -1,0 +1,117 @@
+"""`navigate` and the tools for tabs, in a real browser: whose tabs are whose, and where they may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from browsing import Browsing, Tools, open_browsing
+
+pytestmark = pytest.mark.chromium
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    with open_browsing() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tools(browsing: Browsing) -> Iterator[Tools]:
+    with browsing.client() as opened:
+        yield opened
+
+
+def path(tools: Tools, tab: int) -> str:
+    return str(tools.look(tab).evaluate("location.pathname"))
+
+
+def test_without_a_tab_one_is_opened_in_a_group_of_the_client_s_own(browsing: Browsing) -> None:
+    with browsing.client("newcomer") as tools:
+        assert "You have no tab yet" in tools.refused("read_page")
+        assert tools.done("tabs_context").structured["availableTabs"] == []
+        there = tools.done("navigate", url=f"{browsing.site.url}/article.html").structured
+        context = tools.done("tabs_context_mcp", createIfEmpty=True).structured
+    assert there["title"].endswith("Town library")
+    (listed,) = context["availableTabs"]
+    assert (listed["tabId"], listed["access"]) == (there["tabId"], "own")
+    assert context["selectedTabId"] == there["tabId"]
+    assert isinstance(context["tabGroupId"], int)
+
+
+def test_the_current_tab_is_the_one_that_was_used_last(tools: Tools) -> None:
+    first, second = tools.open_site("search.html"), tools.open_site("history.html")
+    assert tools.done("tabs_context").structured["selectedTabId"] == second
+    tools.done("get_page_text", tabId=first)
+    assert "Search" in tools.done("get_page_text").text
+    for tab in (first, second):
+        tools.done("tabs_close_mcp", tabId=tab)
+
+
+def test_a_tab_goes_back_and_forward_in_its_history(tools: Tools, browsing: Browsing) -> None:
+    tab = tools.open_site("search.html")
+    tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/tall.html")
+    tools.done("navigate", tabId=tab, url="back")
+    assert path(tools, tab) == "/search.html"
+    tools.done("navigate", tabId=tab, url="forward")
+    assert path(tools, tab) == "/tall.html"
+    assert "its history ends here" in tools.refused("navigate", tabId=tab, url="forward")
+
+
+def test_an_address_without_a_scheme_is_of_this_machine_or_of_the_web(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab = tools.open_site("tall.html")
+    tools.done("navigate", tabId=tab, url=browsing.site.url.removeprefix("http://") + "/search.html")
+    assert path(tools, tab) == "/search.html"
+    refused = tools.refused("navigate", tabId=tab, url="no-such-host.invalid")
+    assert "https://no-such-host.invalid/ did not load: net::ERR_NAME_NOT_RESOLVED" in refused
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "chrome://quit", "javascript:alert(1)", "data:,x"])
+def test_only_web_addresses_are_loaded(tools: Tools, url: str) -> None:
+    assert f"not {url.partition(':')[0]}: ones; nothing was loaded" in tools.refused("navigate", url=url)
+
+
+def test_a_pdf_is_a_page_that_has_loaded(tools: Tools) -> None:
+    tab = tools.open_site("leaflet.pdf")
+    assert path(tools, tab) == "/leaflet.pdf"
+
+
+def test_a_page_that_asks_whether_to_leave_it_is_left_when_that_is_answered(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab, elsewhere = tools.open_site("leaving.html"), f"{browsing.site.url}/tall.html"
+    tools.done("computer", action="left_click", ref=tools.ref_of("Draft"))
+    tools.done("computer", action="type", text="hello")
+    assert "whether to leave it" in tools.refused("navigate", url=elsewhere)
+    tools.done("computer", action="key", text="Escape")
+    assert path(tools, tab) == "/leaving.html"
+    tools.refused("navigate", url=elsewhere)
+    assert "/tall.html now" in tools.done("computer", action="key", text="Return").text
+    assert path(tools, tab) == "/tall.html"
+
+
+def test_the_tabs_of_another_client_and_of_the_person_are_out_of_reach(
+    tools: Tools, browsing: Browsing
+) -> None:
+    mine = tools.open_site("search.html")
+    persons = browsing.browser.open(f"{browsing.site.url}/tall.html")
+    with browsing.client("neighbour") as neighbour:
+        theirs = neighbour.open_site("search.html")
+        for name in ("read_page", "tabs_close_mcp", "get_page_text"):
+            assert "is another client's" in tools.refused(name, tabId=theirs)
+            assert "is another client's" in neighbour.refused(name, tabId=mine)
+        told = tools.done("tabs_context").structured
+        assert theirs not in [tab["tabId"] for tab in told["availableTabs"]]
+        assert told["tabsOfOthers"] >= 2
+    persons.close()
+
+
+def test_a_tab_that_is_gone_is_said_to_be(tools: Tools) -> None:
+    tab = tools.open_site("search.html")
+    tools.done("tabs_close_mcp", tabId=tab)
+    assert f"That tab is closed: tab {tab}. Nothing was run." in tools.refused("read_page", tabId=tab)
+    assert "tabs_context_mcp lists your tabs" in tools.refused("read_page", tabId=str(tab))
+    assert "tabId: Expected `int`" in tools.refused("read_page", tabId="the first")
