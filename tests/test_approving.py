@@ -375,3 +375,19 @@ def test_a_form_has_one_choice_that_every_client_can_show() -> None:
         },
         "required": ["allow"],
     }
+
+
+async def test_a_tool_that_is_forbidden_everywhere_is_not_listed_and_says_so_when_it_is_called(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    rules = (
+        ToolRule(origin=SHOP, name="find", allow=True),
+        ToolRule(name="find", allow=False),
+        ToolRule(name="javascript_tool", allow=False),
+    )
+    tools = PlayedTools(nursery, tmp_path, PolicyRules(tools=rules))
+    names = {tool["name"] for tool in await tools.router.tools(tools.session)}
+    assert "find" in names
+    assert "javascript_tool" not in names
+    said = await tools.ask_fails("javascript_tool", action="javascript_exec", text="1", tabId=1)
+    assert 'policy.tools[2] (origin "*", name "javascript_tool") forbids javascript_tool' in said

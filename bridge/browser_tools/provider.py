@@ -116,8 +116,13 @@ class BrowserTools:
         return frozenset(self._tools)
 
     def definitions(self) -> list[dict[str, Any]]:
-        """See `Provider`."""
-        return [tool.definition() for tool in self._tools.values()]
+        """See `Provider`. What the person forbids everywhere is not shown."""
+        policy = self._around.policy
+        return [
+            tool.definition()
+            for tool in self._tools.values()
+            if not policy.provided_refusal(tool.name, None, is_read_only=tool.reads_only)
+        ]
 
     def kept(self, session: Session) -> Kept:
         """What is kept for a session."""

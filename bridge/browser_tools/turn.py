@@ -125,7 +125,10 @@ class Turn:
 
     async def admit(self, url: str) -> None:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
-        await approving.admit(self, Wish(self.browser(), approving.origin_at(url)))
+        browser, origin = self.browser(), approving.origin_at(url)
+        self.recording.site = site_of(browser, origin, self.recording.site.tab_id)
+        self.recording.own_name = self.recording.name
+        await approving.admit(self, Wish(browser, origin))
 
     def may_read(self, origin: str) -> bool:
         """Whether what a document of this origin says may be told, inside a page that may be used."""

@@ -168,8 +168,8 @@ class CachedEntry(Entry):
         return Site(profile=self.profile, origin=self.origin)
 
 
-def site_of(browser: Browser, origin: str, tab_id: int) -> Site:
-    """An origin in a tab, for records."""
+def site_of(browser: Browser, origin: str, tab_id: int | None) -> Site:
+    """An origin, in a tab if one is known, for records."""
     called = browser.hello.profile.label or browser.hello.browser.brand if browser.hello else ""
-    tab = browser.tabs.get(tab_id)
+    tab = None if tab_id is None else browser.tabs.get(tab_id)
     return Site(browser.profile, called, origin, tab_id, tab.ordinal if tab else 0)
