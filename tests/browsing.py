@@ -148,6 +148,19 @@ class Tab:
 
         return self._thread.run(hear)
 
+    def crash(self) -> None:
+        """Its process ends, as if it had no memory left."""
+
+        async def crash() -> None:
+            await self.page.send("Inspector.enable")
+            with self._devtools.listen("Inspector.targetCrashed", self.page.session) as heard:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self.page.send, "Page.crash")  # there is no answer
+                    await heard.next()
+                    nursery.cancel_scope.cancel()
+
+        self._thread.run(crash)
+
     def load(self, url: str) -> None:
         """Go there; returns after the load event."""
         self._thread.run(self.page.load, url)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
+import trio
 from msgspec import UNSET, Meta, field
 
 from bridge.browser_tools import closed_roots
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import CommandError
 from bridge.browser_tools.outline import Seen
-from bridge.browser_tools.page import Frame, GoneError, Page
-from bridge.browser_tools.reading import DATA, MAX_CHARS, MAX_FRAMES, readable, refuse_pdf
+from bridge.browser_tools.page import Frame, Page, look_inside
+from bridge.browser_tools.reading import DATA, FRAMES_S, MAX_CHARS, MAX_FRAMES, patience, readable, refuse_pdf
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
@@ -24,6 +25,8 @@ from bridge.hub.describing import cleaned
 MAX_MATCHES = 20
 MAX_ADDRESS = 300
 NEAR_NAMES = 5
+NEAR = 0.6
+"""`difflib`'s ratio; below it names have little in common."""
 
 
 class Find(Given):
@@ -91,8 +94,10 @@ async def find(given: Find, turn: Turn) -> Answer:
     frames = readable(turn, await page.frames())
     ranked: list[tuple[Frame, _Element]] = []
     count, is_cut = 0, False
+    until = trio.current_time() + FRAMES_S
     for frame in frames[:MAX_FRAMES]:
-        answered = await _find_in(page, frame, given.query)
+        look = partial(_find_in, page, frame, given.query)
+        answered = await (look_inside(look, patience(until)) if frame.number else look())
         if answered is None:
             continue
         ranked += [(frame, element) for element in answered.matches]
@@ -112,15 +117,9 @@ async def find(given: Find, turn: Turn) -> Answer:
     return Answer(told, page=shown, origin=origin_at(frames[0].url))
 
 
-async def _find_in(page: Page, frame: Frame, query: str) -> _Matches | None:
-    """None: the frame cannot be looked into."""
-    try:
-        await closed_roots.adopt(page, frame)
-        answered = await page.call("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
-    except (CommandError, GoneError):
-        if not frame.number:
-            raise
-        return None
+async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
+    await closed_roots.adopt(page, frame)
+    answered = await page.call("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
     return msgspec.convert(answered, _Matches)
 
 
@@ -165,7 +164,7 @@ async def _near(page: Page, frame: Frame, query: str) -> list[str]:
     seen = msgspec.convert(await page.call("read", asked, frame=frame), Seen)
     refuse_pdf(page, is_pdf=seen.pdf)
     named = {line.head.partition(' "')[2][:60].lower(): line.head for line in seen.lines if '"' in line.head}
-    close = difflib.get_close_matches(query[:60].lower(), named, NEAR_NAMES, 0.4)
+    close = difflib.get_close_matches(query[:60].lower(), named, NEAR_NAMES, NEAR)
     return [named[name] for name in close]
 
 

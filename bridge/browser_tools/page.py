@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+import trio
 
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools, Params
 from bridge.browser_tools.in_page import script
+from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
+from native_host.wire import Code
 
 OBJECTS = "mcpb"
 """DevTools' name for the objects that we have been shown."""
+FRAME_S = 3.0
+"""For a frame inside the page: the code of another site may never end there."""
 MAX_FAILURE = 500
 """Characters of what our code in a page could not do."""
 
@@ -24,6 +31,8 @@ KINDS = ("stale", "unfit", "hidden", "disabled")
 """Of what our code in a page cannot do with an element."""
 _NO_CONTEXT = "Cannot find context"
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
+
+T = TypeVar("T")
 
 
 class GoneError(ToolError):
@@ -98,13 +107,12 @@ class Page(Devtools):
 
     async def _look_for_frames(self) -> AsyncIterator[Frame]:
         for session in ["", *self.children]:
-            try:
-                tree = (await self.command("Page.getFrameTree", session=session))["frameTree"]
-            except CommandError:
-                if not session:
-                    raise
-                continue  # it is just going away
-            for frame in self._frames_in(tree, session):
+            look = partial(self.command, "Page.getFrameTree", session=session)
+            found = await (look_inside(look, FRAME_S) if session else look())
+            if found is None:
+                self._looked_at = None  # it may answer the next time
+                continue
+            for frame in self._frames_in(found["frameTree"], session):
                 yield frame
 
     def _frames_in(self, tree: Params, session: str) -> Iterator[Frame]:
@@ -246,6 +254,19 @@ class Page(Devtools):
         await self._evaluate(params, frame, COMMAND_S)
         self._contexts[frame.id] = frame.loader, context
         return context
+
+
+async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T | None:
+    """What a look into a frame inside the page gives; None: it is going away, has crashed, or hangs."""
+    with trio.move_on_after(timeout_s):
+        try:
+            return await look()
+        except (CommandError, GoneError):
+            return None
+        except CallError as error:
+            if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
+                raise
+    return None
 
 
 def _failure(description: str) -> ToolError:

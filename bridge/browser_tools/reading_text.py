@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
+import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import closed_roots
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import CommandError
-from bridge.browser_tools.page import Frame, GoneError, Page
-from bridge.browser_tools.reading import DATA, MAX_FRAMES, most_chars, readable, refuse_pdf
+from bridge.browser_tools.page import Frame, Page, look_inside
+from bridge.browser_tools.reading import (
+    DATA,
+    FRAMES_S,
+    MAX_FRAMES,
+    most_chars,
+    patience,
+    readable,
+    refuse_pdf,
+)
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
 
@@ -90,15 +99,13 @@ async def _text_of_frames(page: Page, frames: Sequence[Frame], left: int) -> tup
     """Each below its address; and whether something was cut off."""
     parts: list[str] = []
     is_cut = False
+    until = trio.current_time() + FRAMES_S
     for frame in frames:
         head = f"[frame {cleaned(frame.url, MAX_ADDRESS)}]\n"
         if left <= len(head):
             return "\n\n".join(parts), True
-        try:
-            said = await _text_of(page, frame, left - len(head))
-        except (CommandError, GoneError):
-            continue  # it is just going away
-        if said.text:
+        said = await look_inside(partial(_text_of, page, frame, left - len(head)), patience(until))
+        if said and said.text:
             parts.append(head + said.text)
             left -= len(parts[-1]) + 2
             is_cut |= said.truncated
