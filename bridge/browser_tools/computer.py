@@ -33,6 +33,7 @@ from bridge.browser_tools.screenshots import (
 )
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
+from native_host import wire
 
 LIMIT_S = 60.0
 MAX_PRESSES = 500
@@ -258,17 +259,20 @@ async def _settle(hand: Hand) -> None:
 
 async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
     """What has come of an action, for the end of its sentence."""
-
-    def opened() -> list[int]:
-        present = place.browser.tabs
-        return [
-            tab_id for tab_id in present if tab_id not in tabs and present[tab_id].owner == turn.session.id
-        ]
-
     news = page.happened.take()
-    if page.happened.take_windows() and await turn.seen(lambda: bool(opened())):
-        news += "".join(f" It opened tab {tab_id}, which is yours." for tab_id in opened())
+    for tab in await _new_tabs(turn, place, tabs):
+        news += f" It opened tab {tab.tab_id}, which is yours."
     return f"{news} {page.dialog}" if page.dialog else news
+
+
+async def _new_tabs(turn: Turn, place: Place, known: set[int]) -> list[wire.Tab]:
+    """The session's tabs that were not there before."""
+
+    def fresh() -> list[wire.Tab]:
+        return [tab for tab in place.browser.tabs.values() if tab.tab_id not in known]
+
+    await turn.seen(lambda: all(tab.owner for tab in fresh()))  # they are announced before they are anybody's
+    return [tab for tab in fresh() if tab.owner == turn.session.id]
 
 
 # ── Dialogs ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -570,7 +574,7 @@ async def _focused(hand: Hand) -> dict[str, Any]:
     frame: Frame | None = hand.main
     for _ in range(MAX_FRAMES_DEEP):
         assert frame is not None
-        found = await hand.page.call("focusInfo", frame=frame)
+        found: dict[str, Any] = await hand.page.call("focusInfo", frame=frame)
         frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
         if frame is None:
             break
