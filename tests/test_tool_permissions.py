@@ -1,0 +1,105 @@
+"""What the person allows, in a real browser: sites that are denied or asked about, batches and shortcuts."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import mcp_types
+import pytest
+
+from browsing import Browsing, Tools, open_browsing
+
+pytestmark = pytest.mark.chromium
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    with open_browsing() as opened:
+        yield opened
+
+
+@contextmanager
+def with_config(browsing: Browsing, text: str) -> Iterator[None]:
+    """The person's config.toml, for bridges that are started within the block."""
+    path = browsing.chain.home / "config.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsing) -> None:
+    denied = browsing.site.elsewhere
+    with with_config(browsing, f'[policy]\ndeny = ["{denied}"]'), browsing.client("careful") as tools:
+        tools.open_site("frames.html")
+        for name, arguments in (("read_page", {}), ("find", {"query": "press"}), ("get_page_text", {})):
+            told = tools.done(name, **arguments).text
+            assert "Press same" in told
+            assert "Press other" not in told
+        rule = f'policy.deny has "{denied}"'
+        assert rule in tools.refused("navigate", url=f"{denied}/book.html")
+        leave = f"location.href = {json.dumps(denied + '/book.html')}; 1"
+        tools.done("javascript_tool", action="javascript_exec", text=leave)
+        for name, arguments in (
+            ("read_page", {}),
+            ("computer", {"action": "screenshot"}),
+            ("javascript_tool", {"action": "javascript_exec", "text": "document.title"}),
+        ):
+            assert rule in tools.refused(name, **arguments)
+        (tab,) = tools.done("tabs_context").structured["availableTabs"]
+        assert (tab["title"], tab["url"]) == ("", denied)
+        tools.done("navigate", url="back")
+        assert "Press same" in tools.done("read_page").text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_person_is_asked_before_a_site_is_used_for_the_first_time(browsing: Browsing, mode: str) -> None:
+    asked: list[str] = []
+    choices = iter(["no", "for this session", "for this session"])
+
+    async def person(_context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        asked.append(params.message)
+        return mcp_types.ElicitResult(action="accept", content={"allow": next(choices)})
+
+    ask = {"MCPB_BROWSER_SITES": "ask"}
+    with browsing.client(f"asking {mode}", settings=ask, mode=mode, elicitation_callback=person) as tools:
+        site, elsewhere = browsing.site.url, browsing.site.elsewhere
+        assert "said no" in tools.refused("navigate", url=site)
+        tools.done("navigate", url=site)
+        tools.done("read_page")
+        tools.done("navigate", url=f"{elsewhere}/book.html")
+    assert [message.partition(" wants to ")[2] for message in asked] == [
+        f"open {site}. May it act on this site?",
+        f"open {site}. May it act on this site?",
+        f"open {elsewhere}. May it act on this site?",
+    ]
+
+
+def test_a_batch_and_a_shortcut_do_in_one_call_what_their_steps_do(browsing: Browsing) -> None:
+    with browsing.client("several") as tools:
+        steps: list[dict[str, Any]] = [
+            {"name": "navigate", "input": {"url": f"{browsing.site.url}/forms.html"}},
+            {"name": "computer", "input": {"action": "screenshot"}},
+            {"name": "find", "input": {"query": "password"}},
+        ]
+        done = tools.done("browser_batch", actions=steps)
+        assert [step["ok"] for step in done.structured["results"]] == [True, True, True]
+        assert len(done.images) == 1
+        assert "[ref_" in done.text
+        assert _run_shortcut(browsing, tools).endswith("/search.html?q=red%20apples")
+
+
+def _run_shortcut(browsing: Browsing, tools: Tools) -> str:
+    """Where the tab is afterwards."""
+    url = f"{browsing.site.url}/search.html?q={{query:url}}"
+    step = f'[[shortcut.step]]\ntool = "navigate"\ninput = {{ url = "{url}" }}\n'
+    text = f'[[shortcut]]\nname = "look"\nparameter = [{{ name = "query" }}]\n{step}'
+    path = browsing.chain.home / "shortcuts.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    tools.done("shortcuts_execute", command="/look 'red apples'")
+    where: str = tools.done("tabs_context").structured["availableTabs"][0]["url"]
+    return where
