@@ -1,4 +1,4 @@
-"""Questions to the person behind a client that a server may ask: requests of ours, and their answers.
+"""Questions to those behind a client that a server may ask: requests of ours, and their answers.
 
 Only the handshake era has them. See `parking.py` for what takes their place since 2026-07-28.
 """
@@ -13,8 +13,10 @@ import trio
 
 from bridge import questions
 from bridge.errors import CallError
-from bridge.incoming import Answer, ElicitResult
+from bridge.hub.transport import Prompt
+from bridge.incoming import Answer
 from bridge.outgoing import Client, notification, request
+from bridge.questions import Asked, ToModel
 from native_host import wire
 from native_host.wire import Code
 
@@ -29,21 +31,30 @@ class Asking:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._open: dict[bytes, _Question] = {}
+        self._open: dict[bytes, _Open] = {}
         """By id, as JSON."""
 
-    async def ask(self, client: Client, asked: wire.ElicitConfirmation) -> bytes:
+    async def ask_person(self, client: Client, asked: wire.ElicitConfirmation) -> bytes:
         """An MCP ElicitResult as JSON. Cancelling this takes the question back.
 
         Raises:
             CallError: the form may not be shown, or the client failed to ask.
         """
-        found = questions.read(asked)
-        question = _Question()
+        return await self._ask(client, questions.read(asked))
+
+    async def ask_model(self, client: Client, prompt: Prompt) -> bytes:
+        """The words of the client's model. Cancelling this takes the prompt back.
+
+        Raises:
+            CallError: there are none.
+        """
+        return await self._ask(client, ToModel(prompt))
+
+    async def _ask(self, client: Client, asked: Asked) -> bytes:
+        question = _Open(asked)
         raw_id = b'"question-%d"' % next(self._numbers)
         self._open[raw_id] = question
-        params = {"mode": "form", "message": found.message, "requestedSchema": found.form}
-        client.write(request(raw_id, "elicitation/create", params))
+        client.write(request(raw_id, asked.method, asked.params))
         try:
             await question.answered.wait()
         except trio.Cancelled:
@@ -52,10 +63,9 @@ class Asking:
             raise
         finally:
             del self._open[raw_id]
-        if question.result is None:
-            text = "the MCP client failed to ask the person"  # why is no business of the page
-            raise CallError(Code.INTERNAL_ERROR, text, handed=True)
-        return questions.answer(question.result.action, question.result.content)
+        if question.result is None:  # why is no business of the page
+            raise CallError(Code.INTERNAL_ERROR, asked.failure, handed=True)
+        return question.result
 
     def take(self, answer: Answer) -> bool:
         """Whether this answers one of our questions."""
@@ -68,23 +78,24 @@ class Asking:
     def fail(self, raw_id: bytes) -> None:
         """Something came under this id that is no answer: if it is a question of ours, there will be none."""
         if question := self._open.get(raw_id):
-            _log.warning("the client's answer to a page's question is no message of MCP")
+            _log.warning("the client's answer to a question is no message of MCP")
             question.answered.set()
 
 
-class _Question:
-    def __init__(self) -> None:
+class _Open:
+    def __init__(self, asked: Asked) -> None:
         self.answered = trio.Event()
-        self.result: ElicitResult | None = None
+        self.result: bytes | None = None
+        self._asked = asked
 
     def answer(self, answer: Answer) -> None:
         if self.answered.is_set():
             return
         try:
             if bytes(answer.result):
-                self.result = msgspec.json.decode(answer.result, type=ElicitResult)
+                self.result = self._asked.read(bytes(answer.result))
             else:
-                _log.warning("the client did not answer a page's question: %s", answer.error)
+                _log.warning("the client did not answer a question: %s", answer.error)
         except msgspec.DecodeError as error:
-            _log.warning("the client did not answer a page's question: %s", error)
+            _log.warning("the client did not answer a question: %s", error)
         self.answered.set()

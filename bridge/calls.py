@@ -41,12 +41,14 @@ class Call(NamedTuple):
     """Gets what concerns this call, apart from its answer."""
     can_ask: bool
     """Whether the client can ask its person."""
+    can_sample: bool = False
+    """Whether it lets its model be asked."""
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
     state: str | None = None
-    """Of a call that waits for the person."""
+    """Of a call that waits for an answer."""
     given: bytes | None = None
-    """What they have answered: an MCP ElicitResult as JSON."""
+    """What they have answered: an MCP result as JSON."""
 
 
 class Calls:
@@ -74,11 +76,17 @@ class Calls:
         return ENDED
 
     def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
-        ask = questions.bounded(partial(self._asking.ask, call.client)) if call.can_ask else None
-        return self._run(Era.HANDSHAKE, call, on_answer, Caller(_reporting(call), ask))
+        ask_person = partial(self._asking.ask_person, call.client)
+        ask_model = partial(self._asking.ask_model, call.client)
+        caller = Caller(
+            _reporting(call),
+            questions.bounded(ask_person) if call.can_ask else None,
+            on_prompt=questions.bounded(ask_model) if call.can_sample else None,
+        )
+        return self._run(Era.HANDSHAKE, call, on_answer, caller)
 
     def _begin_parking(self, call: Call, on_answer: OnAnswer) -> Pending:
-        if call.state is None and not call.can_ask:
+        if call.state is None and not (call.can_ask or call.can_sample):
             return self._run(Era.STATELESS, call, on_answer, Caller(_reporting(call)))
         request = Request(call.name, call.arguments)
 
@@ -88,7 +96,10 @@ class Calls:
         if call.state is not None:
             return self._parking.resume(call.state, request, call.given, on_turn, _reporting(call))
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
-        return self._parking.begin(request, begin, on_turn, _reporting(call))
+        reports = _reporting(call)
+        return self._parking.begin(
+            request, begin, on_turn, reports, can_ask=call.can_ask, can_sample=call.can_sample
+        )
 
     def _run(self, era: Era, call: Call, on_answer: OnAnswer, caller: Caller) -> Pending:
         def on_done(outcome: Outcome) -> None:
@@ -127,9 +138,7 @@ def _reporting(call: Call) -> OnProgress | None:
 
 
 def _input_required(parked: Parked) -> Parts:
-    """A page's question to a client that asks by itself, and then sends its call again."""
-    question = parked.question
-    params = {"mode": "form", "message": question.message, "requestedSchema": question.form}
-    asked = {QUESTION: {"method": "elicitation/create", "params": params}}
+    """A question for a client that asks by itself, and then sends its call again."""
+    asked = {QUESTION: {"method": parked.question.method, "params": parked.question.params}}
     members = {"resultType": "input_required", "inputRequests": asked, "requestState": parked.state}
     return results.result(Era.STATELESS, members)

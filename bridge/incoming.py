@@ -78,6 +78,11 @@ class Capabilities(msgspec.Struct):
         declared = self.elicitation
         return declared is not None and (declared.form is not None or declared.url is None)
 
+    @property
+    def can_sample(self) -> bool:
+        """Whether the client lets its model be asked."""
+        return self.sampling is not None
+
 
 class Meta(msgspec.Struct, frozen=True):
     """A request's `_meta`: since 2026-07-28 it says who asks, in which revision, and what they can do."""

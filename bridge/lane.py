@@ -31,6 +31,7 @@ from bridge.hub.transport import ENDED, Pending
 from bridge.incoming import (
     CallTool,
     Cancelled,
+    Capabilities,
     Discover,
     Initialize,
     Listen,
@@ -107,8 +108,8 @@ class Lane:
         """Of its session; else others would wait while this one's client reads nothing."""
         self._opening = b""
         """The line that began a handshake."""
-        self._can_ask = False
-        """In the handshake era."""
+        self._can = Capabilities()
+        """What the client can do, in the handshake era."""
         self._is_initialized = False
         self._leaves_all = leaves_all
         """To the package."""
@@ -172,7 +173,7 @@ class Lane:
         if self._leaves_all or self._era:
             return False
         self._era, self._opening = Era.HANDSHAKE, line
-        self._can_ask = message.params.capabilities.can_ask
+        self._can = message.params.capabilities
         self._server.identify(message.params.client_info)
         opened = _Open(self.requests, bytes(message.id), client)
         find = partial(self._server.initialized, message.params.protocol_version)
@@ -192,12 +193,12 @@ class Lane:
         self._era = Era.STATELESS
         if meta.client:
             self._server.identify(meta.client)
-        return self._answers_stateless(message, meta.capabilities.can_ask, client)
+        return self._answers_stateless(message, meta.capabilities, client)
 
     def _answers_of_handshake(self, message: Request, client: Client) -> bool:
         match message:
             case CallTool() if not message.params.is_retry:
-                self._call(Era.HANDSHAKE, message, self._can_ask, client)
+                self._call(Era.HANDSHAKE, message, self._can, client)
             case ListTools():
                 self._answer_later(message, client, partial(self._server.listed, Era.HANDSHAKE))
             case Ping():
@@ -206,10 +207,10 @@ class Lane:
                 return False
         return True
 
-    def _answers_stateless(self, message: Request, can_ask: bool, client: Client) -> bool:
+    def _answers_stateless(self, message: Request, can: Capabilities, client: Client) -> bool:
         match message:
             case CallTool():
-                self._call(Era.STATELESS, message, can_ask, client)
+                self._call(Era.STATELESS, message, can, client)
             case ListTools():
                 self._answer_later(message, client, partial(self._server.listed, Era.STATELESS))
             case Discover():
@@ -220,14 +221,15 @@ class Lane:
                 return False
         return True
 
-    def _call(self, era: Era, message: CallTool, can_ask: bool, client: Client) -> None:
+    def _call(self, era: Era, message: CallTool, can: Capabilities, client: Client) -> None:
         params = message.params
         response = (params.input_responses or {}).get(QUESTION)
         call = Call(
             params.name,
             Arguments(params.arguments_json),
             client,
-            can_ask,
+            can.can_ask,
+            can.can_sample,
             progress_token=bytes(params.meta.progress_token),
             state=params.request_state,
             given=questions.answer(response.action, response.content) if response else None,

@@ -254,6 +254,7 @@ class Package:
             Arguments.of(params.arguments or {}),
             asked.client if asked else self._client,
             _can_ask(ctx),
+            _can_sample(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
             state=params.request_state,
             given=_given(params),
@@ -372,9 +373,18 @@ def _can_ask(ctx: _Context) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
+def _can_sample(ctx: _Context) -> bool:
+    declared = ctx.session.client_capabilities
+    return declared is not None and declared.sampling is not None
+
+
 def _given(params: types.CallToolRequestParams) -> bytes | None:
     found = (params.input_responses or {}).get(QUESTION)
-    return questions.answer(found.action, found.content) if isinstance(found, types.ElicitResult) else None
+    if isinstance(found, types.ElicitResult):
+        return questions.answer(found.action, found.content)
+    if isinstance(found, types.CreateMessageResult):
+        return found.model_dump_json(by_alias=True, exclude_none=True).encode()
+    return None
 
 
 def _refusal(error: ProtocolError) -> MCPError:

@@ -1,4 +1,4 @@
-"""Calls that wait for a person, in the era in which a server cannot ask a client.
+"""Calls that wait for a person or a client's model, in the era in which a server cannot ask a client.
 
 There a question is the answer to a call: the client asks the person and sends the call once more, with what
 they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message resumes
@@ -18,14 +18,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import trio
 
 from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
-from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
-from bridge.questions import Question
+from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending, Prompt
+from bridge.questions import Asked, Question, ToModel
 from native_host import wire
 from native_host.wire import Code
 
@@ -42,7 +43,7 @@ class Parked(NamedTuple):
     """The call goes on when `Parking.resume` gets this state and the answer to the question."""
 
     state: str
-    question: Question
+    question: Asked
 
 
 class Request(NamedTuple):
@@ -75,16 +76,28 @@ class Parking:
         """By state."""
 
     def begin(
-        self, request: Request, begin: Begin, on_turn: OnTurn, on_progress: OnProgress | None = None
+        self,
+        request: Request,
+        begin: Begin,
+        on_turn: OnTurn,
+        on_progress: OnProgress | None = None,
+        *,
+        can_ask: bool = True,
+        can_sample: bool = False,
     ) -> Pending:
         """Run a call until it has its result or a question. Cancelling cancels the call.
 
-        Only a call that began with `on_progress` reports progress, then and when it is resumed.
+        Only a call that began with `on_progress` reports progress, then and when it is resumed. It asks the
+        person or the model if the client can do that.
         """
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
-        on_question = questions.bounded(partial(self._park, call))
-        call.comes_from(begin(call.end, Caller(call.report if on_progress else None, on_question)))
+        caller = Caller(
+            call.report if on_progress else None,
+            questions.bounded(partial(self._ask_person, call)) if can_ask else None,
+            on_prompt=questions.bounded(partial(self._ask_model, call)) if can_sample else None,
+        )
+        call.comes_from(begin(call.end, caller))
         return turn
 
     def resume(
@@ -95,7 +108,9 @@ class Parking:
         on_turn: OnTurn,
         on_progress: OnProgress | None = None,
     ) -> Pending:
-        """Answer the question of a parked call and go on as `begin` does; without an answer, ask again.
+        """Answer the question of a parked call and go on as `begin` does; without its answer, ask again.
+
+        `answer` is an MCP result as JSON.
 
         Raises:
             RetryError: no call is parked under this state, or another one is.
@@ -113,20 +128,26 @@ class Parking:
                 "requestState belongs to another call, and nothing was run. Repeat that call with the same "
                 "name and arguments, or make this one without requestState."
             )
-        if answer is None:
+        given = _given(call.question, answer)
+        if given is None:
             on_turn(Parked(state, call.question))
             return ENDED
         del self._parked[state]
         turn = call.take_turn(on_turn, on_progress)
-        call.answer(answer)
+        call.answer(given)
         return turn
 
-    async def _park(self, call: _Call, asked: wire.ElicitConfirmation) -> bytes:
-        question = questions.read(asked)
+    async def _ask_person(self, call: _Call, asked: wire.ElicitConfirmation) -> bytes:
+        return await self._park(call, questions.read(asked))
+
+    async def _ask_model(self, call: _Call, prompt: Prompt) -> bytes:
+        return await self._park(call, ToModel(prompt))
+
+    async def _park(self, call: _Call, question: Asked) -> bytes:
         if not call.is_awaited:
             raise CallError(Code.GONE, "the client does not wait for this call any more", handed=False)
         if len(self._parked) >= MAX_PARKED:
-            text = f"{MAX_PARKED} questions of this client wait for a person: ask again later"
+            text = f"{MAX_PARKED} questions of this client wait for an answer: ask again later"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         state = secrets.token_urlsafe(_STATE_BYTES)
         self._parked[state] = call
@@ -159,7 +180,7 @@ class _Call:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.question = Question("", {})
+        self.question: Asked = Question("", {})
         self.expires_at = -math.inf
         self.answered = trio.Event()
         self.given = b""
@@ -199,7 +220,7 @@ class _Call:
         if self._turn and self._turn.on_progress:
             self._turn.on_progress(progress)
 
-    def ask(self, state: str, question: Question) -> None:
+    def ask(self, state: str, question: Asked) -> None:
         """End the turn with a question."""
         self.question = question
         self.expires_at = trio.current_time() + QUESTION_S
@@ -241,6 +262,16 @@ class _Turn:
         """Nobody waits for the call any more. Once the turn has ended, this does nothing."""
         if self._call.is_turn(self):
             self._call.cancel()
+
+
+def _given(question: Asked, answer: bytes | None) -> bytes | None:
+    """None: it is no answer to this question."""
+    if answer is None:
+        return None
+    try:
+        return question.read(answer)
+    except msgspec.DecodeError:
+        return None
 
 
 def _sorted(arguments: Arguments) -> str:

@@ -1,15 +1,17 @@
-"""A page's question to the person: what MCP lets it ask, and the answer that it gets."""
+"""What is asked of those behind a client: its person, as MCP lets a page ask, and its model."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_TITLE, cleaned
-from bridge.hub.transport import OnQuestion
+from bridge.hub.transport import Prompt
+from bridge.incoming import ElicitResult
 from native_host import wire
 from native_host.wire import Code
 
@@ -21,14 +23,87 @@ MAX_VALUE = 300
 """Characters of a name or a value in a form."""
 _SHOWN = {"title": MAX_TITLE, "enumNames": MAX_TITLE, "description": MAX_DESCRIPTION}
 """What is there to be read only, and how much of it."""
+A = TypeVar("A")
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class Question(NamedTuple):
-    """A message, and the form that comes with it: a JSON Schema whose properties are the fields."""
+    """To the person: a message, and a form with it, a JSON Schema whose properties are the fields."""
 
     message: str
     form: dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """Of the request to the client."""
+        return "elicitation/create"
+
+    @property
+    def failure(self) -> str:
+        """What the asker is told when the client has no answer."""
+        return "the MCP client failed to ask the person"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Of the request to the client."""
+        return {"mode": "form", "message": self.message, "requestedSchema": self.form}
+
+    def read(self, result: bytes) -> bytes:
+        """What the asker gets of the client's result: an MCP ElicitResult as JSON.
+
+        Raises:
+            msgspec.DecodeError: it is none.
+        """
+        found = msgspec.json.decode(result, type=ElicitResult)
+        return answer(found.action, found.content)
+
+
+class ToModel(NamedTuple):
+    """To the client's model."""
+
+    prompt: Prompt
+
+    @property
+    def method(self) -> str:
+        """Of the request to the client."""
+        return "sampling/createMessage"
+
+    @property
+    def failure(self) -> str:
+        """What the asker is told when the client has no answer."""
+        return "the MCP client's model did not answer"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Of the request to the client."""
+        asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in self.prompt.messages]
+        return {
+            "messages": asked,
+            "systemPrompt": self.prompt.system,
+            "maxTokens": self.prompt.max_tokens,
+        }
+
+    def read(self, result: bytes) -> bytes:
+        """What the asker gets of the client's result: the model's words.
+
+        Raises:
+            msgspec.DecodeError: there are none.
+        """
+        return msgspec.json.decode(result, type=_Sampled).content.text.encode()
+
+
+Asked = Question | ToModel
+"""Of a client."""
+
+
+class _Words(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _Sampled(msgspec.Struct):
+    """A CreateMessageResult whose content is one text."""
+
+    content: _Words
 
 
 def read(asked: wire.ElicitConfirmation) -> Question:
@@ -52,14 +127,14 @@ def read(asked: wire.ElicitConfirmation) -> Question:
         raise _unusable(str(error)) from None
 
 
-def bounded(ask: OnQuestion) -> OnQuestion:
+def bounded(ask: Callable[[A], Awaitable[bytes]]) -> Callable[[A], Awaitable[bytes]]:
     """For one call, which may ask MAX_QUESTIONS times; then it raises a CallError."""
     left = MAX_QUESTIONS
 
-    async def ask_within(asked: wire.ElicitConfirmation) -> bytes:
+    async def ask_within(asked: A) -> bytes:
         nonlocal left
         if left == 0:
-            text = f"a call may ask the person {MAX_QUESTIONS} times: it has to do without more answers"
+            text = f"a call may ask {MAX_QUESTIONS} times: it has to do without more answers"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         left -= 1
         return await ask(asked)

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from bridge import questions
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
@@ -27,7 +28,7 @@ from native_host import wire
 
 CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
-YES = b'{"action":"accept","content":{}}'
+YES = questions.answer("accept", {})
 Run = Callable[[Caller], Awaitable[bytes]]
 
 

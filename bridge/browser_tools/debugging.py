@@ -181,7 +181,7 @@ async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
     """Begin to capture, and tell what was captured."""
     has_match = compiled(given.pattern) if given.pattern else None
     place = await turn.place(given.tab_id)
-    capture = _captures(turn).console(await turn.page(given.tab_id), place.tab.url)
+    capture = _captures(turn).console(turn.page_of(place), place.tab.url)
     began, log = await capture.go_on(), capture.log
     may_read = cache(turn.may_read)
 
@@ -241,7 +241,7 @@ def _message_line(message: Message) -> str:
 async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
     """Begin to capture, and tell what was captured."""
     place = await turn.place(given.tab_id)
-    page = await turn.page(given.tab_id)
+    page = turn.page_of(place)
     capture = _captures(turn).network(page, place.tab.url)
     began, log = await capture.go_on(), capture.log
     wanted = (given.url_pattern or "").lower()

@@ -85,7 +85,7 @@ class _ThrownError(Exception):
 async def javascript_tool(given: Script, turn: Turn) -> Answer:
     """Run it, and tell what came of it."""
     place = await turn.place(given.tab_id)
-    page, tab_id = await turn.page(given.tab_id), place.tab.tab_id
+    page, tab_id = turn.page_of(place), place.tab.tab_id
     told = await _told(page, given.text, tab_id)
     if told.type != "none" or not page.dialog:
         await page.settle()

@@ -25,6 +25,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Folders whose files may be given to pages, besides those that are the client's own to give."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     """What `computer` takes pictures in."""
+    find_with_model: bool = False
+    """Whether `find` may show the client's own model what is in a page."""
 
     def __post_init__(self) -> None:
         for directory in self.upload_dirs:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,13 +30,17 @@ from bridge.hub.policy import Policy
 from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
-from bridge.hub.transport import QUESTION_S, Caller, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, Caller, Prompt, TabAddress, TabTransport
 from native_host import wire
 
 REQUEST_S = 15.0
 """For one of the extension's commands."""
 SEEN_S = 2.0
 """Until what a command has changed is announced."""
+SAMPLE_S = 45.0
+"""For a client's model; the person may be shown what it is asked."""
+
+_log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=wire.Wire)
 
@@ -223,6 +228,23 @@ class Turn:
             raise ToolError(text) from None
         except CallError as error:
             raise ToolError(f"The user could not be asked: {error.detail}. Nothing was done.") from None
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether the client lets its model be asked, and the person allows it."""
+        return self.caller.on_prompt is not None and self.around.settings.find_with_model
+
+    async def sample(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:
+        """What the client's model says to the user's messages; None: nothing, or not within SAMPLE_S."""
+        if self.caller.on_prompt is None or not self.can_sample:
+            return None
+        prompt = Prompt(tuple(messages), system, max_tokens)
+        try:
+            with self.unhurried(), trio.move_on_after(SAMPLE_S):
+                return (await self.caller.on_prompt(prompt)).decode()
+        except CallError as error:
+            _log.info("the client's model was not asked: %s", error.detail)
+        return None
 
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """How far a call is that takes long."""

@@ -69,6 +69,19 @@ OnEvent = Callable[[CdpEvent], None]
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
 """Puts a page's question to the person and returns an MCP ElicitResult as JSON; it raises a CallError where
 nobody can be asked. It is cancelled when the call ends, and after QUESTION_S."""
+
+
+class Prompt(NamedTuple):
+    """What a client's model is asked."""
+
+    messages: tuple[str, ...]
+    """The user's, one after the other."""
+    system: str
+    max_tokens: int
+
+
+OnPrompt = Callable[[Prompt], Awaitable[bytes]]
+"""Puts a prompt to the client's own model and returns its words, as UTF-8; otherwise as `OnQuestion`."""
 QUESTION_S = 120.0
 """So long a person may take to answer a page's question; then the page is told that nobody did."""
 
@@ -80,6 +93,7 @@ class Caller:
     on_progress: OnProgress | None = None
     on_question: OnQuestion | None = None
     on_event: OnEvent | None = None
+    on_prompt: OnPrompt | None = None
 
 
 NOBODY = Caller()
