@@ -1,29 +1,30 @@
 /** What clients may ask of the browser: one function for each request of the wire that is built. */
 
-import { checkMethod } from "./devtools.js";
+import { checkUrl, mine, present } from "./access.js";
+import { devtoolsCommands } from "./devtools_commands.js";
 import { navigation, whereabouts } from "./navigation.js";
-import { flag, integer, invalid, object, optionalText, text, texts } from "./params.js";
-import { existing } from "./tabs.js";
+import { flag, integer, invalid, optionalText, text } from "./params.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Session, Tab } from "./wire.js"
+ * @import { Session } from "./wire.js"
  * @import { Asked, Command } from "./calls.js"
- * @import { CdpEvent } from "./devtools_tab.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./frames.js"
  * @import { Origins } from "./origins.js"
  * @import { Owners } from "./owners.js"
  * @import { Pauses } from "./pauses.js"
+ * @import { SessionTabs } from "./session_tabs.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
- *   sessions: () => Session[], devtools: DevTools | null }} Browser `devtools`: null where the browser has none
+ *   sessions: () => Session[], sessionTabs: SessionTabs, devtools: DevTools | null }} Browser
+ *   `devtools`: null where the browser has none
  */
 
 const NAVIGATION_MS = 30_000;
-/** What a page that has crashed can still be told. */
-const REVIVING = new Set(["Page.navigate", "Page.reload"]);
-const LONGEST_TITLE = 60;
+/** For a page to be left that the browser asks first. */
+const CLOSING_MS = 5_000;
+const WINDOW_STATES = new Set(["normal", "maximized", "minimized", "fullscreen"]);
 
 /**
  * @param {Browser} browser
@@ -31,7 +32,7 @@ const LONGEST_TITLE = 60;
  */
 export function commands(browser) {
   const { pauses } = browser;
-  const commands = { ...working(browser), ...debugging(browser) };
+  const commands = { ...working(browser), ...devtoolsCommands(browser) };
   return { ...unlessPaused(pauses, commands), "browser/pause": (params) => pause(pauses, params) };
 }
 
@@ -75,12 +76,10 @@ function pause(pauses, params) {
  */
 function working(browser) {
   const { tabs, frames, owners } = browser;
-  const inTurn = turns();
   return {
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
-    // A session's first tab makes its group; the next one must find it.
-    createTab: (params) => inTurn(optionalText(params, "session"), () => createTab(browser, params)),
+    createTab: (params) => createTab(browser, params),
     activateTab: async (params) => {
       const tab = await mine(browser, params);
       await chrome.tabs.update(tab.tabId, { active: true });
@@ -88,8 +87,8 @@ function working(browser) {
       return { tab: await tabs.refresh(tab.tabId) };
     },
     closeTab: async (params) => {
-      const tab = await mine(browser, params);
-      await chrome.tabs.remove(tab.tabId);
+      const { tabId } = await mine(browser, params);
+      await close(browser, tabId);
       return {};
     },
     setOwner: async (params) => {
@@ -99,26 +98,14 @@ function working(browser) {
     },
     closeSession: async (params) => {
       const released = owners.release(text(params, "session"));
-      if (flag(params, "closeTabs")) await Promise.all(released.map(closeIfOpen));
+      if (flag(params, "closeTabs")) await Promise.allSettled(released.map((tabId) => close(browser, tabId)));
       else await Promise.all(released.map((tabId) => tabs.refresh(tabId)));
       return {};
     },
+    setWindowBounds: (params) => setWindowBounds(browser, params),
     browser_navigate: (params, asked) => navigate(browser, params, asked),
     goBack: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goBack(tabId)),
     goForward: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goForward(tabId)),
-  };
-}
-
-/**
- * @param {Browser} browser
- * @returns {Record<string, Command>}
- */
-function debugging(browser) {
-  const { devtools } = browser;
-  if (!devtools) return {};
-  return {
-    forwardCDPCommand: (params, asked) => forward(browser, devtools, params, asked),
-    subscribeCDP: (params, asked) => subscribe(browser, devtools, params, asked),
   };
 }
 
@@ -149,74 +136,53 @@ function executeTool(frames, params, { id, signal, notify, ask }) {
  * @param {any} params
  */
 async function createTab(browser, params) {
-  const url = optionalText(params, "url");
-  const session = optionalText(params, "session");
-  const active = flag(params, "active");
+  const [url, session] = [optionalText(params, "url"), optionalText(params, "session")];
+  const wanted = { url, active: flag(params, "active"), title: optionalText(params, "title") };
   if (url) checkUrl(browser, url);
-  const groupId = session ? await groupOf(browser.owners, session) : null;
-  const windowId = groupId === null ? undefined : (await chrome.tabGroups.get(groupId)).windowId;
-  const created = await refusedWith(openTab({ url: url || undefined, active, windowId }));
-  const tabId = Number(created.id);
-  if (session) {
-    browser.owners.give(tabId, session);
-    await putInGroup(browser, tabId, session, groupId, optionalText(params, "title"));
-  }
-  const tab = await browser.tabs.refresh(tabId);
-  return {
-    tabId,
-    windowId: created.windowId,
-    groupId: tab?.groupId ?? null,
-    url: created.pendingUrl || created.url || url,
-  };
-}
-
-/** @param {{ url: string | undefined, active: boolean, windowId: number | undefined }} where */
-async function openTab({ url, active, windowId }) {
-  const here = windowId ?? (await ordinaryWindow());
-  if (here !== undefined) return chrome.tabs.create({ url, active, windowId: here });
-  const window = await chrome.windows.create({ url, focused: active, incognito: false });
-  const tab = window?.tabs?.[0];
-  if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
-  return tab;
-}
-
-/** The window that last had the focus, if it is not incognito: nothing is offered of what is open there. */
-async function ordinaryWindow() {
-  const all = await chrome.windows.getAll({ windowTypes: ["normal"] });
-  const windows = all.filter(({ incognito }) => !incognito);
-  if (windows.length === 0) return undefined;
-  const last = await chrome.windows.getLastFocused();
-  return (windows.find(({ id }) => id === last.id) ?? windows[0])?.id;
+  return refusedWith(browser.sessionTabs.open(session, wanted));
 }
 
 /**
- * The session's tab group, if the person has not dissolved it.
+ * Close a tab. While it is attached to, nobody is asked whether to leave its page.
  *
- * @param {Owners} owners
- * @param {string} session
- */
-async function groupOf(owners, session) {
-  const groupId = owners.groupOf(session);
-  if (groupId === undefined) return null;
-  const [tab] = await chrome.tabs.query({ groupId });
-  return tab ? groupId : null;
-}
-
-/**
  * @param {Browser} browser
  * @param {number} tabId
- * @param {string} session
- * @param {number | null} known
- * @param {string} title
  */
-async function putInGroup({ owners, sessions }, tabId, session, known, title) {
-  if (known !== null) return void (await chrome.tabs.group({ tabIds: tabId, groupId: known }));
-  const { windowId } = await chrome.tabs.get(tabId);
-  const groupId = await chrome.tabs.group({ tabIds: tabId, createProperties: { windowId } });
-  owners.setGroup(session, groupId);
-  const about = sessions().find(({ id }) => id === session);
-  const shown = title || about?.title || about?.client.name || "mcpb";
-  await chrome.tabGroups.update(groupId, { title: shown.slice(0, LONGEST_TITLE) });
+async function close({ devtools }, tabId) {
+  devtools?.leave(tabId);
+  const closed = chrome.tabs.remove(tabId).then(() => true);
+  if (await Promise.race([closed, pauseFor(CLOSING_MS)])) return;
+  const what = `Tab ${tabId} is still open: its page asks the person whether to leave it.`;
+  throw new WireError(Code.TIMED_OUT, what, { handed: true });
+}
+
+/**
+ * The size or state of a tab's window, as the browser then has it.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ */
+async function setWindowBounds(browser, params) {
+  const { windowId } = await mine(browser, params);
+  const [width, height] = [size(params, "width"), size(params, "height")];
+  const isSized = width !== undefined || height !== undefined;
+  const state = optionalText(params, "state") || (isSized ? "normal" : "");
+  if (!WINDOW_STATES.has(state)) throw invalid(`Give a width, a height or a state: ${[...WINDOW_STATES].join(", ")}.`);
+  if (isSized && state !== "normal") throw invalid(`A window that is ${state} has no width or height of its own.`);
+  const bounds = /** @type {chrome.windows.UpdateInfo} */ ({ width, height, state });
+  const window = await refusedWith(chrome.windows.update(windowId, bounds));
+  return { windowId, width: window.width, height: window.height, state: window.state };
+}
+
+/**
+ * @param {any} params
+ * @param {string} name
+ */
+function size(params, name) {
+  if (params[name] == null) return undefined;
+  const pixels = integer(params, name);
+  if (pixels < 1) throw invalid(`${name} must be at least 1, not ${pixels}.`);
+  return pixels;
 }
 
 /**
@@ -249,75 +215,6 @@ async function travel(browser, params, { signal }, go) {
 }
 
 /**
- * @param {Browser} browser
- * @param {DevTools} devtools
- * @param {any} params
- * @param {Asked} asked
- */
-async function forward(browser, devtools, params, { signal }) {
-  const [method, sessionId] = [text(params, "method"), optionalText(params, "sessionId")];
-  const asking = { method, sessionId, params: object(params, "params") };
-  checkMethod(method);
-  if (method === "Page.navigate") checkUrl(browser, text(asking.params, "url"));
-  const { tabId, status } = await loaded(browser, params, signal);
-  if (status === "unloaded" && !REVIVING.has(method)) throw crashed(tabId);
-  checkShown(browser, devtools.urlOf(tabId, sessionId));
-  try {
-    return await devtools.send(tabId, asking, signal);
-  } catch (error) {
-    if (error instanceof WireError && !(await existing(tabId))) throw noSuchTab(tabId, error);
-    throw error;
-  }
-}
-
-/**
- * @param {Browser} browser
- * @param {DevTools} devtools
- * @param {any} params
- * @param {Asked} asked
- */
-async function subscribe(browser, devtools, params, { signal, notify }) {
-  const session = optionalText(params, "session");
-  const events = new Set(texts(params, "events"));
-  const { tabId } = await loaded(browser, params, signal);
-  const tell = (/** @type {CdpEvent} */ event) => {
-    browser.pauses.checkSession(session);
-    const tab = browser.tabs.get(tabId);
-    if (tab) checkOwner(tab, session);
-    checkShown(browser, tab?.url ?? "");
-    if (mayShow(browser, devtools.urlOf(tabId, event.sessionId))) notify("browser/cdpEvent", event);
-  };
-  await devtools.subscribe(tabId, { events, tell }, signal);
-  return {};
-}
-
-/**
- * The tab that a request names, if its session may command what it shows. One that the browser has discarded is loaded
- * first.
- *
- * @param {Browser} browser
- * @param {any} params
- * @param {AbortSignal} signal
- */
-async function loaded(browser, params, signal) {
-  const tab = await mine(browser, params);
-  checkShown(browser, tab.url);
-  if (!tab.discarded) return tab;
-  const { tabId } = tab;
-  const reload = () => chrome.tabs.reload(tabId);
-  await navigation(tabId, "", reload, { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
-  const now = await present(browser, params);
-  checkShown(browser, now.url);
-  return now;
-}
-
-/** @param {number} tabId */
-function crashed(tabId) {
-  const what = `The page of tab ${tabId} has crashed. Load it again with browser_navigate.`;
-  return new WireError(Code.INTERNAL_ERROR, what, { handed: false });
-}
-
-/**
  * Where a tab has come to. Redirects and its history lead where no client may send it: there it stays, but what is
  * there is not told.
  *
@@ -335,105 +232,9 @@ async function arrival(browser, tabId) {
   return here;
 }
 
-/**
- * The tab that a request names, if it exists.
- *
- * @param {Browser} browser
- * @param {any} params
- */
-async function present({ tabs }, params) {
-  const tabId = integer(params, "tabId");
-  const tab = await tabs.refresh(tabId);
-  if (!tab) throw noSuchTab(tabId, { handed: false });
-  return tab;
-}
-
-/**
- * @param {number} tabId
- * @param {{ handed: boolean }} reach
- */
-function noSuchTab(tabId, { handed }) {
-  return new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}. getTabs lists those there are.`, { handed });
-}
-
-/**
- * The tab that a request names, if its session may command it. A request without a session may command any.
- *
- * @param {Browser} browser
- * @param {any} params
- */
-async function mine(browser, params) {
-  const tab = await present(browser, params);
-  checkOwner(tab, optionalText(params, "session"));
-  return tab;
-}
-
-/**
- * @param {Tab} tab
- * @param {string} session empty: it may command any tab
- */
-function checkOwner(tab, session) {
-  if (!session || tab.owner === session || (tab.owner === null && tab.handedOver)) return;
-  const whose = tab.owner === null ? "was not handed over to this session" : "belongs to another session";
-  throw new WireError(Code.NOT_YOURS, `Tab ${tab.tabId} ${whose}. Open a tab of your own with createTab.`, {
-    handed: false,
-  });
-}
-
-/**
- * @param {Browser} browser
- * @param {string} url
- */
-function checkUrl({ origins, pauses }, url) {
-  const parsed = URL.parse(url);
-  if (!parsed) throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
-  pauses.checkSite(parsed.origin);
-  if (parsed.href === "about:blank" || origins.allow(parsed.origin)) return;
-  throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
-    handed: false,
-  });
-}
-
-/**
- * A page, or a frame, is asked of: may it be? Of what has no address yet nothing is known.
- *
- * @param {Browser} browser
- * @param {string} url
- */
-function checkShown(browser, url) {
-  if (url) checkUrl(browser, url);
-}
-
-/** @param {Browser} browser @param {string} url */
-function mayShow(browser, url) {
-  try {
-    checkShown(browser, url);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/**
- * What is done in its turn begins when all that came before it under that key has ended.
- *
- * @returns {<T>(key: string, act: () => Promise<T>) => Promise<T>}
- */
-function turns() {
-  /** @type {Map<string, Promise<unknown>>} */
-  const last = new Map();
-  return (key, act) => {
-    const turn = (last.get(key) ?? Promise.resolve()).then(act, act);
-    last.set(key, turn);
-    const ended = () => last.get(key) === turn && last.delete(key);
-    turn.then(ended, ended);
-    return turn;
-  };
-}
-
-/** @param {number} tabId */
-async function closeIfOpen(tabId) {
-  if (await existing(tabId)) await chrome.tabs.remove(tabId);
+/** @param {number} ms @returns {Promise<void>} */
+function pauseFor(ms) {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 /**

@@ -31,11 +31,22 @@ export class DevTools {
   /** An earlier worker's attachments outlive it, and keep their tabs awake. */
   #tidied = letGoOfAll();
 
-  constructor() {
+  /**
+   * @param {{ changed: () => void, stopped: (session: string) => void }} events `changed`: `sessions` is another list;
+   *   `stopped`: the person has ended what this session does
+   */
+  constructor({ changed, stopped }) {
+    this.changed = changed;
+    this.stopped = stopped;
     chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
       this.#attachments.get(Number(tabId))?.heard(sessionId ?? "", method, params ?? {}),
     );
-    chrome.debugger.onDetach.addListener(({ tabId }) => this.#forget(Number(tabId)));
+    chrome.debugger.onDetach.addListener(({ tabId }, reason) => this.#detached(Number(tabId), reason));
+  }
+
+  /** Those that have used what is attached to. */
+  get sessions() {
+    return [...new Set([...this.#attachments.values()].flatMap(({ sessions }) => [...sessions]))];
   }
 
   /**
@@ -48,7 +59,7 @@ export class DevTools {
    * @throws {import("./wire.js").WireError} the browser refuses it, or the page is gone before it answered
    */
   async send(tabId, asking, signal) {
-    return (await this.#attached(tabId)).send(asking, signal);
+    return (await this.#attached(tabId, asking.session)).send(asking, signal);
   }
 
   /**
@@ -60,7 +71,7 @@ export class DevTools {
    * @throws {import("./wire.js").WireError} the subscription may hear no more, or the tab cannot be attached to
    */
   async subscribe(tabId, subscription, signal) {
-    await (await this.#attached(tabId)).subscribe(subscription, signal);
+    await (await this.#attached(tabId, subscription.session)).subscribe(subscription, signal);
   }
 
   /**
@@ -73,8 +84,13 @@ export class DevTools {
     return this.#attachments.get(tabId)?.urlOf(sessionId) ?? "";
   }
 
-  /** @param {number} tabId */
-  async #attached(tabId) {
+  /** A tab is about to be closed: nobody is asked whether to leave its page. @param {number} tabId */
+  leave(tabId) {
+    this.#attachments.get(tabId)?.leave();
+  }
+
+  /** @param {number} tabId @param {string} session for which */
+  async #attached(tabId, session) {
     await this.#tidied;
     const attachment = this.#attachments.get(tabId) ?? new Attachment(tabId, () => this.#forget(tabId));
     this.#attachments.set(tabId, attachment);
@@ -84,13 +100,22 @@ export class DevTools {
       this.#forget(tabId);
       throw invalid(`Tab ${tabId} cannot be controlled: ${error instanceof Error ? error.message : error}`);
     }
+    if (session) attachment.sessions.add(session);
+    this.changed();
     return attachment;
+  }
+
+  /** @param {number} tabId @param {string} reason */
+  #detached(tabId, reason) {
+    const sessions = this.#attachments.get(tabId)?.sessions ?? [];
+    this.#forget(tabId);
+    if (reason === "canceled_by_user") for (const session of sessions) this.stopped(session);
   }
 
   /** @param {number} tabId */
   #forget(tabId) {
     this.#attachments.get(tabId)?.ended();
-    this.#attachments.delete(tabId);
+    if (this.#attachments.delete(tabId)) this.changed();
   }
 }
 

@@ -3,9 +3,11 @@
 import { Code, jsonBytes, WireError } from "./wire.js";
 
 /**
- * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Asking `sessionId`: empty for the tab itself
+ * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Order `sessionId`: empty for the tab
+ *   itself
+ * @typedef {Order & { session: string }} Asking `session`: that of the client, or empty
  * @typedef {{ tabId: number, sessionId: string, method: string, params: any }} CdpEvent
- * @typedef {{ events: Set<string>, tell: (event: CdpEvent) => void }} Subscription `tell` throws a WireError when it
+ * @typedef {{ session: string, events: Set<string>, tell: (event: CdpEvent) => void }} Subscription `tell` throws a WireError when it
  *   may hear no more
  * @typedef {Subscription & { end: () => void, fail: (error: unknown) => void }} Subscribed
  * @typedef {{ asking: Asking, fail: (error: WireError) => void }} Running
@@ -42,6 +44,8 @@ const SETTING_UP = [
 ];
 
 export class Attachment {
+  /** Of clients: those that have used it. @type {Set<string>} */
+  sessions = new Set();
   /** @type {Set<Subscribed>} */
   #subscriptions = new Set();
   /** @type {Set<Running>} */
@@ -50,6 +54,8 @@ export class Attachment {
   #children = new Map();
   /** The one that told of it, while a dialog is open. @type {CdpEvent | null} */
   #dialog = null;
+  /** The tab is being closed. */
+  #isLeaving = false;
   #dropped = 0;
   #users = 0;
   #hasEnded = false;
@@ -131,6 +137,12 @@ export class Attachment {
     tell([subscribed], { tabId: this.tabId, sessionId: "", method: SUBSCRIBED, params: {} });
   }
 
+  /** See `DevTools.leave`. */
+  leave() {
+    this.#isLeaving = true;
+    if (this.#dialog) this.#answer(this.#dialog);
+  }
+
   /** The address of what a session shows; empty: it is the tab, or not known. @param {string} sessionId */
   urlOf(sessionId) {
     return /** @type {any} */ (this.#children.get(sessionId)?.params)?.targetInfo.url ?? "";
@@ -160,7 +172,7 @@ export class Attachment {
     for (const { end } of this.#subscriptions) end();
   }
 
-  /** @param {Asking} asking @returns {Promise<object>} */
+  /** @param {Order} order @returns {Promise<object>} */
   async #command({ sessionId, method, params }) {
     const { tabId } = this;
     return (await chrome.debugger.sendCommand(sessionId ? { tabId, sessionId } : { tabId }, method, params)) ?? {};
@@ -194,7 +206,7 @@ export class Attachment {
   }
 
   #letGo() {
-    if (this.#dialog) this.#dismiss(); // the page would hang in it for ever
+    if (this.#dialog) this.#answer(this.#dialog); // the page would hang in it for ever
     void chrome.debugger.detach({ tabId: this.tabId }).catch(() => {}); // it went by itself
     this.unused();
   }
@@ -202,21 +214,25 @@ export class Attachment {
   /** @param {CdpEvent | null} event */
   #setDialog(event) {
     this.#dialog = event;
+    if (event && this.#isLeaving) this.#answer(event);
     this.#mindDialog();
   }
 
   #mindDialog() {
+    const dialog = this.#dialog;
     const isHeard = [...this.#subscriptions].some(({ events }) => events.has(DIALOG_OPENING));
-    if (this.#dialog && !isHeard) {
-      this.#unheard ??= setTimeout(() => this.#dismiss(), LINGER_MS);
+    if (dialog && !isHeard) {
+      this.#unheard ??= setTimeout(() => this.#answer(dialog), LINGER_MS);
     } else {
       clearTimeout(this.#unheard);
       this.#unheard = undefined;
     }
   }
 
-  #dismiss() {
-    void this.#order("", "Page.handleJavaScriptDialog", { accept: false });
+  /** In the client's place: no, unless that would keep the tab open. @param {CdpEvent} dialog */
+  #answer({ params: { type } }) {
+    const accept = this.#isLeaving && type === "beforeunload";
+    void this.#order("", "Page.handleJavaScriptDialog", { accept });
   }
 
   /** Have what is in it announced. @param {string} sessionId */

@@ -69,14 +69,14 @@ function post(message) {
 }
 
 /** @param {Report} report */
-function show({ connected, resting, attempts, trouble, host, clients, pausedSessions, sites, handedOver, offers }) {
+function show({ connected, resting, attempts, trouble, host, sites, handedOver, offers, ...about }) {
   element("state").textContent = stateText(host, trouble);
   element("trouble").hidden = connected || !trouble;
   element("what").textContent = trouble?.what ?? "";
   element("remedy").hidden = !trouble?.command;
   element("command").textContent = trouble?.command ?? "";
   element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
-  const attached = clients.flatMap((client) => clientItems(client, pausedSessions));
+  const attached = about.clients.flatMap((client) => clientItems(client, about));
   element("clients").replaceChildren(...orNone(attached));
   element("tab").replaceChildren(...handOver(handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
@@ -107,15 +107,15 @@ function attemptsText(attempts, resting) {
 
 /**
  * @param {Client} client
- * @param {string[]} pausedSessions
+ * @param {{ pausedSessions: string[], controlling: string[] }} about
  */
-function clientItems({ sessions, pid, version }, pausedSessions) {
+function clientItems({ sessions, pid, version }, { pausedSessions, controlling }) {
   if (sessions.length === 0) return [line(`bridge ${version}, pid ${pid}`)];
   return sessions.map(({ id, client, title }) => {
     const paused = pausedSessions.includes(id);
     const name = [title, client.name, client.version].filter(Boolean).join(" ");
     return line(
-      `${name}, pid ${pid}${paused ? ": paused" : ""}`,
+      `${name}, pid ${pid}${paused ? ": paused" : ""}${controlling.includes(id) ? ": steers pages now" : ""}`,
       button(paused ? "Resume" : "Pause", { type: "pause-session", session: id, paused: !paused }),
     );
   });

@@ -6,15 +6,17 @@ import { isOrigin } from "./pauses.js";
 
 /**
  * @import { Client, Tab } from "./wire.js"
+ * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./frames.js"
  * @import { Handovers } from "./handovers.js"
  * @import { NativePort, Trouble } from "./native_port.js"
  * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
- *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[], sites: Site[],
- *   handedOver: boolean, offers: ReturnType<Frames["ofTab"]> }} Report `sites`: those of this tab, then the others
- *   that are paused
+ *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
+ *   controlling: string[], sites: Site[], handedOver: boolean, offers: ReturnType<Frames["ofTab"]> }} Report
+ *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
+ *   paused
  * @typedef {{ origin: string, paused: boolean }} Site
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
  * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
@@ -31,14 +33,15 @@ export class Popups {
 
   /**
    * @param {{ native: NativePort, tabs: Tabs, frames: Frames, pauses: Pauses, handovers: Handovers,
-   *   clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
+   *   devtools: DevTools | null, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, pauses, handovers, clients, loaded }) {
+  constructor({ native, tabs, frames, pauses, handovers, devtools, clients, loaded }) {
     this.native = native;
     this.tabs = tabs;
     this.frames = frames;
     this.pauses = pauses;
     this.handovers = handovers;
+    this.devtools = devtools;
     this.clients = clients;
     this.loaded = loaded;
   }
@@ -107,6 +110,7 @@ export class Popups {
       host: host && { version: host.version, pid: host.pid },
       clients: this.clients(),
       pausedSessions: this.pauses.all.sessions,
+      controlling: this.devtools?.sessions ?? [],
       sites: this.#sites(this.tabs.get(tabId), offers),
       handedOver: this.handovers.has(tabId),
       offers,

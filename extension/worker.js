@@ -18,6 +18,7 @@ import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./questions.js";
+import { SessionTabs } from "./session_tabs.js";
 import { onAccessChanged } from "./site_access.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
@@ -47,8 +48,15 @@ const frames = new Frames(tabs, origins, pauses, {
   isHostMissing: () => native.resting,
 });
 const sessions = () => clients.flatMap((client) => client.sessions);
-const devtools = isFirefox ? null : new DevTools();
-const built = commands({ tabs, frames, owners, origins, pauses, sessions, devtools });
+const sessionTabs = new SessionTabs(tabs, owners, sessions);
+/** Whoever uses DevTools when the person ends that in the browser's own bar is paused: it would attach anew. */
+const devtools = isFirefox
+  ? null
+  : new DevTools({
+      changed: () => popups.tell(),
+      stopped: (session) => pauses.setSession(session, true),
+    });
+const built = commands({ tabs, frames, owners, origins, pauses, sessions, sessionTabs, devtools });
 const questions = new Questions();
 const calls = new Calls(built, questions);
 
@@ -73,7 +81,7 @@ const native = new NativePort(
   },
   last,
 );
-const popups = new Popups({ native, tabs, frames, pauses, handovers, clients: () => clients, loaded });
+const popups = new Popups({ native, tabs, frames, pauses, handovers, devtools, clients: () => clients, loaded });
 
 /** @param {Link} link */
 async function announce(link) {
@@ -170,6 +178,9 @@ chrome.tabs.onAttached.addListener((tabId) => void tabs.refresh(tabId));
 chrome.tabs.onActivated.addListener(({ tabId, windowId }) => void tabs.activated(tabId, windowId));
 chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId));
 chrome.tabs.onReplaced.addListener((added, removed) => void tabs.replaced(added, removed));
+chrome.webNavigation.onCreatedNavigationTarget.addListener(
+  ({ tabId, sourceTabId }) => void sessionTabs.opened(tabId, sourceTabId),
+);
 chrome.windows.onFocusChanged.addListener((windowId) => void tabs.focused(windowId));
 
 void native.connect();

@@ -412,6 +412,27 @@ class OfTab(Asked, kw_only=True):
     tab_id: int
 
 
+WindowState = Literal["normal", "maximized", "minimized", "fullscreen"]
+
+
+class SetWindowBounds(Asked, kw_only=True):
+    """Change a tab's window: its size in CSS pixels, which makes it `normal`, or its state."""
+
+    tab_id: int
+    width: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    height: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    state: WindowState | None = None
+
+
+class WindowBounds(Wire, kw_only=True):
+    """A window as the browser has it now."""
+
+    window_id: int
+    width: int
+    height: int
+    state: str
+
+
 class SetOwner(Wire, kw_only=True):
     """Give a tab to a session, or to nobody. Here `session` is the new owner, not the asker."""
 
@@ -564,6 +585,7 @@ METHODS: dict[str, Method] = {
         Method("closeTab", "client → extension", OfTab, Nothing),
         Method("setOwner", "client → extension", SetOwner, TabResult),
         Method("closeSession", "client → extension", CloseSession, Nothing),
+        Method("setWindowBounds", "client → extension", SetWindowBounds, WindowBounds),
         Method("browser_navigate", "client → extension", Navigate, Navigated),
         Method("goBack", "client → extension", OfTab, Navigated),
         Method("goForward", "client → extension", OfTab, Navigated),

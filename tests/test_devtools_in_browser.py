@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import http.server
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import trio
 
-from browsing import trio_thread
+from browsing import TrioThread, trio_thread
 from chain import Chain
+from demo.chromium import Chromium
 from demo.throw_away import throw_away_directory
 from native_host.wire import Code
-from onlooker import Onlooker, hosts
+from onlooker import Onlooker, hosts, restart_worker
 from peers import until
 
 pytestmark = pytest.mark.chromium
@@ -25,6 +27,7 @@ ME = "session_a"
 PAGES = {
     "/plain": "<title>plain</title><button id=b style='position:fixed;inset:0'>b</button>",
     "/other": "<title>other</title>",
+    "/asking": "<title>asking</title><script>onbeforeunload = (event) => event.preventDefault()</script>",
     "/nested": "<title>nested</title><iframe src='http://127.0.0.1:PORT/inner'></iframe>",
     "/inner": "<title>inner</title><iframe src='http://localhost:PORT/innermost'></iframe>",
     "/innermost": "<title>innermost</title>",
@@ -52,13 +55,38 @@ def site() -> Iterator[str]:
         server.shutdown()
 
 
+@dataclass
+class Machine:
+    """With a browser for all tests; each has its own client of its host."""
+
+    chain: Chain
+    thread: TrioThread
+    chromium: Chromium
+
+    async def run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        """What it returns, in the browser's own thread."""
+        return await trio.to_thread.run_sync(self.thread.run, function, *args)
+
+    async def in_worker(self, expression: str) -> Any:
+        """What the extension's worker makes of it; it may go to sleep afterwards."""
+
+        async def evaluate() -> Any:
+            (worker,) = await self.chromium.targets("service_worker")
+            attached = await self.chromium.attach(worker["targetId"])
+            try:
+                return await attached.evaluate(expression)
+            finally:
+                await self.chromium.send("Target.detachFromTarget", {"sessionId": attached.session})
+
+        return await self.run(evaluate)
+
+
 @pytest.fixture(scope="module")
-def machine() -> Iterator[Chain]:
-    """A machine with a browser for all tests; each has its own client of its host."""
+def machine() -> Iterator[Machine]:
     with throw_away_directory() as home, trio_thread() as thread:
         chain = Chain(home, "")
-        with thread.holding(chain.browser()):
-            yield chain
+        with thread.holding(chain.browser()) as chromium:
+            yield Machine(chain, thread, chromium)
 
 
 class Controller(Onlooker):
@@ -113,6 +141,12 @@ class Controller(Onlooker):
         )
         return number
 
+    async def begin(self, request: str, **params: Any) -> int:
+        """A request whose answer is heard later, under the id that this returns."""
+        number = next(self._ids)
+        await self.say(id=number, method=request, params={"session": ME, **params})
+        return number
+
     async def subscribe(self, tab: int, *events: str) -> int:
         """A subscription that is in force."""
         number = await self.begin_subscription(tab, *events)
@@ -137,15 +171,21 @@ class Controller(Onlooker):
         return event
 
 
+@asynccontextmanager
+async def controlling(machine: Machine, site: str) -> AsyncIterator[Controller]:
+    await until(lambda: bool(hosts(machine.chain)))
+    (host,) = hosts(machine.chain)
+    async with Controller.connected(machine.chain.home / "run", host.instance) as client:
+        client.site = site
+        sessions = [{"id": ME, "title": "a", "client": {"name": "a"}}]
+        await client.notify("bridge/sessions", sessions=sessions)
+        yield client
+
+
 @pytest.fixture
-async def client(machine: Chain, site: str) -> AsyncIterator[Controller]:
+async def client(machine: Machine, site: str) -> AsyncIterator[Controller]:
     with trio.fail_after(20):
-        await until(lambda: bool(hosts(machine)))
-        (host,) = hosts(machine)
-        async with Controller.connected(machine.home / "run", host.instance) as client:
-            client.site = site
-            sessions = [{"id": ME, "title": "a", "client": {"name": "a"}}]
-            await client.notify("bridge/sessions", sessions=sessions)
+        async with controlling(machine, site) as client:
             yield client
             await client.request("closeSession", session=ME, closeTabs=True)
 
@@ -316,3 +356,101 @@ async def test_a_tab_is_let_go_when_nobody_has_used_it_for_a_while(client: Contr
     await client.evaluate(tab, "document.onvisibilitychange = () => (document.title = 'let go')")
     await client.notify("browser/cancel", id=heard)
     await client.until(lambda: client.tabs[tab]["title"] == "let go")
+
+
+# ── Tabs of sessions ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_tab_that_a_session_s_page_opens_is_that_session_s_and_in_its_group(
+    client: Controller,
+) -> None:
+    tab = await client.open("/plain")
+    group = client.tabs[tab]["groupId"]
+    for features in ("", "noopener", "popup,width=300,height=200"):
+        opening = f"open('/other?{features}', '', '{features}')"
+        await client.command(tab, "Runtime.evaluate", expression=opening, userGesture=True)
+        opened = await client.until_tab(f"/other?{features}")
+        await client.until(
+            lambda: (client.tabs[opened]["owner"], client.tabs[opened]["groupId"]) == (ME, group)  # noqa: B023
+        )
+        await client.until(lambda: client.tabs[opened]["title"] == "other")  # noqa: B023
+        assert await client.evaluate(opened, "document.visibilityState") == "visible"
+
+
+async def test_a_tab_is_in_its_session_s_group_when_it_has_been_made(client: Controller) -> None:
+    made = [
+        await client.answer_to(number)
+        for number in [await client.begin("createTab", url=f"{client.site}/plain?{n}") for n in range(4)]
+    ]
+    (group,) = {answer["result"]["groupId"] for answer in made}
+    assert group is not None
+    assert {client.tabs[answer["result"]["tabId"]]["groupId"] for answer in made} == {group}
+
+
+async def test_a_tab_is_closed_although_its_page_asks_whether_to_leave_it(client: Controller) -> None:
+    tab = await client.open("/asking")
+    await client.command(tab, "Runtime.evaluate", expression="1", userGesture=True)
+    heard = await client.subscribe(tab, "Page.javascriptDialogOpening")
+    assert await client.request("closeTab", session=ME, tabId=tab) == {}
+    assert (await client.heard_event(heard, "Page.javascriptDialogOpening"))["params"][
+        "type"
+    ] == "beforeunload"
+    await client.until(lambda: tab not in client.tabs)
+
+
+async def test_a_discarded_tab_is_loaded_again_by_the_first_command(
+    client: Controller, machine: Machine
+) -> None:
+    tab = await client.open("/plain?discarded")
+    heard = await client.subscribe(tab, "Runtime.consoleAPICalled")
+    await machine.in_worker(f"chrome.tabs.discard({tab})")
+    assert (await client.answer_to(heard))["result"] == {}
+    await client.until(lambda: any(other["discarded"] for other in client.tabs.values()))
+    tab = await client.until_tab("/plain?discarded")
+    assert client.tabs[tab]["owner"] == ME
+    assert await client.evaluate(tab, "document.title") == "plain"
+
+
+async def test_a_window_gets_a_size_or_a_state(client: Controller) -> None:
+    tab = await client.open("/plain")
+    window = client.tabs[tab]["windowId"]
+
+    async def set_bounds(**bounds: Any) -> Any:
+        return await client.request("setWindowBounds", session=ME, tabId=tab, **bounds)
+
+    assert await set_bounds(state="maximized") == {
+        **await set_bounds(state="maximized"),
+        "state": "maximized",
+    }
+    normal = {"windowId": window, "width": 700, "height": 500, "state": "normal"}
+    assert await set_bounds(width=700, height=500) == normal
+    for bad in ({}, {"width": 0}, {"width": 700, "state": "maximized"}, {"state": "tiny"}, {"width": 10**6}):
+        assert (await set_bounds(**bad))["code"] == Code.INVALID_PARAMS
+
+
+# ── The person, and the worker ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_whoever_controls_a_tab_is_paused_when_the_person_ends_that_in_the_browser_s_bar(
+    client: Controller, machine: Machine
+) -> None:
+    tab = await client.open("/plain")
+    heard = await client.subscribe(tab, "Runtime.consoleAPICalled")
+    await machine.in_worker(f"chrome.debugger.onDetach.dispatch({{ tabId: {tab} }}, 'canceled_by_user')")
+    assert (await client.answer_to(heard))["result"] == {}
+    assert (await client.command(tab, "Page.reload"))["code"] == Code.PAUSED
+    assert await client.request("browser/pause", session=ME, paused=False) == {}
+
+
+async def test_a_tab_that_an_earlier_worker_controlled_is_controlled_by_its_successor(
+    machine: Machine, site: str
+) -> None:
+    with trio.fail_after(30):
+        async with controlling(machine, site) as earlier:
+            tab = await earlier.open("/plain?again")
+            await earlier.evaluate(tab, "document.onvisibilitychange = () => (document.title = 'let go')")
+            await machine.run(restart_worker, machine.chain, machine.chromium)
+        async with controlling(machine, site) as later:
+            await later.until(lambda: later.tabs[tab]["title"] == "let go")
+            assert await later.evaluate(tab, "document.visibilityState") == "visible"
+            await later.request("closeSession", session=ME, closeTabs=True)

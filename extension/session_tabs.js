@@ -1,0 +1,148 @@
+/** The tabs of sessions: opened for one, or by a page in one of its tabs; in the session's group, and so in its window. */
+
+import { existing } from "./tabs.js";
+import { Code, WireError } from "./wire.js";
+
+/**
+ * @import { Owners } from "./owners.js"
+ * @import { Session } from "./wire.js"
+ * @import { Tabs } from "./tabs.js"
+ */
+
+const LONGEST_TITLE = 60;
+
+export class SessionTabs {
+  /** A session's first tab makes its group; the next one must find it. */
+  #inTurn = turns();
+
+  /**
+   * @param {Tabs} tabs
+   * @param {Owners} owners
+   * @param {() => Session[]} sessions those that are there
+   */
+  constructor(tabs, owners, sessions) {
+    this.tabs = tabs;
+    this.owners = owners;
+    this.sessions = sessions;
+  }
+
+  /**
+   * Open a tab; it is in its group when this returns.
+   *
+   * @param {string} session empty: it is nobody's, and in no group
+   * @param {{ url: string, active: boolean, title: string }} wanted `url`: empty: the browser's new tab; `title`: of the
+   *   group, if it has to be made
+   */
+  open(session, { url, active, title }) {
+    return this.#inTurn(session, async () => {
+      const groupId = session ? await this.#groupOf(session) : null;
+      const windowId = groupId === null ? undefined : (await chrome.tabGroups.get(groupId)).windowId;
+      const created = await openTab({ url: url || undefined, active, windowId });
+      const tabId = Number(created.id);
+      if (session) {
+        this.owners.give(tabId, session);
+        await this.#join(tabId, session, title);
+      }
+      const tab = await this.tabs.refresh(tabId);
+      return {
+        tabId,
+        windowId: tab?.windowId ?? created.windowId,
+        groupId: tab?.groupId ?? null,
+        url: created.pendingUrl || created.url || url,
+      };
+    });
+  }
+
+  /**
+   * A page has opened a tab. What a session's page opens is the session's; from a tab that was handed over nothing is
+   * inherited, since the person gave that one alone.
+   *
+   * @param {number} tabId
+   * @param {number} sourceTabId the page's
+   */
+  async opened(tabId, sourceTabId) {
+    await this.tabs.loaded;
+    const session = this.owners.ownerOf(sourceTabId);
+    if (session === null || !(await existing(tabId))) return;
+    this.owners.give(tabId, session);
+    await this.#inTurn(session, () => this.#join(tabId, session, ""));
+    await this.tabs.refresh(tabId);
+  }
+
+  /**
+   * The session's tab group, if the person has not dissolved it.
+   *
+   * @param {string} session
+   */
+  async #groupOf(session) {
+    const groupId = this.owners.groupOf(session);
+    if (groupId === undefined) return null;
+    const [tab] = await chrome.tabs.query({ groupId });
+    return tab ? groupId : null;
+  }
+
+  /**
+   * @param {number} tabId
+   * @param {string} session
+   * @param {string} title
+   */
+  async #join(tabId, session, title) {
+    try {
+      await this.#group(tabId, session, title);
+    } catch (error) {
+      console.warn(error); // a popup window has no groups, and the person may be dragging tabs: it goes without
+    }
+  }
+
+  /**
+   * @param {number} tabId
+   * @param {string} session
+   * @param {string} title
+   */
+  async #group(tabId, session, title) {
+    const known = await this.#groupOf(session);
+    if (known !== null) return void (await chrome.tabs.group({ tabIds: tabId, groupId: known }));
+    const { windowId } = await chrome.tabs.get(tabId);
+    const groupId = await chrome.tabs.group({ tabIds: tabId, createProperties: { windowId } });
+    this.owners.setGroup(session, groupId);
+    const about = this.sessions().find(({ id }) => id === session);
+    const shown = title || about?.title || about?.client.name || "mcpb";
+    await chrome.tabGroups.update(groupId, { title: shown.slice(0, LONGEST_TITLE) });
+  }
+}
+
+/** @param {{ url: string | undefined, active: boolean, windowId: number | undefined }} where */
+async function openTab({ url, active, windowId }) {
+  const here = windowId ?? (await ordinaryWindow());
+  if (here !== undefined) return chrome.tabs.create({ url, active, windowId: here });
+  const window = await chrome.windows.create({ url, focused: active, incognito: false });
+  const tab = window?.tabs?.[0];
+  if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
+  return tab;
+}
+
+/** The window that last had the focus, if it is not incognito: nothing is offered of what is open there. */
+async function ordinaryWindow() {
+  const all = await chrome.windows.getAll({ windowTypes: ["normal"] });
+  const windows = all.filter(({ incognito }) => !incognito);
+  if (windows.length === 0) return undefined;
+  const last = await chrome.windows.getLastFocused();
+  return (windows.find(({ id }) => id === last.id) ?? windows[0])?.id;
+}
+
+/**
+ * What is done in its turn begins when all that came before it under that key has ended.
+ *
+ * @returns {<T>(key: string, act: () => Promise<T>) => Promise<T>}
+ */
+function turns() {
+  /** @type {Map<string, Promise<unknown>>} */
+  const last = new Map();
+  return (key, act) => {
+    const turn = (last.get(key) ?? Promise.resolve()).then(act, act);
+    last.set(key, turn);
+    const ended = () => last.get(key) === turn && last.delete(key);
+    turn.then(ended, ended);
+    return turn;
+  };
+}
