@@ -20,6 +20,8 @@ import msgspec
 import trio
 
 from bridge import __version__, log
+from bridge.browser_tools import shortcuts
+from bridge.browser_tools.approvals import Approvals, ApprovalsError
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.doctor import PING_S, Answer, SeenBrowser, UnlinkedHost, see
@@ -126,6 +128,7 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         config = read_config(home)
     except ConfigError as error:
         shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
+    shared += _of_browser_tools(home)
     seen, unlinked = await _ask_browsers(Policy(config.policy))
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
     return Looked(
@@ -140,6 +143,18 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         called=called(here),
         now=time.time(),
     )
+
+
+def _of_browser_tools(home: Path) -> Iterator[Finding]:
+    """Files of the browser's own tools that the person may edit."""
+    try:
+        Approvals(home / "state").look()
+    except ApprovalsError as error:
+        yield Finding(code="approvals-invalid", hop="environment", text=str(error), level="warning")
+    try:
+        shortcuts.read(home)
+    except shortcuts.ShortcutsError as error:
+        yield Finding(code="shortcuts-invalid", hop="environment", text=str(error), level="warning")
 
 
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────

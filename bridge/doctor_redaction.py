@@ -28,6 +28,8 @@ _OF_EVERYBODY = re.compile(
 _WORDS_OF_OTHERS: Mapping[str, tuple[str, str]] = {
     "config-invalid": (r".+", "config.toml cannot be used. (What it says is left out.)"),
     "browsers-table": (r".+", "browsers.toml cannot be used. (What it says is left out.)"),
+    "approvals-invalid": (r".+", "approvals.json cannot be used. (What it says is left out.)"),
+    "shortcuts-invalid": (r".+", "shortcuts.toml cannot be used. (What it says is left out.)"),
     "environment-shared": (r"(?<=Beside it: ).+", "<packages>"),
     "package-taken": (r"(?<=is that of ).+(?= as well)", "<package>"),
     "host-exits": (r"(?<=Its last words: ).+", "<words>"),

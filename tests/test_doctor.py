@@ -676,6 +676,8 @@ def test_a_user_or_machine_that_is_called_like_a_word_of_ours_spoils_no_report(n
     [
         ("config-invalid", "/home/ada/.mcpb/config.toml: policy.deny has secret.example"),
         ("browsers-table", "/home/ada/.mcpb/browsers.toml: the browser secret is there twice"),
+        ("approvals-invalid", '/home/ada/.mcpb/state/approvals.json: "secret" is no site'),
+        ("shortcuts-invalid", "/home/ada/.mcpb/shortcuts.toml: there are two shortcuts secret"),
         ("environment-shared", "this mcpb has no environment of its own. Beside it: secret, secret-tools"),
         ("package-taken", "the package `bridge` of this mcpb is that of secret as well: one does not work"),
         ("host-exits", "/usr/bin/x ends at once, with exit code 1. Its last words: secret: no such user"),

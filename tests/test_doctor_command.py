@@ -232,6 +232,16 @@ async def test_settings_that_cannot_be_read_are_named_and_the_rest_is_looked_at_
     assert await faults() == ["config-invalid", "manifest-missing"]
 
 
+async def test_files_of_the_browser_s_own_tools_that_cannot_be_read_are_named(home: Path) -> None:
+    (home / "mcpb/state").mkdir(mode=0o700, parents=True)
+    (home / "mcpb").chmod(0o700)
+    (home / "mcpb/state/approvals.json").write_text("[]")
+    (home / "mcpb/shortcuts.toml").write_text("[[shortcut]]\nname = 3")
+    found = {finding["code"]: finding for finding in (await report())["findings"]}
+    assert found["approvals-invalid"]["level"] == found["shortcuts-invalid"]["level"] == "warning"
+    assert "shortcut[0].name: expected str, got int" in found["shortcuts-invalid"]["text"]
+
+
 async def test_a_table_of_browsers_that_cannot_be_read_is_named(home: Path) -> None:
     (home / "mcpb").mkdir(mode=0o700)
     (home / "mcpb/browsers.toml").write_text("[[browser]]\nname = 3")

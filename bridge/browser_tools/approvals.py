@@ -51,7 +51,7 @@ class Approvals:
         Raises:
             ApprovalsError: nobody can tell.
         """
-        self._look()
+        self.look()
         return origins.canonical(origin) in self._approved
 
     def add(self, allowed: Iterable[str], client: str) -> None:
@@ -64,13 +64,18 @@ class Approvals:
         try:
             endpoint.prepare(self.path.parent)
             with _alone(self.path.parent):
-                self._look()
+                self.look()
                 new = {origins.canonical(origin): approval for origin in allowed}
                 self._write(new | self._approved)
         except (endpoint.EndpointError, OSError) as error:
             raise ApprovalsError(f"{self.path} cannot be written: {error}") from error
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Read the file if it is another one.
+
+        Raises:
+            ApprovalsError: it cannot be used.
+        """
         identity = _identity(self.path)
         if identity == self._identity and identity is not None:
             return
