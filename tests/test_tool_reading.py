@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
 from browsing import Browsing, Tools, open_browsing
 
@@ -320,3 +322,31 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
         ("get_page_text", {"tabId": "one"}, "tabId: Expected `int`, got `str`"),
     ):
         assert said in tools.refused(name, **arguments)
+
+
+# ── find, by the client's model ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_s_model_chooses_what_find_means_if_the_person_allows_it(
+    browsing: Browsing, mode: str
+) -> None:
+    shown: list[str] = []
+
+    async def model(_context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
+        [message] = params.messages
+        assert isinstance(message.content, TextContent)
+        shown.append(message.content.text)
+        (line,) = [line for line in message.content.text.splitlines() if '"Throw an error"' in line]
+        words = TextContent(type="text", text=f"{line}\nref_99999")
+        return CreateMessageResult(role="assistant", content=words, model="any")
+
+    for allowed in ("true", "false"):
+        settings = {"MCPB_BROWSER_FIND_WITH_MODEL": allowed}
+        with browsing.client(mode, settings=settings, mode=mode, sampling_callback=model) as tools:
+            tools.open_site("noise.html")
+            found = tools.done("find", query="whatever makes a mess").structured["matches"]
+            names = [(each["name"], each["why"]) for each in found]
+            assert names == ([("Throw an error", "chosen by your model")] if allowed == "true" else [])
+    assert len(shown) == 1
+    assert "Looked for: whatever makes a mess" in shown[0]

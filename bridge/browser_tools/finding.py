@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, field
 from bridge.browser_tools import closed_roots
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.approving import origin_at
+from bridge.browser_tools.choosing import Chosen, choose
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.outline import Seen
 from bridge.browser_tools.page import Frame, Page, look_inside
@@ -92,6 +93,8 @@ async def find(given: Find, turn: Turn) -> Answer:
     """Elements that fit the words."""
     page = await turn.page(given.tab_id)
     frames = readable(turn, await page.frames())
+    if turn.can_sample and (chosen := await choose(turn, page.tab_id, given.query)):
+        return _by_model(page, frames, given.query, chosen)
     ranked: list[tuple[Frame, _Element]] = []
     count, is_cut = 0, False
     until = trio.current_time() + FRAMES_S
@@ -115,6 +118,23 @@ async def find(given: Find, turn: Turn) -> Answer:
     )
     shown = "\n".join([*map(_shown, matches), *near])
     return Answer(told, page=shown, origin=origin_at(frames[0].url))
+
+
+def _by_model(page: Page, frames: Sequence[Frame], query: str, chosen: Sequence[Chosen]) -> Answer:
+    urls = {frame.number: cleaned(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
+    why = "chosen by your model"
+    matches = [
+        Match(str(each.ref), each.role, each.name, "", why, visible=True, frame=urls.get(each.ref.frame, ""))
+        for each in chosen
+    ]
+    told = Found(
+        message=_found_message(query, matches, [], len(matches), is_cut=False) + page.happened.take(),
+        tab_id=page.tab_id,
+        matches=matches,
+        found=len(matches),
+        near=[],
+    )
+    return Answer(told, page="\n".join(map(_shown, matches)), origin=origin_at(frames[0].url))
 
 
 async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
