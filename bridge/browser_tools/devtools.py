@@ -28,6 +28,8 @@ COMMAND_S = 15.0
 """For one DevTools command."""
 SETTLE_S = 5.0
 """For a document that an input has sent the tab to."""
+DOWNLOAD_S = 0.5
+"""From the end of a navigation without a document to the news of its download; measured: 2 ms."""
 MAX_NOTES = 20
 MAX_SAID = 300
 """Characters of what a page says in a dialog, or calls a file."""
@@ -153,6 +155,8 @@ class Devtools(ABC):
         self._is_crashed = False
         self._is_leaving = False
         """The main frame is on its way to another document."""
+        self._stayed = False
+        """That way has led to none: it may have become a download, of which is told next."""
         self._is_loading = False
         self._changed = trio.Event()
 
@@ -306,10 +310,13 @@ class Devtools(ABC):
         return ended[0]
 
     async def settle(self, timeout_s: float = SETTLE_S) -> None:
-        """If an input has sent the tab elsewhere, wait until that document is there."""
+        """If an input has sent the tab elsewhere, wait until that document is there, or a download begins."""
         await self.wait_until(
             lambda: self.dialog is not None or not (self._is_leaving or self._is_loading), timeout_s
         )
+        if self._stayed:
+            await self.wait_until(lambda: not self._stayed, DOWNLOAD_S)
+            self._stayed = False
 
     def _hear(self, event: wire.CdpEvent) -> None:
         if event.method in STATE_EVENTS:
@@ -330,14 +337,17 @@ class Devtools(ABC):
         match method:
             case "Page.frameStartedNavigating" if self.is_main(params["frameId"]):
                 self._is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
+                self._stayed = False
             case "Page.frameNavigated" if not params["frame"].get("parentId"):
                 self._is_leaving, self._is_loading, self._is_crashed = False, True, False
+                self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
-                self._is_leaving = self._is_loading = False  # it may have become a download, or nothing
+                self._stayed = self._is_leaving
+                self._is_leaving = self._is_loading = False
             case "Inspector.targetCrashed":
                 self._is_crashed = True
                 self._interrupt(self._crashed())
@@ -363,6 +373,7 @@ class Devtools(ABC):
             case "Page.javascriptDialogClosed":
                 self.dialog = None
             case "Page.downloadWillBegin":
+                self._stayed = False
                 name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
                 self.happened.note(f"A download began: {name}.")
 
