@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -32,7 +32,6 @@ from bridge.browser_tools.screenshots import (
     view_of,
 )
 from bridge.browser_tools.turn import Turn
-from bridge.errors import CallError
 from native_host import wire
 
 LIMIT_S = 60.0
@@ -235,7 +234,7 @@ async def computer(given: Computer, turn: Turn) -> Answer:
     deed = await _ACTIONS[given.action](hand)
     if deed.shot is not None:
         return await _shown(hand, deed, deed.shot)
-    await _settle(hand)
+    await hand.page.rest()
     news = await _news(turn, place, page, tabs)
     await recording.after_action(turn, page, f"{given.action} {deed.target}".strip(), *deed.points)
     return _answer(given, page, f"{deed.said}{news}", deed.target)
@@ -249,12 +248,6 @@ async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
     held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
     return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
-
-
-async def _settle(hand: Hand) -> None:
-    with suppress(ToolError, CallError):  # it is on its way elsewhere, or a dialog has opened
-        await hand.pointer.heard()
-    await hand.page.settle()
 
 
 async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:

@@ -71,7 +71,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     except DialogError as dialog:
         return _interrupted(page, ref, dialog)
     filled = msgspec.convert(answered, _Fill)
-    await page.settle()
+    await page.rest()
     what = f"{filled.role} “{filled.name}”" if filled.name else filled.role
     await recording.after_action(turn, page, f"form_input {what}")
     told = Filled(

@@ -33,6 +33,11 @@ _NO_CONTEXT = "Cannot find context"
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
 
 T = TypeVar("T")
+_NEXT_TASK = """new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => { port1.close(); resolve(0); };
+    port2.postMessage(0);
+})"""
 
 
 class GoneError(ToolError):
@@ -217,6 +222,16 @@ class Page(Devtools):
             raise _failure(details.get("exception", {}).get("description") or details.get("text", ""))
         result: Params = answer["result"]
         return result
+
+    async def rest(self) -> None:
+        """Wait for what the last input has begun: until another document is there, or a dialog."""
+        with suppress(ToolError, CallError):  # it is on its way elsewhere, or a dialog has opened
+            await self.heard()
+        await self.settle()
+
+    async def heard(self) -> None:
+        """Until events of what was done before have arrived: the page answers after them."""
+        await self.evaluate(_NEXT_TASK, await self.main())
 
     def world(self, frame: Frame) -> int:
         """The execution context of our code in a document in which it has just run."""

@@ -200,7 +200,7 @@ class Pointer:
         for point in steps(start, end):
             if not carried:
                 await self._mouse("mouseMoved", point, "left")
-                await self.heard()
+                await self._page.heard()
             if carried:
                 await self._over("dragOver" if entered else "dragEnter", point, carried[0])
                 entered = True
@@ -211,10 +211,6 @@ class Pointer:
     async def _over(self, kind: str, at: Point, data: Any) -> None:
         params = {"type": kind, "x": at.x, "y": at.y, "data": data, "modifiers": self._held}
         await self._page.command("Input.dispatchDragEvent", params)
-
-    async def heard(self) -> None:
-        """Until events of what was done before have arrived: the page answers after them."""
-        await self._page.evaluate(_NEXT_TASK, self._main)
 
     async def _mouse(self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float) -> None:
         is_up = kind == "mouseReleased"
@@ -229,13 +225,6 @@ class Pointer:
             **more,
         }
         await self._page.command("Input.dispatchMouseEvent", params)
-
-
-_NEXT_TASK = """new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => { port1.close(); resolve(0); };
-    port2.postMessage(0);
-})"""
 
 
 def steps(start: Point, end: Point) -> list[Point]:

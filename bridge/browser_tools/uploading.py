@@ -185,7 +185,7 @@ async def _give(
     else:
         taken = msgspec.convert(answered, _Given)
         message = _message(taken, names)
-        await page.settle()
+        await page.rest()
     await recording.after_action(turn, page, f"upload {_listed(names)}", *_points(frame, target))
     told = Uploaded(
         message=message + page.happened.take(),
