@@ -1,4 +1,4 @@
-"""`computer` and `gif_creator` in a real Chromium, as a foreign client calls them."""
+"""`computer`, `gif_creator` and `resize_window` in a real Chromium, as a foreign client calls them."""
 
 from __future__ import annotations
 
@@ -522,3 +522,20 @@ def test_only_the_newest_frames_are_kept_and_failures_add_none(tools: Tools) -> 
     desk.refused("left_click", coordinate=[5000, 1])
     assert tools.done("gif_creator", action="stop_recording", tabId=desk.tab_id).structured["frames"] == 1
     tools.done("gif_creator", action="clear", tabId=desk.tab_id)
+
+
+# ── resize_window ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_another_size_of_the_window_changes_what_the_page_shows(tools: Tools) -> None:
+    desk = Desk(tools, "canvas.html")
+    shown = desk.tab.evaluate("[innerWidth, innerHeight]")
+    desk.do("screenshot")
+    result = tools.done("resize_window", tabId=desk.tab_id, width=700, height=500)
+    now = desk.tab.evaluate("[innerWidth, innerHeight]")
+    assert now != shown
+    assert [result.structured["viewportWidth"], result.structured["viewportHeight"]] == now
+    assert "Coordinates of earlier screenshots mean nothing" in result.text
+    assert "Take another screenshot" in desk.refused("left_click", coordinate=[1, 1])
+    assert "width" in tools.refused("resize_window", tabId=desk.tab_id, width=8000, height=500)
+    assert "fits the screen" in tools.refused("resize_window", tabId=desk.tab_id, width=7680, height=4320)

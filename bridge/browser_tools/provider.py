@@ -28,6 +28,7 @@ from bridge.browser_tools import (
     tabs,
     turns,
     uploading,
+    windows,
 )
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.approvals import Approvals
@@ -61,6 +62,7 @@ _THEN: dict[int, str] = {
 FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
     navigating.TOOLS,
     tabs.TOOLS,
+    windows.TOOLS,
     reading.TOOLS,
     finding.TOOLS,
     reading_text.TOOLS,

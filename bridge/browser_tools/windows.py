@@ -1,0 +1,143 @@
+"""`resize_window`: the window of a tab, and with it how much of a page it shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, ClassVar
+
+from msgspec import UNSET, Meta, field
+
+from bridge.browser_tools.access import Place
+from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.screenshots import View, view_of
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+from native_host import wire
+from native_host.wire import Code
+
+RESIZED_MS = 1000
+"""For the page to be laid out anew, if it is at all."""
+
+_OTHER_SIZE = """new Promise((resolve) => {
+    if (innerWidth !== %d || innerHeight !== %d) resolve(true);
+    addEventListener("resize", () => resolve(true), { once: true });
+    setTimeout(() => resolve(false), %d);
+})"""
+
+
+class ResizeWindow(Given):
+    """How large."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    width: Annotated[int, Meta(ge=1, le=7680, description="Of the whole window, in CSS pixels.")]
+    height: Annotated[int, Meta(ge=1, le=4320, description="Of the whole window, with its bars.")]
+    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+
+
+class Resized(Told, kw_only=True):
+    """A window has another size."""
+
+    tab_id: int
+    width: int
+    height: int
+    viewport_width: int | None
+    """Of what shows the page; None: it is not known, as for the browser's own pages."""
+    viewport_height: int | None
+
+
+async def resize_window(given: ResizeWindow, turn: Turn) -> Answer:
+    """Make it so, and wait until the page knows."""
+    place = await turn.place(given.tab_id)
+    before = await _view(turn, place)
+    async with _in_front(turn, place):
+        window = await _resize(given, turn, place)
+        after = await _view(turn, place, other_than=before)
+    told = Resized(
+        message=_told(given, window, before, after),
+        tab_id=place.tab.tab_id,
+        width=window.width,
+        height=window.height,
+        viewport_width=after.width if after else None,
+        viewport_height=after.height if after else None,
+    )
+    return Answer(told)
+
+
+async def _resize(given: ResizeWindow, turn: Turn, place: Place) -> wire.WindowBounds:
+    session = turn.session.id if place.is_mine(turn.session) else ""
+    asked = wire.SetWindowBounds(
+        session=session, tab_id=place.tab.tab_id, width=given.width, height=given.height
+    )
+    try:
+        return await turn.ask_browser(place.browser, "setWindowBounds", asked, wire.WindowBounds)
+    except CallError as error:
+        if error.code != Code.INVALID_PARAMS:
+            raise
+        raise ToolError(
+            f"The browser does not make its window {given.width}x{given.height}: {error.detail} Give a size "
+            "that fits the screen."
+        ) from None
+
+
+@asynccontextmanager
+async def _in_front(turn: Turn, place: Place) -> AsyncIterator[None]:
+    """Meanwhile its window shows the tab: only what is shown is laid out anew."""
+    shown = [
+        tab for tab in place.browser.tabs.values() if tab.window_id == place.tab.window_id and tab.active
+    ]
+    if not shown or shown[0].tab_id == place.tab.tab_id:
+        yield
+        return
+    await _show(turn, place, place.tab.tab_id)
+    try:
+        yield
+    finally:
+        with suppress(CallError):  # the person has closed it
+            await _show(turn, place, shown[0].tab_id)
+
+
+async def _show(turn: Turn, place: Place, tab_id: int) -> None:
+    # In nobody's name: what was in front belongs to whomever, and comes back there.
+    await turn.ask_browser(place.browser, "activateTab", wire.ActivateTab(tab_id=tab_id), wire.Nothing)
+
+
+async def _view(turn: Turn, place: Place, *, other_than: View | None = None) -> View | None:
+    """What the tab shows, if that can be known; once it is another size, if it gets one."""
+    with suppress(ToolError, CallError):
+        page = turn.page_of(place)
+        main = await page.main()
+        if other_than:
+            await page.evaluate(_OTHER_SIZE % (other_than.width, other_than.height, RESIZED_MS), main)
+        return await view_of(page, main)
+    return None
+
+
+def _told(given: ResizeWindow, window: wire.WindowBounds, before: View | None, view: View | None) -> str:
+    told = f"The window is {window.width}x{window.height} now"
+    if (window.width, window.height) != (given.width, given.height):
+        told += ", which is as near as the screen and the browser let it"
+    if view is None:
+        return f"{told}."
+    told += f", and shows {view.width}x{view.height} of the page."
+    is_same = before is not None and before.size == view.size
+    return (
+        told if is_same else f"{told} Coordinates of earlier screenshots mean nothing any more: take another."
+    )
+
+
+TOOLS = (
+    Tool(
+        name="resize_window",
+        title="Resize the window",
+        description=(
+            "Sets the size of the window that holds a tab, to see how a page looks then or more of it. "
+            "The user sees the same window. Take a screenshot afterwards: coordinates change."
+        ),
+        given=ResizeWindow,
+        told=Resized,
+        run=resize_window,
+        is_repeatable=True,
+    ),
+)
