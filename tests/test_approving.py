@@ -288,6 +288,21 @@ async def test_devtools_may_know_of_a_denied_site_before_the_tab_is_announced_an
     assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
 
 
+async def test_a_tab_that_goes_elsewhere_while_the_person_thinks_is_looked_at_again(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, denied(), sites="ask")
+    tools.connect(own_tab(1))
+
+    async def slowly(_question: wire.ElicitConfirmation) -> dict[str, Any]:
+        tools.transport.announce("h1", wire.TabChanged(tab=own_tab(1, f"{BANK}/login")))
+        return {"action": "accept", "content": {"allow": "always"}}
+
+    tools.person = slowly
+    assert f'policy.deny has "{BANK}"' in await tools.ask_fails("computer", action="screenshot")
+    assert not tools.sent("forwardCDPCommand")
+
+
 @pytest.mark.parametrize(
     ("url", "is_allowed"), [(f"{SHOP}/", True), (f"{BANK}/", False), ("about:blank", False)]
 )

@@ -117,23 +117,33 @@ class Turn:
         browser = self.browser()
         wanted = self._current(browser) if tab_id is UNSET else tab_id
         assert isinstance(wanted, int)
-        place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
-        tab = place.tab
-        self.recording.site = site_of(place.browser, tab.origin, tab.tab_id)
-        self.recording.own_name = self.recording.name
-        await approving.admit(self, Wish(place.browser, approving.origin_in(tab), tab, leaves))
+        while True:  # while the person is asked, the tab may go elsewhere
+            place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
+            self._record(place.browser, place.tab.origin, wanted)
+            wishes = self._wishes(place, leaves)
+            if all(approving.judge(self, wish).decision == "yes" for wish in wishes):
+                self.kept.tab_id = wanted
+                return place
+            for wish in wishes:
+                await approving.admit(self, wish)
+
+    def _wishes(self, place: Place, leaves: bool) -> list[Wish]:
+        """DevTools may hear of another site before the tab is announced anew."""
+        tab, found = place.tab, [approving.origin_in(place.tab)]
         known = self.kept.pages.get((place.browser.host, tab.tab_id))
-        if known and known.url:  # DevTools may hear of another site before the tab is announced anew
-            await approving.admit(self, Wish(place.browser, approving.origin_at(known.url), tab, leaves))
-        self.kept.tab_id = tab.tab_id
-        return place
+        if known and known.url:
+            found.append(approving.origin_at(known.url))
+        return [Wish(place.browser, origin, tab, leaves) for origin in found]
 
     async def admit(self, url: str) -> None:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
         browser, origin = self.browser(), approving.origin_at(url)
-        self.recording.site = site_of(browser, origin, self.recording.site.tab_id)
-        self.recording.own_name = self.recording.name
+        self._record(browser, origin, self.recording.site.tab_id)
         await approving.admit(self, Wish(browser, origin))
+
+    def _record(self, browser: Browser, origin: str, tab_id: int | None) -> None:
+        self.recording.site = site_of(browser, origin, tab_id)
+        self.recording.own_name = self.recording.name
 
     def may_read(self, origin: str) -> bool:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
