@@ -79,7 +79,13 @@ class UploadImage(Given, kw_only=True):
         | UnsetType
     ) = UNSET
     filename: (
-        Annotated[str, Meta(description="What the page is told as its name. Default: image.png.")] | UnsetType
+        Annotated[
+            str,
+            Meta(
+                description="What the page is told as its name. Default: image.jpeg, image.png or image.gif."
+            ),
+        ]
+        | UnsetType
     ) = UNSET
 
 
