@@ -516,11 +516,14 @@ def test_a_recording_of_what_was_done_becomes_a_gif(tools: Tools) -> None:
     assert "begin with start_recording" in tools.refused("gif_creator", action="export", tabId=desk.tab_id)
 
 
-def test_only_the_newest_frames_are_kept_and_failures_add_none(tools: Tools) -> None:
-    desk = Desk(tools, "index.html")
+def test_whatever_acts_adds_a_frame_and_what_fails_adds_none(tools: Tools) -> None:
+    desk = Desk(tools, "forms.html")
     tools.done("gif_creator", action="start_recording", tabId=desk.tab_id)
     desk.refused("left_click", coordinate=[5000, 1])
-    assert tools.done("gif_creator", action="stop_recording", tabId=desk.tab_id).structured["frames"] == 1
+    tools.done("form_input", tabId=desk.tab_id, ref=desk.ref('"Surname"'), value="Lovelace")
+    tools.done("navigate", tabId=desk.tab_id, url=desk.tab.evaluate("location.origin"))
+    tools.done("read_page", tabId=desk.tab_id)
+    assert tools.done("gif_creator", action="stop_recording", tabId=desk.tab_id).structured["frames"] == 3
     tools.done("gif_creator", action="clear", tabId=desk.tab_id)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
 from msgspec import UNSET, Meta, field
 
+from bridge.browser_tools import recording
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.approving import origin_at
@@ -66,6 +68,8 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         if page:
             page.happened.take()  # that it has gone there is no news
     await _arrive(turn, here)
+    with suppress(ToolError):  # without DevTools there are no pictures
+        await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")
     message = f"Tab {here.tab_id} is at {here.url}."
     return Answer(Navigated(message=message, tab_id=here.tab_id, url=here.url, title=here.title))
 
