@@ -98,6 +98,7 @@ async def test_two_browsers_with_a_copied_profile_are_told_apart(tools: PlayedTo
     assert tools.transport.asked[-1].tab.host == "h2"
     tools.transport.happen(HostLost("h1"))
     assert await devices(tools) == {"same": True}
+    assert (await tools.call("select_browser", deviceId="same.2")).structured["deviceId"] == "same"
 
 
 async def test_the_only_browser_is_taken_unasked(tools: PlayedTools) -> None:

@@ -59,43 +59,37 @@ class SelectBrowser(Given):
 async def list_connected_browsers(_given: NoArguments, turn: Turn) -> Answer:
     """What there is."""
     listed = _listed(turn)
-    lines = [
-        f"{each.name} ({each.os}), deviceId {each.device_id}{', in use by you' if each.in_use else ''}"
-        for each in listed
-    ]
+    lines = [_line(each) for each in listed]
     message = "\n".join(["Connected browsers:", *lines]) if lines else turn.around.whats_missing()
     return Answer(Browsers(message=message or access.NO_BROWSER, browsers=listed))
 
 
 async def select_browser(given: SelectBrowser, turn: Turn) -> Answer:
     """Work in that one."""
-    connected = _connected(turn)
-    browser = connected.get(given.device_id.strip())
-    if browser is None:
-        raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(turn)}.")
-    return _choose(turn, browser, given.device_id.strip())
+    wanted = given.device_id.strip()
+    for device_id, browser in _connected(turn).items():
+        if wanted in (device_id, f"{browser.profile}.{browser.pid}"):  # its twin may have gone meanwhile
+            return _choose(turn, browser)
+    raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(turn)}.")
 
 
 async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
     """Let the person choose, where there is a choice."""
     connected = _connected(turn)
-    if not connected:
-        turn.browser()  # which says what is missing
-    if len(connected) == 1:
-        ((device_id, browser),) = connected.items()
-        return _choose(turn, browser, device_id)
+    if len(connected) < 2:
+        only = next(iter(connected.values()), None)
+        return _choose(turn, only or turn.browser())  # which says what is missing
     if not turn.can_ask:
         raise ToolError(
             "This client cannot ask the user which browser they mean. Ask in the conversation, then call "
             f"select_browser. Connected: {_choices(turn)}."
         )
-    named = {each.name: each.device_id for each in _listed(turn)}
+    named = {each.name: connected[each.device_id] for each in _listed(turn)}
     question = f"{approving.who(turn)} wants to work in another browser. Which one?"
     chosen = approving.answer(await turn.ask(question, approving.form("Browser", tuple(named))))
-    still = _connected(turn)
-    if chosen not in named or named[chosen] not in still:
+    if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
-    return _choose(turn, still[named[chosen]], named[chosen])
+    return _choose(turn, named[chosen])
 
 
 def _connected(turn: Turn) -> dict[str, Browser]:
@@ -138,14 +132,19 @@ def _platform(browser: Browser) -> str:
     return cleaned(browser.hello.browser.platform, MAX_PLATFORM) if browser.hello else ""
 
 
-def _choose(turn: Turn, browser: Browser, device_id: str) -> Answer:
+def _line(listed: ListedBrowser) -> str:
+    os = f" ({listed.os})" if listed.os else ""
+    return f"{listed.name}{os}, deviceId {listed.device_id}{', in use by you' if listed.in_use else ''}"
+
+
+def _choose(turn: Turn, browser: Browser) -> Answer:
     kept = turn.kept
     if (kept.profile, kept.browser_pid) != (browser.profile, browser.pid):
         kept.tab_id = None
     kept.profile, kept.browser_pid = browser.profile, browser.pid
-    name = next(each.name for each in _listed(turn) if each.device_id == device_id)
-    message = f"You work in {name} from now on. tabs_context_mcp lists your tabs there."
-    return Answer(Chosen(message=message, device_id=device_id, name=name))
+    chosen = next(each for each in _listed(turn) if each.in_use)
+    message = f"You work in {chosen.name} from now on. tabs_context_mcp lists your tabs there."
+    return Answer(Chosen(message=message, device_id=chosen.device_id, name=chosen.name))
 
 
 TOOLS = (
