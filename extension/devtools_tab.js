@@ -1,6 +1,7 @@
 /** One tab that is attached to: its commands, who hears its events, and what keeps it usable while nobody sees it. */
 
-import { Code, jsonBytes, WireError } from "./wire.js";
+import { EventRoom } from "./event_room.js";
+import { Code, WireError } from "./wire.js";
 
 /**
  * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Order `sessionId`: empty for the tab
@@ -18,13 +19,10 @@ const PROTOCOL = "1.3";
 const LINGER_MS = 5_000;
 /** For what is in the tab to be found. A page that is busy answers when it is done. */
 const EXPLORING_MS = 1_000;
-/** Of an event; a longer one is dropped and counted. */
-const EVENT_BYTES = 1024 * 1024;
 const AUTO_ATTACH = { autoAttach: true, waitForDebuggerOnStart: false, flatten: true };
 const DIALOG_OPENING = "Page.javascriptDialogOpening";
-/** Events of our own, for every subscription: it is in force, and knows what there is; an event was too long. */
+/** An event of our own, for every subscription: it is in force, and has heard of what there is. */
 const SUBSCRIBED = "mcpb.subscribed";
-const DROPPED = "mcpb.eventDropped";
 const INTERRUPTED = /^Detached while|navigated or closed|context was destroyed/;
 /** No such method, parameters, session: the target answered, and did nothing. */
 const NOTHING_RAN = new Set([-32601, -32602, -32001]);
@@ -54,9 +52,9 @@ export class Attachment {
   #children = new Map();
   /** The one that told of it, while a dialog is open. @type {CdpEvent | null} */
   #dialog = null;
+  #room = new EventRoom();
   /** The tab is being closed. */
   #isLeaving = false;
-  #dropped = 0;
   #users = 0;
   #hasEnded = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the tab is let go */
@@ -159,7 +157,8 @@ export class Attachment {
     if (method === DIALOG_OPENING) this.#setDialog(event);
     if (method === "Page.javascriptDialogClosed") this.#setDialog(null);
     const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
-    if (hearing.length > 0) tell(hearing, this.#fitting(event));
+    if (hearing.length === 0) return;
+    for (const admitted of this.#room.admit(event, Date.now())) tell(hearing, admitted);
   }
 
   /** The browser has let go of the tab, or we have. */
@@ -283,14 +282,6 @@ export class Attachment {
   #fail(sessionId, code, text) {
     for (const { asking, fail } of this.#running)
       if (asking.sessionId === sessionId) fail(new WireError(code, text, { handed: true }));
-  }
-
-  /** The event, or what stands for one that is too long. @param {CdpEvent} event @returns {CdpEvent} */
-  #fitting(event) {
-    const bytes = jsonBytes(event.params);
-    if (bytes <= EVENT_BYTES) return event;
-    this.#dropped += 1;
-    return { ...event, method: DROPPED, params: { method: event.method, bytes, dropped: this.#dropped } };
   }
 }
 

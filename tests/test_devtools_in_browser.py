@@ -14,9 +14,9 @@ import trio
 
 from browsing import TrioThread, trio_thread
 from chain import Chain
-from demo.chromium import Chromium
+from demo.chromium import Chromium, Page
 from demo.throw_away import throw_away_directory
-from native_host.wire import Code
+from native_host.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, hosts, restart_worker
 from peers import until
 
@@ -79,6 +79,17 @@ class Machine:
                 await self.chromium.send("Target.detachFromTarget", {"sessionId": attached.session})
 
         return await self.run(evaluate)
+
+    @asynccontextmanager
+    async def popup(self) -> AsyncIterator[Page]:
+        page = await self.run(self.chromium.open_page, f"chrome-extension://{EXTENSION_ID}/popup.html")
+        yield page
+        await self.run(page.close)
+
+    async def in_extension(self, expression: str) -> Any:
+        """What a page of the extension makes of it."""
+        async with self.popup() as page:
+            return await self.run(page.evaluate, expression)
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +283,28 @@ async def test_an_event_that_is_too_long_is_replaced_by_one_that_says_so(client:
     assert short["params"]["args"][0]["value"] == "short"
 
 
+async def test_what_is_left_out_of_a_flood_is_counted_and_told_once_a_second(machine: Machine) -> None:
+    told = await machine.in_extension("""import("./event_room.js").then(({ EventRoom }) => {
+        const [room, told] = [new EventRoom(), []];
+        const hear = (method, now, params = {}) => told.push(...room.admit({ method, params }, now));
+        for (let n = 0; n < 4_010; n += 1) hear("Runtime.consoleAPICalled", 0);
+        hear("Page.loadEventFired", 999);
+        hear("Network.dataReceived", 1_000);
+        const long = { data: "x".repeat(2 ** 20 - 100) };
+        for (let n = 0; n < 20; n += 1) hear("Network.dataReceived", 2_000, long);
+        hear("Network.dataReceived", 3_000);
+        return told.slice(4_000).map(({ method, params }) => [method, params.dropped]);
+    })""")
+    dropped, data = "mcpb.eventDropped", ["Network.dataReceived", None]
+    assert told == [
+        [dropped, 1],
+        ["Page.loadEventFired", None],
+        *([dropped, 10], data),
+        *[data] * 16,
+        *([dropped, 11], [dropped, 14], data),
+    ]
+
+
 @pytest.mark.parametrize(
     ("method", "params", "code", "handed", "says"),
     [
@@ -356,6 +389,20 @@ async def test_a_tab_is_let_go_when_nobody_has_used_it_for_a_while(client: Contr
     await client.evaluate(tab, "document.onvisibilitychange = () => (document.title = 'let go')")
     await client.notify("browser/cancel", id=heard)
     await client.until(lambda: client.tabs[tab]["title"] == "let go")
+
+
+async def test_the_popup_says_who_steers_pages_now(client: Controller, machine: Machine) -> None:
+    tab = await client.open("/plain")
+    async with machine.popup() as popup:
+        steered = "document.getElementById('clients').innerText.includes('steers pages now')"
+        await machine.run(
+            popup.wait_until, "document.getElementById('clients').innerText.startsWith('a a, ')"
+        )
+        assert not await machine.run(popup.evaluate, steered)
+        await client.evaluate(tab, "1")
+        await machine.run(popup.wait_until, steered)
+        await client.request("closeTab", session=ME, tabId=tab)
+        await machine.run(popup.wait_until, f"!{steered}")
 
 
 # ── Tabs of sessions ────────────────────────────────────────────────────────────────────────────────────────
