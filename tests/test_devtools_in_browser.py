@@ -206,7 +206,7 @@ async def test_a_tab_in_the_background_is_seen_clicked_and_typed_into(client: Co
     for tab in tabs:
         await client.evaluate(tab, "b.onclick = (e) => (document.title = `clicked ${e.isTrusted}`)")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            button = {"x": 30, "y": 30, "button": "left", "clickCount": 1}
+            button: dict[str, Any] = {"x": 30, "y": 30, "button": "left", "clickCount": 1}
             assert await client.command(tab, "Input.dispatchMouseEvent", type=kind, **button) == {}
         assert await client.evaluate(tab, "document.title") == "clicked true"
     for tab in tabs * 2:

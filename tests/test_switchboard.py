@@ -184,16 +184,15 @@ def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_even
             waiting.put(report.parts, report.news)
     heard = [json.loads(bytes(part)) for part in backlog.next_parts()]
     assert [(report["for"], report["params"]["progress"]) for report in heard] == [(7, 3), (8, 3)]
-    for said in (
-        {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "ab-1:1", "params": {}},
-        {
-            "method": "browser/cdpEvent",
-            "for": "ab-1:1",
-            "params": {"tabId": 1, "method": "Page.loadEventFired"},
-        },
-    ):
-        (heard_whole,) = talk.board.from_browser(json.dumps(said).encode())
-        assert heard_whole.news is None
+    question = {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "ab-1:1", "params": {}}
+    event = {
+        "method": "browser/cdpEvent",
+        "for": "ab-1:1",
+        "params": {"tabId": 1, "method": "Page.loadEventFired"},
+    }
+    for every in (question, event):
+        (kept,) = talk.board.from_browser(json.dumps(every).encode())
+        assert kept.news is None
 
 
 def test_a_question_goes_to_the_asker_and_its_answer_back_to_the_extension(talk: Conversation) -> None:
