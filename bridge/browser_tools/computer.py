@@ -16,6 +16,7 @@ from msgspec import field as argument
 from bridge.browser_tools import keys, recording, refs, saving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
+from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Frame, Page
@@ -37,12 +38,10 @@ from native_host import wire
 LIMIT_S = 60.0
 MAX_PRESSES = 500
 """Of one `key`."""
-MAX_KEYED = 1000
+MAX_KEYED = 500
 """Characters that `type` writes key by key: into editors, and where there is no field for text."""
 DEFAULT_TICKS = 3.0
 MAX_FRAMES_DEEP = 8
-
-Coordinate = Annotated[list[float], Meta(min_length=2, max_length=2)]
 
 
 class Computer(Given):
@@ -211,6 +210,21 @@ class Hand:
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
+    async def look(self, point: Point) -> Seen:
+        """What is at a point.
+
+        Raises:
+            ToolError: it is of a site that may not be used, in a frame.
+        """
+        seen = await look(self.page, self.main, point)
+        for frame, _ in seen.frames[1:]:
+            if not frame.url.startswith("about:") and not self.turn.may_read(origin_at(frame.url)):
+                raise ToolError(
+                    f"At {self.told(point)} is a frame of {origin_at(frame.url)}, which may not be used. "
+                    "Nothing was done there."
+                )
+        return seen
+
     @contextmanager
     def input(self) -> Iterator[None]:
         """What is pressed here may open a dialog, which is then told of: the input has arrived."""
@@ -247,6 +261,11 @@ def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answ
 async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
     held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
+    if not turn.may_see(main.url):
+        raise ToolError(
+            f"The tab has just gone to {origin_at(main.url)}. Nothing was done there. Call again: whether "
+            "you may use that site is decided then."
+        )
     return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
@@ -377,7 +396,7 @@ async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen
         )
     point = hand.at(given.coordinate)
     await hand.pointer.move(point)
-    return point, await look(hand.page, hand.main, point)
+    return point, await hand.look(point)
 
 
 def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand], Awaitable[Deed]]:
@@ -423,10 +442,10 @@ async def _drag(hand: Hand) -> Deed:
         start = await _shown_spot(hand, refs.read(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
-    seen = await look(hand.page, hand.main, start)
+    seen = await hand.look(start)
     with hand.input():
         is_html = await hand.pointer.drag(start, end)
-    over = await look(hand.page, hand.main, end)
+    over = await hand.look(end)
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
     said = (
         f"Dragged from {hand.told(start)} ({seen.what or 'nothing'}) to {hand.told(end)}, {kind}. There is "
