@@ -34,11 +34,12 @@ def with_config(browsing: Browsing, text: str) -> Iterator[None]:
 def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsing) -> None:
     denied = browsing.site.elsewhere
     with with_config(browsing, f'[policy]\ndeny = ["{denied}"]'), browsing.client("careful") as tools:
-        tools.open_site("frames.html")
+        tab_id = tools.open_site("frames.html")
         for name, arguments in (("read_page", {}), ("find", {"query": "press"}), ("get_page_text", {})):
             told = tools.done(name, **arguments).text
             assert "Press same" in told
             assert "Press other" not in told
+        assert f"is a frame of {denied}, which may not be used" in _click_into(tools, tab_id, "Other")
         rule = f'policy.deny has "{denied}"'
         assert rule in tools.refused("navigate", url=f"{denied}/book.html")
         leave = f"location.href = {json.dumps(denied + '/book.html')}; 1"
@@ -53,6 +54,16 @@ def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsin
         assert (tab["title"], tab["url"]) == ("", denied)
         tools.done("navigate", url="back")
         assert "Press same" in tools.done("read_page").text
+
+
+def _click_into(tools: Tools, tab_id: int, title: str) -> str:
+    """What a click into a frame is refused with."""
+    frame = f"document.querySelector('iframe[title={title}]')"
+    tab = tools.look(tab_id)
+    tab.evaluate(f"{frame}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    tools.done("computer", action="screenshot")
+    coordinate = tab.evaluate(f"(({{x, y}}) => [x + 20, y + 20])({frame}.getBoundingClientRect())")
+    return tools.refused("computer", action="left_click", coordinate=coordinate)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

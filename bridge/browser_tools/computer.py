@@ -443,9 +443,10 @@ async def _drag(hand: Hand) -> Deed:
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
     seen = await hand.look(start)
+    await hand.look(end)
     with hand.input():
         is_html = await hand.pointer.drag(start, end)
-    over = await hand.look(end)
+    over = await look(hand.page, hand.main, end)
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
     said = (
         f"Dragged from {hand.told(start)} ({seen.what or 'nothing'}) to {hand.told(end)}, {kind}. There is "
