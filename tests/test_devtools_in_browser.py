@@ -209,7 +209,13 @@ async def test_a_tab_in_the_background_is_seen_clicked_and_typed_into(client: Co
             button: dict[str, Any] = {"x": 30, "y": 30, "button": "left", "clickCount": 1}
             assert await client.command(tab, "Input.dispatchMouseEvent", type=kind, **button) == {}
         assert await client.evaluate(tab, "document.title") == "clicked true"
+        await client.evaluate(
+            tab, "document.body.appendChild(field = document.createElement('input')).focus()"
+        )
+        await client.command(tab, "Input.insertText", text="typed")
+        assert await client.evaluate(tab, "field.value") == "typed"
     for tab in tabs * 2:
+        # A tab that is new is painted for a moment anyway.
         await client.evaluate(tab, "new Promise((resolve) => setTimeout(resolve, 400))")
         assert len((await client.command(tab, "Page.captureScreenshot", format="jpeg"))["data"]) > 100
         assert not client.tabs[tab]["active"]
