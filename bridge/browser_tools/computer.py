@@ -218,11 +218,7 @@ class Hand:
         """
         seen = await look(self.page, self.main, point)
         for frame, _ in seen.frames[1:]:
-            if not frame.url.startswith("about:") and not self.turn.may_read(origin_at(frame.url)):
-                raise ToolError(
-                    f"At {self.told(point)} is a frame of {origin_at(frame.url)}, which may not be used. "
-                    "Nothing was done there."
-                )
+            self.turn.check_frame(frame.url)
         return seen
 
     @contextmanager

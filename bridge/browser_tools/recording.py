@@ -242,6 +242,7 @@ async def _deliver(given: GifCreator, turn: Turn, page: Page, picture: Picture, 
         view = await view_of(page, main)
         turn.kept.of(Shown).check(page, view)
         frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+        turn.check_frame(frame.url)
         file = {"transfer": await carry(page, frame, picture.data), "name": name, "mimeType": GIF}
         taken = await page.call("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
         told += f" It was dropped at ({given.coordinate[0]:g}, {given.coordinate[1]:g}) on {taken['role']}."

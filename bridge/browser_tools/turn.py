@@ -149,6 +149,16 @@ class Turn:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
         return approving.judge(self, Wish(self.browser(), origin)).decision != "no"
 
+    def check_frame(self, url: str) -> None:
+        """A document inside a page that may be used is to be acted on.
+
+        Raises:
+            ToolError: its site may not be used.
+        """
+        origin = approving.origin_at(url)
+        if not url.startswith("about:") and not self.may_read(origin):
+            raise ToolError(f"There is a frame of {origin}, which may not be used. Nothing was done in it.")
+
     def may_see(self, url: str) -> bool:
         """Whether a page that a tab was led to may be looked at, without asking the person."""
         return approving.judge(self, Wish(self.browser(), approving.origin_at(url))).decision == "yes"

@@ -172,6 +172,7 @@ async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, di
     view = await view_of(page, main)
     turn.kept.of(Shown).check(page, view)
     frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+    turn.check_frame(frame.url)
     return frame, {"x": at.x, "y": at.y}
 
 
