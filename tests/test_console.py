@@ -214,12 +214,6 @@ def test_a_message_that_comes_again_in_a_row_is_counted() -> None:
     assert [entry.at for entry in found] == [2, 0, 9]
 
 
-def test_an_event_that_was_too_long_leaves_a_word() -> None:
-    dropped = event("mcpb.eventDropped", method="Runtime.consoleAPICalled", bytes=2_000_000, dropped=1)
-    other = event("mcpb.eventDropped", method="Network.responseReceived", bytes=2_000_000, dropped=2)
-    assert texts(dropped, other) == ["(too long to be passed on: 2000000 bytes)"]
-
-
 # ── Whose they are ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -19,7 +19,8 @@ from native_host import wire
 
 BUSY_S = 2.0
 """For what may be busy without harm."""
-_ATTACHED, _DETACHED = "Target.attachedToTarget", "Target.detachedFromTarget"
+_EVENTS = ("Target.attachedToTarget", "Target.detachedFromTarget", "mcpb.eventDropped")
+"""The last is the extension's own: events were too long to be passed on, or too many at once."""
 
 
 class Began(Enum):
@@ -38,6 +39,10 @@ class Log(Protocol):
         """One of those that are wanted."""
         ...
 
+    def clear(self) -> None:
+        """Forget all."""
+        ...
+
 
 L = TypeVar("L", bound=Log)
 Switches = tuple[tuple[str, dict[str, Any]], ...]
@@ -49,9 +54,13 @@ class Capture(Generic[L]):
 
     def __init__(self, tab: Devtools, log: L, events: tuple[str, ...], switches: Switches) -> None:
         self.log = log
+        self.left_out = 0
+        """Events of the tab, of whatever kind, that were not passed on."""
         self._tab = tab
         self._events = events
         self._switches = switches
+        self._left_out_in_all = 0
+        """As the extension counts."""
         self._sessions: set[str] = set()
         """Below the tab's own."""
         self._lost_before: int | None = None
@@ -69,7 +78,7 @@ class Capture(Generic[L]):
             return Began.EARLIER
         began = Began.NOW if self._lost_before is None else Began.AGAIN
         if began is Began.NOW:
-            tab.listen(self._hear, (*self._events, _ATTACHED, _DETACHED))
+            tab.listen(self._hear, (*self._events, *_EVENTS))
         await tab.subscribed()
         lost = tab.lost
         await self._switch_on("", COMMAND_S)
@@ -82,18 +91,39 @@ class Capture(Generic[L]):
         tab.holds.add(type(self.log).__name__)
         return began
 
+    def clear(self) -> None:
+        """Forget what was captured."""
+        self.log.clear()
+        self.left_out = 0
+
     async def _switch_on(self, session: str, timeout_s: float) -> None:
         """All that was said before is heard when this returns."""
         for method, params in self._switches:
             await self._tab.command(method, params, session=session, timeout_s=timeout_s)
 
     def _hear(self, event: wire.CdpEvent) -> None:
-        if event.method == _ATTACHED:
-            session = str(msgspec.json.decode(event.params or b"{}")["sessionId"])
-            self._sessions.add(session)
-            for method, params in self._switches:
-                self._tab.begin(method, params, session=session)
-        elif event.method == _DETACHED:
-            self._sessions.discard(str(msgspec.json.decode(event.params or b"{}")["sessionId"]))
         if event.method in self._events:
             self.log.hear(event)
+        match event.method:
+            case "Target.attachedToTarget":
+                self._attached(_params(event)["sessionId"])
+            case "Target.detachedFromTarget":
+                self._sessions.discard(_params(event)["sessionId"])
+            case "mcpb.eventDropped":
+                self._count(_params(event)["dropped"])
+
+    def _count(self, in_all: int) -> None:
+        known = self._left_out_in_all
+        self.left_out += (
+            in_all - known if in_all >= known else in_all
+        )  # it counts anew when it is attached anew
+        self._left_out_in_all = in_all
+
+    def _attached(self, session: str) -> None:
+        self._sessions.add(session)
+        for method, params in self._switches:
+            self._tab.begin(method, params, session=session)
+
+
+def _params(event: wire.CdpEvent) -> Any:
+    return msgspec.json.decode(event.params or b"{}")

@@ -25,8 +25,6 @@ MAX_FRAMES = 5
 """Of a stack."""
 MAX_CONTEXTS = 1000
 
-TOO_LONG = "mcpb.eventDropped"
-"""The extension's own: an event that is longer than it passes on."""
 EVENTS = (
     "Runtime.executionContextCreated",
     "Runtime.executionContextsCleared",
@@ -35,7 +33,6 @@ EVENTS = (
     "Runtime.exceptionRevoked",
     "Log.entryAdded",
     "Page.frameNavigated",
-    TOO_LONG,
 )
 _LEVELS = {
     "error": "error",
@@ -157,11 +154,6 @@ class _Navigated(_Shape):
     frame: _NavigatedFrame
 
 
-class _Dropped(_Shape):
-    method: str
-    bytes: int
-
-
 @dataclass
 class Entry:
     """A message, and how often it came in a row."""
@@ -230,8 +222,6 @@ class Console:
                 self._learn(msgspec.json.decode(params, type=_ContextCreated).context, session)
             case "Runtime.executionContextsCleared":
                 self._contexts = {key: known for key, known in self._contexts.items() if key[0] != session}
-            case "mcpb.eventDropped":
-                self._too_long(msgspec.json.decode(params, type=_Dropped))
             case "Page.frameNavigated" if not session:
                 self._navigated(msgspec.json.decode(params, type=_Navigated).frame)
 
@@ -302,12 +292,6 @@ class Console:
         place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
         origin = origin_of(entry.url)
         self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], origin))
-
-    def _too_long(self, dropped: _Dropped) -> None:
-        if dropped.method in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
-            at = self._entries[-1].at if self._entries else 0  # it comes without its time
-            level = "error" if dropped.method == "Runtime.exceptionThrown" else "log"
-            self._keep(Entry(level, f"(too long to be passed on: {dropped.bytes} bytes)", at))
 
     def _revoke(self, exception: int) -> None:
         """A rejection that nobody handled has been handled after all."""

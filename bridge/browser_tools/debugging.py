@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -182,20 +182,19 @@ async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
     has_match = compiled(given.pattern) if given.pattern else None
     place = await turn.place(given.tab_id)
     capture = _captures(turn).console(turn.page_of(place), place.tab.url)
-    began, log = await capture.go_on(), capture.log
-    may_read = cache(turn.may_read)
+    began = await capture.go_on()
+    may_read = _readable(turn)
 
     def fits(entry: Entry) -> bool:
-        is_open = not entry.origin or may_read(entry.origin)
-        return is_open and (has_match is None or has_match(entry.text))
+        return may_read(entry.origin) and (has_match is None or has_match(entry.text))
 
-    newest, found = log.newest(given.limit or LIMIT, only_errors=given.only_errors is True, fits=fits)
+    newest, found = capture.log.newest(given.limit or LIMIT, only_errors=given.only_errors is True, fits=fits)
     messages = [_message(entry) for entry in newest]
     lines = _newest_within(MAX_SHOWN, [_message_line(message) for message in messages])
     messages = messages[len(messages) - len(lines) :]
-    sentences = [_BEGAN_CONSOLE[began], _counted("message", len(lines), found, log.dropped)]
+    sentences = [_BEGAN_CONSOLE[began], _counted("message", len(lines), found, capture)]
     if given.clear is True:
-        log.clear()
+        capture.clear()
         sentences.append("All are forgotten now.")
     told = Messages(
         message=_sentences(sentences, place.tab.tab_id),
@@ -243,24 +242,24 @@ async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
     place = await turn.place(given.tab_id)
     page = turn.page_of(place)
     capture = _captures(turn).network(page, place.tab.url)
-    began, log = await capture.go_on(), capture.log
+    began = await capture.go_on()
     wanted = (given.url_pattern or "").lower()
-    may_read = cache(turn.may_read)
+    may_read = _readable(turn)
 
     def fits(request: Request) -> bool:
-        origin = origin_of(request.document)
-        return (not origin or may_read(origin)) and wanted in request.url.lower()
+        return wanted in request.url.lower() and may_read(origin_of(request.document))
 
-    newest, found = log.newest(given.limit or LIMIT, fits=fits)
-    content = await _content(page, newest[0]) if wanted and len(newest) == 1 else None
+    newest, found = capture.log.newest(given.limit or LIMIT, fits=fits)
+    is_one = bool(wanted) and len(newest) == 1 and may_read(origin_of(newest[0].url))
+    content = await _content(page, newest[0]) if is_one else None
     requests = [_exchange(request) for request in newest]
     lines = _newest_within(MAX_SHOWN, [_exchange_line(request) for request in requests])
     requests = requests[len(requests) - len(lines) :]
-    sentences = [_BEGAN_NETWORK[began], _counted("request", len(lines), found, log.dropped)]
+    sentences = [_BEGAN_NETWORK[began], _counted("request", len(lines), found, capture)]
     if found and content is None:
         sentences.append("A urlPattern that leaves one (or limit 1 with it) shows its headers and bodies.")
     if given.clear is True:
-        log.clear()
+        capture.clear()
         sentences.append("All are forgotten now.")
     told = Requests(
         message=_sentences(sentences, place.tab.tab_id),
@@ -366,8 +365,17 @@ def _header_lines(headers: dict[str, str]) -> str:
 # ── Of both ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _counted(what: str, shown: int, found: int, dropped: int) -> str:
-    more = f" {dropped} older ones were dropped for want of room." if dropped else ""
+def _readable(turn: Turn) -> Callable[[str], bool]:
+    """Whether what a document of an origin says may be told: a tab has frames of other sites."""
+    return cache(lambda origin: not origin or turn.may_read(origin))
+
+
+def _counted(what: str, shown: int, found: int, capture: Capture[Any]) -> str:
+    more = ""
+    if dropped := capture.log.dropped:
+        more = f" {dropped} older ones were dropped for want of room."
+    if capture.left_out:
+        more += f" {capture.left_out} events of the tab were left out: too many at once, or too long."
     if not found:
         return f"No {what} that was captured fits.{more}"
     if shown < found:

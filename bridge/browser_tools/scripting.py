@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import trio
@@ -78,6 +78,14 @@ class _Value(msgspec.Struct):
     length: int
 
 
+class _Script(NamedTuple):
+    """As it is run."""
+
+    text: str
+    is_boxed: bool
+    """In an array: a value of any size is only referred to by what comes back."""
+
+
 class _ThrownError(Exception):
     """The script threw; the text is the page's."""
 
@@ -86,24 +94,19 @@ async def javascript_tool(given: Script, turn: Turn) -> Answer:
     """Run it, and tell what came of it."""
     place = await turn.place(given.tab_id)
     page, tab_id = turn.page_of(place), place.tab.tab_id
-    told = await _told(page, given.text, tab_id)
+    script = await _script(page, given.text)
+    told = await _told(page, script, tab_id)
     if told.type != "none" or not page.dialog:
         await page.settle()
     told.message += page.happened.take()
     return Answer(told, told.result, place.tab.origin)
 
 
-async def _told(page: Page, text: str, tab_id: int) -> Evaluated:
+async def _told(page: Page, script: _Script, tab_id: int) -> Evaluated:
     try:
         with trio.move_on_after(LIMIT_S + SPARE_S):
-            value = await _value(page, text)
-            return Evaluated(
-                message=_about(value),
-                tab_id=tab_id,
-                type=value.type,
-                result=value.text,
-                untrusted=("result",),
-            )
+            value = await _value(page, script)
+            return _with_result(_about(value), tab_id, value.type, value.text)
         return Evaluated(message=await _given_up(page), tab_id=tab_id, type="none")
     except _ThrownError as error:
         message = "The script threw this; what it had done before is done."
@@ -165,14 +168,18 @@ async def _given_up(page: Page) -> str:
 # ── In the page ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _value(page: Page, text: str) -> _Value:
-    """Raises _ThrownError, and as `Page.command` does."""
+async def _script(page: Page, text: str) -> _Script:
+    """Raises as `Page.command` does."""
     expression = text.rstrip().rstrip(";")
-    is_expression = await _is_expression(page, expression)
-    # In an array, a value of any size is only referred to by what comes back.
-    script = f"[({expression}\n)]" if is_expression else text
+    if await _is_expression(page, expression):
+        return _Script(f"[({expression}\n)]", is_boxed=True)
+    return _Script(text, is_boxed=False)
+
+
+async def _value(page: Page, script: _Script) -> _Value:
+    """Raises _ThrownError, and as `Page.command` does."""
     asked = {
-        "expression": script,
+        "expression": script.text,
         "replMode": True,  # `await` at the top, and the same `let` twice
         "userGesture": True,
         "timeout": LIMIT_S * 1000,
@@ -182,7 +189,7 @@ async def _value(page: Page, text: str) -> _Value:
         asked = {
             "objectId": object_id,
             "functionDeclaration": _making_text(),
-            "arguments": [{"value": MAX_VALUE}, {"objectId": object_id}, {"value": is_expression}],
+            "arguments": [{"value": MAX_VALUE}, {"objectId": object_id}, {"value": script.is_boxed}],
         }
         method = "Runtime.callFunctionOn"
     else:
