@@ -512,6 +512,9 @@ def test_a_recording_of_what_was_done_becomes_a_gif(tools: Tools) -> None:
     assert f"dropped a run.gif, {len(data)} bytes, image/gif" in desk.tab.wait_until(f"{LOG}.at(-1)")
 
     assert "The browser saves it as" in creator("export", download=True).text
+    said = tools.refused("gif_creator", action="export", tabId=desk.tab_id, coordinate=[9000, 1])
+    assert "outside the screenshot" in said
+    assert "The GIF is there nevertheless" in said
     assert creator("clear").structured["frames"] == 0
     assert "begin with start_recording" in tools.refused("gif_creator", action="export", tabId=desk.tab_id)
 

@@ -228,7 +228,10 @@ async def _export(given: GifCreator, turn: Turn, film: Film, page: Page) -> Answ
         f"{name}: a GIF of {film.told()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It can be read at "
         f"{picture.uri} and given to a page by upload_image with imageId {picture.id}."
     )
-    told += await _deliver(given, turn, page, picture, name)
+    try:
+        told += await _deliver(given, turn, page, picture, name)
+    except ToolError as error:
+        raise ToolError(f"{error} The GIF is there nevertheless. {told}") from None
     return Answer(
         Recorded(message=told, recording=film.is_running, frames=len(film.frames), gif=made),
         links=[Link(picture.uri, name, GIF, len(data))],
