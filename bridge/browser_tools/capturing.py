@@ -113,10 +113,8 @@ class Capture(Generic[L]):
                 self._count(_params(event)["dropped"])
 
     def _count(self, in_all: int) -> None:
-        known = self._left_out_in_all
-        self.left_out += (
-            in_all - known if in_all >= known else in_all
-        )  # it counts anew when it is attached anew
+        known = self._left_out_in_all if in_all >= self._left_out_in_all else 0  # it was attached anew
+        self.left_out += in_all - known
         self._left_out_in_all = in_all
 
     def _attached(self, session: str) -> None:
