@@ -40,6 +40,10 @@ def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsin
             assert "Press same" in told
             assert "Press other" not in told
         assert f"is a frame of {denied}, which may not be used" in _click_into(tools, tab_id, "Other")
+        tools.look(tab_id).evaluate("document.querySelector('iframe[title=Other]').focus()")
+        for keyboard in ("type", "key"):
+            said = tools.refused("computer", action=keyboard, text="x")
+            assert f"is a frame of {denied}, which may not be used" in said
         rule = f'policy.deny has "{denied}"'
         assert rule in tools.refused("navigate", url=f"{denied}/book.html")
         leave = f"location.href = {json.dumps(denied + '/book.html')}; 1"

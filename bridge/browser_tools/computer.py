@@ -540,6 +540,7 @@ async def _key(hand: Hand) -> Deed:
         raise ToolError(
             f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
         )
+    await _focused(hand)
     with hand.input():
         await _press(hand.page, chords * times)
     often = f", {times} times" if times > 1 else ""
@@ -579,7 +580,11 @@ async def _type(hand: Hand) -> Deed:
 
 
 async def _focused(hand: Hand) -> dict[str, Any]:
-    """What `focusInfo` says of what has the focus, in whichever frame that is."""
+    """What `focusInfo` says of what has the focus, in whichever frame that is.
+
+    Raises:
+        ToolError: it is in a frame of a site that may not be used.
+    """
     frame: Frame | None = hand.main
     for _ in range(MAX_FRAMES_DEEP):
         assert frame is not None
@@ -587,6 +592,7 @@ async def _focused(hand: Hand) -> dict[str, Any]:
         frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
         if frame is None:
             break
+        hand.turn.check_frame(frame.url)
     return found
 
 
