@@ -104,8 +104,8 @@ function working(browser) {
     },
     setWindowBounds: (params) => setWindowBounds(browser, params),
     browser_navigate: (params, asked) => navigate(browser, params, asked),
-    goBack: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goBack(tabId)),
-    goForward: (params, asked) => travel(browser, params, asked, (tabId) => chrome.tabs.goForward(tabId)),
+    goBack: (params, asked) => travel(browser, params, asked, -1),
+    goForward: (params, asked) => travel(browser, params, asked, 1),
   };
 }
 
@@ -206,12 +206,28 @@ async function navigate(browser, params, { signal }) {
  * @param {Browser} browser
  * @param {any} params
  * @param {Asked} asked
- * @param {(tabId: number) => Promise<void>} go
+ * @param {-1 | 1} by
  */
-async function travel(browser, params, { signal }, go) {
+async function travel(browser, params, { signal }, by) {
   const { tabId } = await mine(browser, params);
-  await navigation(tabId, "", () => refusedWith(go(tabId)), { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
+  const asker = { session: optionalText(params, "session"), signal };
+  const start = () => refusedWith(step(browser, tabId, by, asker));
+  await navigation(tabId, "", start, { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
   return arrival(browser, tabId);
+}
+
+/**
+ * The browser's own Back and Forward pass over pages that nobody has clicked in. So they are for where nothing else
+ * is: in Firefox, and on pages that nobody may look into.
+ *
+ * @param {Browser} browser
+ * @param {number} tabId
+ * @param {-1 | 1} by
+ * @param {{ session: string, signal: AbortSignal }} asker
+ */
+async function step({ devtools }, tabId, by, asker) {
+  if (await devtools?.step(tabId, by, asker)) return;
+  await (by < 0 ? chrome.tabs.goBack(tabId) : chrome.tabs.goForward(tabId));
 }
 
 /**

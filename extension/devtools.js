@@ -75,6 +75,27 @@ export class DevTools {
   }
 
   /**
+   * One step through a tab's history.
+   *
+   * @param {number} tabId
+   * @param {-1 | 1} by
+   * @param {{ session: string, signal: AbortSignal }} asker
+   * @returns {Promise<boolean>} false: the tab cannot be attached to
+   * @throws {import("./wire.js").WireError} there is nothing on that side
+   */
+  async step(tabId, by, { session, signal }) {
+    const attachment = await this.#attached(tabId, session).catch(() => null);
+    if (!attachment) return false;
+    const ask = (/** @type {string} */ method, /** @type {Record<string, unknown>} */ params) =>
+      attachment.send({ session, sessionId: "", method, params }, signal);
+    const { entries, currentIndex } = /** @type {any} */ (await ask("Page.getNavigationHistory", {}));
+    const entry = entries[currentIndex + by];
+    if (!entry) throw invalid("The tab's history ends here.");
+    await ask("Page.navigateToHistoryEntry", { entryId: entry.id });
+    return true;
+  }
+
+  /**
    * The address of what a session of a tab shows; empty: it is the tab itself, or not known.
    *
    * @param {number} tabId
