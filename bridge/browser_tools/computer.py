@@ -565,8 +565,8 @@ async def _type(hand: Hand) -> Deed:
             f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
         )
     with hand.input():
-        # Editors make lists and menus of what is written, as it is written.
-        by_key = not is_field or (focus["isEditor"] and len(text) <= MAX_KEYED)
+        # Editors make lists and menus of what is written, as it is written; dates have parts.
+        by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
         for part in keys.parts_of(text, by_key=by_key):
             if isinstance(part, str):
                 await hand.page.command("Input.insertText", {"text": part})

@@ -34,8 +34,8 @@ have made refs: those of the next document begin there (`begin`).
 * `scrollers({x, y | refs})` → scrollers (ref, isPage, role, name, left, top, maxLeft, maxTop), next: what
   scrolls around a point, the innermost first; or those refs, once they stand still.
 * `fill({ref, value})` → ok (the page has kept it), was, now, role, name, kind.
-* `focusInfo()` → ref, role, name, editable, isEditor (contenteditable and the like), isFrame, selection,
-  next; ref 0: nothing has the focus.
+* `focusInfo()` → ref, role, name, editable, takesKeys (editors and dates want text key by key), isFrame,
+  selection, next; ref 0: nothing has the focus.
 * `select({ref})` → as `focusInfo`, all text of the element being selected.
 * `describe({ref})` → ref, role, name, tag, line.
 * `receive({transfer, chunk, last})` → size, in bytes until now. Chunks are base64, each of whole groups of
