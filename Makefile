@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run conformance test-others test-parts test-chromium test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance test-others test-parts test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -17,9 +17,9 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so two groups run beside each other; each line of output is whole.
+# Browsers often wait, so three groups run beside each other; each line of output is whole.
 test: check
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-chromium test-others
+	@$(MAKE) --no-print-directory -j3 --output-sync=line test-chromium test-tools test-others
 	@$(MAKE) --no-print-directory test-machine
 
 test-others:
@@ -27,7 +27,12 @@ test-others:
 	@$(MAKE) --no-print-directory test-parts
 
 test-chromium:
-	@.venv/bin/pytest -q -m "chromium and not firefox and not machine"
+	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(addprefix --ignore=,$(TOOLS))
+
+# The browser's own tools, in a browser.
+TOOLS = tests/test_agent_run.py tests/test_site.py $(wildcard tests/test_in_page*.py tests/test_tool_*.py)
+test-tools:
+	@.venv/bin/pytest -q -m "chromium and not machine" $(TOOLS)
 
 test-firefox:
 	@.venv/bin/pytest -q -m "firefox and not machine"
@@ -38,10 +43,15 @@ test-parts:
 test-machine:
 	@.venv/bin/pytest -q -m machine
 
-# Once, it is a part of test-chromium.
+# Once, it is a part of test-tools.
 agent-run:
 	@install/prepare.sh test
 	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/test_agent_run.py
+
+# The picture in README.md.
+picture:
+	@install/prepare.sh test
+	@cd tests && ../.venv/bin/python readme_picture.py
 
 # A part of test-chromium as well.
 conformance:
