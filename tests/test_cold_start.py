@@ -28,8 +28,9 @@ PACKAGE = {
     "h11",
     "hypercorn",
     "prometheus_client",
+    "PIL",
 }
-"""The mcp package and what it brings, and what `mcpb serve` speaks HTTP with."""
+"""The mcp package and what it brings, what `mcpb serve` speaks HTTP with, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
 INSTALLER = {"install.browsers", "install.commands", "install.examination", "install.plan"}
 
