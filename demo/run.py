@@ -6,8 +6,10 @@ the mcp package's own. All that is written is below one temporary directory, whi
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
+import textwrap
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -36,6 +38,11 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
     ("getCart", {}),
     ("checkout", {}),
 )
+CLICKED = 'button "€4.50"'
+"""In the page's outline: what the client clicks, on green tea."""
+BOUGHT = "Total €4.50"
+"""What the page must show then."""
+REF = re.compile(r"\bref_\d+\b")
 ORDERED = "Order 1: 2 × green tea, 1 × teapot, €33.00. Thank you!"  # noqa: RUF001
 """What the page must show in the end."""
 
@@ -107,6 +114,8 @@ async def _play_in(place: Place) -> None:
         for own_name, arguments in CALLS:
             await _call(client, names[own_name], arguments)
         await _check_page(open_shop)
+        if open_shop.is_real:
+            await _act(client, open_shop.url)
 
 
 async def _open_shop(stack: AsyncExitStack, place: Place) -> Shop:
@@ -162,17 +171,20 @@ async def _find_tools(client: Client) -> dict[str, str]:
         return {}
     print("\nThe client lists its tools:")
     for tool in listed:
-        print(f"  {tool.name}")
         if tool.name in names.values():
-            print(f"      {tool.title or tool.description}")
+            print(f"  {tool.name}\n      {tool.title or tool.description}")
+    others = [tool.name for tool in listed if tool.name not in names.values()]
+    print(textwrap.fill(f"and {', '.join(others)}", 100, initial_indent="  ", subsequent_indent="      "))
     return names
 
 
-async def _call(client: Client, name: str, arguments: dict[str, Any]) -> None:
+async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
     print(f"\nThe client calls {name} {msgspec.json.encode(arguments).decode()}")
     result = await client.call_tool(name, arguments)
-    says = "the page refuses" if result.is_error else "the page answers"
-    print(f"  {says}: {' '.join(block.text for block in result.content if block.type == 'text')}")
+    says = "is refused" if result.is_error else "is answered"
+    text = "\n".join(block.text for block in result.content if block.type == "text")
+    print(textwrap.indent(f"{says}: {text}", "  "))
+    return text
 
 
 async def _check_page(open_shop: Shop) -> None:
@@ -181,6 +193,19 @@ async def _check_page(open_shop: Shop) -> None:
     if shown != ORDERED:
         raise DemoError(f"the page should show: {ORDERED}")
     print("\nThe way of each call: MCP client → mcpb bridge → Unix socket → native host → extension → page")
+
+
+async def _act(client: Client, url: str) -> None:
+    """What a client does where a page offers no tool for it: in a tab of its own."""
+    print("\nWhere a page offers no tool, the browser's own do it, in a tab of the client's:")
+    await _call(client, "navigate", {"url": url})
+    outline = await _call(client, "read_page", {"filter": "interactive"})
+    line = next((line for line in outline.splitlines() if CLICKED in line), "")
+    if not (ref := REF.search(line)):
+        raise DemoError(f"read_page shows no {CLICKED}")
+    await _call(client, "computer", {"action": "left_click", "ref": ref[0]})
+    if BOUGHT not in await _call(client, "get_page_text", {}):
+        raise DemoError(f"the page should show: {BOUGHT}")
 
 
 # ── When it fails ───────────────────────────────────────────────────────────────────────────────────────────

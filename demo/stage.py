@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import extension
 from demo import shop
@@ -68,6 +68,10 @@ class Shop(Protocol):
     def url(self) -> str:
         """Where the page is from."""
 
+    @property
+    def is_real(self) -> bool:
+        """Whether the browser is."""
+
     async def shown(self) -> str:
         """What the page itself shows now."""
 
@@ -77,6 +81,7 @@ class _RealShop:
     browser: str
     url: str
     page: Page
+    is_real: ClassVar[bool] = True
 
     async def shown(self) -> str:
         text = "document.getElementById('thanks').innerText || document.getElementById('total').innerText"
@@ -107,6 +112,7 @@ class _SimulatedShop:
     browser: str
     url: str
     script: shop.SimulatedShop
+    is_real: ClassVar[bool] = False
 
     async def shown(self) -> str:
         return self.script.shown

@@ -50,7 +50,7 @@ async def test_without_a_browser_the_simulated_one_speaks_and_the_transcript_say
     transcript = await play(short_tmp, MCPB_CHROMIUM="")
     assert "a simulated browser speaks in its place" in transcript
     assert "website_tool_localhost_8123_tab1_addToCart" in transcript
-    assert "the page refuses: There is no coffee on the shelf." in transcript
+    assert "is refused: There is no coffee on the shelf." in transcript
     assert f"The page itself now shows: {ORDERED}" in transcript
 
 
