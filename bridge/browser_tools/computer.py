@@ -20,7 +20,7 @@ from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Frame, Page
-from bridge.browser_tools.pointing import TICK, Button, Pointer, Seen, frame_of, in_words, look
+from bridge.browser_tools.pointing import MAX_DEPTH, TICK, Button, Pointer, Seen, frame_of, in_words, look
 from bridge.browser_tools.screenshots import (
     MAX_PART,
     Point,
@@ -41,7 +41,6 @@ MAX_PRESSES = 500
 MAX_KEYED = 500
 """Characters that `type` writes key by key: into editors, and where there is no field for text."""
 DEFAULT_TICKS = 3.0
-MAX_FRAMES_DEEP = 8
 
 
 class Computer(Given):
@@ -180,8 +179,6 @@ class Deed:
     said: str
     """A sentence."""
     target: str = ""
-    points: tuple[Point, ...] = ()
-    """Where, in CSS pixels of the viewport."""
     shot: Shot | None = None
 
 
@@ -221,6 +218,11 @@ class Hand:
             self.turn.check_frame(frame.url)
         return seen
 
+    async def aim(self, what: str, *points: Point) -> None:
+        """Something is about to be done there: the recording shows it."""
+        label = f"{self.given.action} {what}".strip()
+        await recording.before_action(self.turn, self.page, label, *points)
+
     @contextmanager
     def input(self) -> Iterator[None]:
         """What is pressed here may open a dialog, which is then told of: the input has arrived."""
@@ -246,7 +248,7 @@ async def computer(given: Computer, turn: Turn) -> Answer:
         return await _shown(hand, deed, deed.shot)
     await hand.page.rest()
     news = await _news(turn, place, page, tabs)
-    await recording.after_action(turn, page, f"{given.action} {deed.target}".strip(), *deed.points)
+    await recording.after_action(turn, page, f"{given.action} {deed.target}".strip())
     return _answer(given, page, f"{deed.said}{news}", deed.target)
 
 
@@ -403,11 +405,12 @@ def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand
                 f"{seen.what} opens the system's file chooser, which only the user could see. Nothing was "
                 "clicked: use file_upload."
             )
+        await hand.aim(seen.what, point)
         with hand.input():
             await hand.pointer.click(point, button, times)
         what = seen.what or "nothing"
         said = f"{verb} {what} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
-        return Deed(said, seen.what, (point,))
+        return Deed(said, seen.what)
 
     return click
 
@@ -424,7 +427,7 @@ def _opened(seen: Seen) -> str:
 
 async def _hover(hand: Hand) -> Deed:
     point, seen = await _onto(hand, also_disabled=True)
-    return Deed(f"The pointer is on {seen.what or 'nothing'} at {hand.told(point)}.", seen.what, (point,))
+    return Deed(f"The pointer is on {seen.what or 'nothing'} at {hand.told(point)}.", seen.what)
 
 
 async def _drag(hand: Hand) -> Deed:
@@ -440,6 +443,7 @@ async def _drag(hand: Hand) -> Deed:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
     seen = await hand.look(start)
     await hand.look(end)
+    await hand.aim(seen.what, start, end)
     with hand.input():
         is_html = await hand.pointer.drag(start, end)
     over = await look(hand.page, hand.main, end)
@@ -448,7 +452,7 @@ async def _drag(hand: Hand) -> Deed:
         f"Dragged from {hand.told(start)} ({seen.what or 'nothing'}) to {hand.told(end)}, {kind}. There is "
         f"{over.what or 'nothing'} now."
     )
-    return Deed(said, seen.what, (start, end))
+    return Deed(said, seen.what)
 
 
 async def _shown_spot(hand: Hand, ref: refs.Ref) -> Point:
@@ -478,7 +482,7 @@ async def _scroll(hand: Hand) -> Deed:
     right, down = _WAYS[given.scroll_direction]
     await hand.pointer.wheel(point, right * ticks * TICK, down * ticks * TICK)
     said = await _what_scrolled(hand.page, before, given.scroll_direction)
-    return Deed(f"{said} The pointer is at {hand.told(point)}.", points=(point,))
+    return Deed(f"{said} The pointer is at {hand.told(point)}.")
 
 
 async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
@@ -526,7 +530,7 @@ async def _scroll_to(hand: Hand) -> Deed:
     point = Point(found["x"] + left, found["y"] + top)
     what = in_words(found)
     covered = f" {found['covered']} covers it." if found["covered"] else ""
-    return Deed(f"{what} is in view, at {hand.told(point)}.{covered}", what, (point,))
+    return Deed(f"{what} is in view, at {hand.told(point)}.{covered}", what)
 
 
 # ── The keyboard ────────────────────────────────────────────────────────────────────────────────────────────
@@ -586,7 +590,7 @@ async def _focused(hand: Hand) -> dict[str, Any]:
         ToolError: it is in a frame of a site that may not be used.
     """
     frame: Frame | None = hand.main
-    for _ in range(MAX_FRAMES_DEEP):
+    for _ in range(MAX_DEPTH):
         assert frame is not None
         found: dict[str, Any] = await hand.page.call("focusInfo", frame=frame)
         frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
