@@ -171,6 +171,10 @@ def test_the_same_id_means_another_request_in_another_session() -> None:
     assert [(each.session, each.status) for each in found] == [("S", None), ("", 404)]
 
 
+def test_what_the_viewer_of_pdfs_asks_for_is_left_out() -> None:
+    assert requests(asked(documentURL="chrome-extension://mhjfbmdg/index.html")) == []
+
+
 def test_an_event_of_a_request_that_nobody_knows_changes_nothing() -> None:
     assert requests(answered(), finished(), failed(), event("Network.loadingFinished", oddly="shaped")) == []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bridge.browser_tools.page_text import cut, host_of, origin_of
+from bridge.browser_tools.page_text import cut, host_of, is_of_page, origin_of
 from native_host import wire
 
 MAX_MESSAGES = 1000
@@ -302,7 +302,7 @@ class Console:
                 return
 
     def _learn(self, context: _Context, session: str) -> None:
-        is_own = context.aux_data.get("isDefault", True) is not False
+        is_own = context.aux_data.get("isDefault", True) is not False and is_of_page(context.origin)
         if len(self._contexts) < MAX_CONTEXTS:
             self._contexts[session, context.id] = context.origin.removeprefix("://"), is_own
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from bridge.browser_tools.masking import masked_url
-from bridge.browser_tools.page_text import host_of
+from bridge.browser_tools.page_text import host_of, is_of_page
 from native_host import wire
 
 MAX_REQUESTS = 1000
@@ -218,6 +218,8 @@ class Network:
     # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
 
     def _sent(self, sent: _Sent, session: str) -> None:
+        if not is_of_page(sent.document_url):
+            return
         if sent.redirect_response and (earlier := self._newest.get((session, sent.request_id))):
             self._respond(earlier, sent.redirect_response)
             earlier.is_redirected, earlier.seconds = True, sent.timestamp - earlier.began

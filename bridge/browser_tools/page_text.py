@@ -32,3 +32,8 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def is_of_page(url: str) -> bool:
+    """Whether an address is not of an extension: such as the viewer of PDFs, which is in the tab too."""
+    return not url.startswith(("chrome-extension:", "chrome:", "edge:", "brave:", "devtools:"))

@@ -16,7 +16,7 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta
 
-from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import CommandError, DialogError
 from bridge.browser_tools.page import Page
@@ -28,7 +28,9 @@ from native_host.wire import Code
 LIMIT_S = 10.0
 """For a script. The browser itself stops one that does nothing but run."""
 SPARE_S = 1.0
-"""Until the browser's word of that is here, and until a page that only waits has answered something else."""
+"""Until the browser's word of that is here."""
+PROBE_S = 3.0
+"""Until a page that only waits has answered something else."""
 MAX_VALUE = 50_000
 """Characters of a value."""
 MAX_THROWN = 2000
@@ -152,7 +154,7 @@ def _interrupted(error: CommandError | CallError) -> str:
 async def _given_up(page: Page) -> str:
     """A script that has neither ended nor been stopped: it waits, or it runs since it has waited."""
     try:
-        await page.command("Runtime.evaluate", {"expression": "1"}, timeout_s=SPARE_S)
+        await page.command("Runtime.evaluate", {"expression": "1"}, timeout_s=PROBE_S)
     except CallError:
         await page.command("Runtime.terminateExecution")
         return (
@@ -201,9 +203,21 @@ async def _value(page: Page, script: _Script) -> _Value:
 
 
 async def _is_expression(page: Page, text: str) -> bool:
-    """Whether it is one, as far as the browser's grammar tells: nothing is run."""
+    """Whether it is one, as far as the browser's grammar tells: nothing is run.
+
+    Raises:
+        ToolError: the page is busy.
+    """
     asked = {"expression": f"async () => {{(\n{text}\n)}}", "silent": True}
-    answer = await page.command("Runtime.evaluate", asked)
+    try:
+        answer = await page.command("Runtime.evaluate", asked, timeout_s=LIMIT_S)
+    except CallError as error:
+        if error.code != Code.TIMED_OUT:
+            raise
+        raise ToolError(
+            f"The page has been busy for {LIMIT_S:g} s with a script of its own, and the script was not "
+            "run. Wait, or load the page again with navigate."
+        ) from None
     return "exceptionDetails" not in answer
 
 
@@ -263,5 +277,6 @@ TOOLS = (
         told=Evaluated,
         run=javascript_tool,
         destroys=True,
+        limit_s=4 * LIMIT_S,
     ),
 )
