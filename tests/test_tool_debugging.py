@@ -403,8 +403,8 @@ def test_scripts_that_do_not_end_are_stopped_or_given_up_and_the_page_goes_on(
 ) -> None:
     """All at once: each takes its ten seconds."""
     scripts = {
-        "while (true) {}": "was stopped, because it ran",
-        "await 0; await new Promise((go) => setTimeout(go)); while (true) {}": "was stopped, because it ran",
+        "while (true) {}": "was stopped, because it ",
+        "await 0; await new Promise((go) => setTimeout(go)); while (true) {}": "was stopped, because it ",
         "new Promise(() => {})": "waits for something that has not come within 10 s",
     }
     busy = "'in a page that is busy'"
