@@ -202,7 +202,7 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
     form.page.evaluate("document.querySelector('[name=surname]').remove()")
     for arguments, said in (
         ({"ref": stale, "value": "x"}, "not in the page any more: read_page and find give refs"),
-        ({"ref": "ref_f99_1", "value": "x"}, "The frame of that ref is gone"),
+        ({"ref": "ref_f99_1", "value": "x"}, "The frame of ref_f99_1 is gone"),
         ({"ref": "Surname", "value": "x"}, "“Surname” is no ref"),
         ({"ref": stale}, "missing required argument `value`"),
         ({"ref": stale, "value": None}, "value: Expected `bool | float | str`, got `null`"),

@@ -12,6 +12,7 @@ from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Page
+from bridge.browser_tools.reading import frame_of
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
 
@@ -64,7 +65,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     """Put it in as a person would, so that the page notices."""
     ref = refs.read(given.ref)
     page = await turn.page(given.tab_id)
-    frame = await page.frame(ref.frame)
+    frame = await frame_of(turn, page, ref)
     asked = {"ref": ref.number, "value": given.value}
     try:
         answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
 import trio
-from msgspec import UNSET, Meta, field
+from msgspec import UNSET, Meta
+from msgspec import field as argument
 
-from bridge.browser_tools import closed_roots
+from bridge.browser_tools import closed_roots, refs
 from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.choosing import Chosen, choose
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.outline import Seen
 from bridge.browser_tools.page import Frame, Page, look_inside
-from bridge.browser_tools.reading import DATA, FRAMES_S, MAX_CHARS, MAX_FRAMES, patience, readable, refuse_pdf
+from bridge.browser_tools.reading import (
+    DATA,
+    FRAMES_S,
+    MAX_CHARS,
+    MAX_FRAMES,
+    origins_of,
+    patience,
+    readable,
+    refuse_pdf,
+)
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
@@ -41,7 +51,7 @@ class Find(Given):
             description="Words of what it says or is for, with its kind: `search box`, `add to cart button`.",
         ),
     ]
-    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
 
 
 class Match(msgspec.Struct, rename="camel"):
@@ -94,12 +104,29 @@ async def find(given: Find, turn: Turn) -> Answer:
     page = await turn.page(given.tab_id)
     frames = readable(turn, await page.frames())
     if turn.can_sample and (chosen := await choose(turn, page.tab_id, given.query)):
-        return _by_model(page, frames, given.query, chosen)
+        return _answer(page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
+    outcome = await _ranked(page, frames[:MAX_FRAMES], given.query)
+    if not outcome.matches:
+        outcome.near = await _near(page, frames[0], given.query)
+    return _answer(page, frames, given.query, outcome)
+
+
+@dataclass
+class _Outcome:
+    matches: list[Match]
+    count: int
+    """How many there were."""
+    is_cut: bool = False
+    near: list[str] = field(default_factory=list)
+
+
+async def _ranked(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
+    """The best of all frames together."""
     ranked: list[tuple[Frame, _Element]] = []
     count, is_cut = 0, False
     until = trio.current_time() + FRAMES_S
-    for frame in frames[:MAX_FRAMES]:
-        look = partial(_find_in, page, frame, given.query)
+    for frame in frames:
+        look = partial(_find_in, page, frame, query)
         answered = await (look_inside(look, patience(until)) if frame.number else look())
         if answered is None:
             continue
@@ -107,34 +134,30 @@ async def find(given: Find, turn: Turn) -> Answer:
         count += answered.found
         is_cut |= answered.truncated
     ranked.sort(key=lambda found: (not found[1].visible, -found[1].score))
-    matches = [_match(frame, element) for frame, element in ranked[:MAX_MATCHES]]
-    near = [] if matches else await _near(page, frames[0], given.query)
-    told = Found(
-        message=_found_message(given.query, matches, near, count, is_cut=is_cut) + page.happened.take(),
-        tab_id=page.tab_id,
-        matches=matches,
-        found=count,
-        near=near,
-    )
-    shown = "\n".join([*map(_shown, matches), *near])
-    return Answer(told, page=shown, origin=origin_at(frames[0].url))
+    return _Outcome([_match(frame, element) for frame, element in ranked[:MAX_MATCHES]], count, is_cut)
 
 
-def _by_model(page: Page, frames: Sequence[Frame], query: str, chosen: Sequence[Chosen]) -> Answer:
+def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
+    """What the client's model has chosen."""
     urls = {frame.number: cleaned(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
     why = "chosen by your model"
-    matches = [
+    return [
         Match(str(each.ref), each.role, each.name, "", why, visible=True, frame=urls.get(each.ref.frame, ""))
         for each in chosen
     ]
+
+
+def _answer(page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome) -> Answer:
     told = Found(
-        message=_found_message(query, matches, [], len(matches), is_cut=False) + page.happened.take(),
+        message=_message(query, outcome) + page.happened.take(),
         tab_id=page.tab_id,
-        matches=matches,
-        found=len(matches),
-        near=[],
+        matches=outcome.matches,
+        found=outcome.count,
+        near=outcome.near,
     )
-    return Answer(told, page="\n".join(map(_shown, matches)), origin=origin_at(frames[0].url))
+    shown = "\n".join([*map(_shown, outcome.matches), *outcome.near])
+    numbers = {refs.read(match.ref).frame for match in outcome.matches} or {0}
+    return Answer(told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers))
 
 
 async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
@@ -188,16 +211,14 @@ async def _near(page: Page, frame: Frame, query: str) -> list[str]:
     return [named[name] for name in close]
 
 
-def _found_message(
-    query: str, matches: Sequence[Match], near: Sequence[str], count: int, *, is_cut: bool
-) -> str:
-    asked = cleaned(query, 100)
-    cut = " The page is too large to look at all of it." if is_cut else ""
-    if matches:
-        best = f", the best {len(matches)} of them here" if count > len(matches) else ""
-        how_many = "1 element fits" if count == 1 else f"{count} elements fit"
+def _message(query: str, outcome: _Outcome) -> str:
+    asked, shown = cleaned(query, 100), len(outcome.matches)
+    cut = " The page is too large to look at all of it." if outcome.is_cut else ""
+    if shown:
+        best = f", the best {shown} of them here" if outcome.count > shown else ""
+        how_many = "1 element fits" if outcome.count == 1 else f"{outcome.count} elements fit"
         return f"{how_many} “{asked}”{best}.{cut}"
-    alike = " What has a name somewhat like it is listed." if near else ""
+    alike = " What has a name somewhat like it is listed." if outcome.near else ""
     return (
         f"Nothing fits “{asked}”.{alike} Try fewer words, or words that stand on the page; read_page "
         f"with filter interactive shows all controls, and a screenshot what is only drawn.{cut}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import trio
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType
+from msgspec import field as argument
 
 from bridge.browser_tools import closed_roots, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
@@ -27,6 +28,8 @@ MOST_CHARS = 1_000_000
 DEPTH = 15
 MAX_FRAMES = 50
 """That are looked into for one call."""
+MAX_ORIGINS = 3
+"""That are named as those whose words are in an answer."""
 FRAMES_S = 15.0
 """For all frames inside the page."""
 NO_ANSWER = "this frame does not answer"
@@ -44,7 +47,7 @@ class ReadPage(Given):
     """What to show of which page."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
     filter: (
         Annotated[
             Filter,
@@ -86,12 +89,12 @@ class _Reading:
     filter: Filter
     until: float
     """By trio's clock: for the frames inside the page."""
-    read: int = 0
-    """Frames, until now."""
+    read: list[Frame] = field(default_factory=list)
+    """Until now."""
 
     async def document(self, frame: Frame, depth: int, indent: int = 0, ref: int = 0) -> Seen:
         """Write the lines of a document, and below the lines of its frames theirs."""
-        self.read += 1
+        self.read.append(frame)
         await closed_roots.adopt(self.page, frame)
         asked = {"filter": self.filter, "depth": depth, "maxChars": self.outline.left, "ref": ref}
         seen = msgspec.convert(await self.page.call("read", asked, frame=frame), Seen)
@@ -117,7 +120,7 @@ class _Reading:
             return
         if inner not in self.readable:
             self.outline.note(indent, "left out: it may not be read")
-        elif self.read == MAX_FRAMES:
+        elif len(self.read) == MAX_FRAMES:
             self.outline.note(indent, f"not read: the page has more than {MAX_FRAMES} frames")
         elif await look_inside(partial(self.document, inner, depth, indent), patience(self.until)) is None:
             self.outline.note(indent, NO_ANSWER)
@@ -137,7 +140,7 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
         trio.current_time() + FRAMES_S,
     )
     depth = DEPTH if given.depth is UNSET else given.depth
-    seen = await reading.document(_frame(reading.readable, start), depth, ref=start.number)
+    seen = await reading.document(_frame_of(reading.readable, start), depth, ref=start.number)
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)
     told = PageRead(
@@ -149,7 +152,7 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
         outline=outline,
         truncated=sorted(reading.outline.cuts),
     )
-    return Answer(told, page=f"{seen.title}\n{seen.url}\n{outline}", origin=origin_at(frames[0].url))
+    return Answer(told, page=f"{seen.title}\n{seen.url}\n{outline}", origin=origins_of(reading.read))
 
 
 def _read_message(page: Page, seen: Seen, outline: Outline) -> str:
@@ -194,11 +197,28 @@ def readable(turn: Turn, frames: Sequence[Frame]) -> list[Frame]:
     return found
 
 
-def _frame(frames: Sequence[Frame], ref: Ref) -> Frame:
+async def frame_of(turn: Turn, page: Page, ref: Ref) -> Frame:
+    """The document that an element is in.
+
+    Raises:
+        GoneError: it is not there any more, or its site may not be used.
+    """
+    return _frame_of(readable(turn, await page.frames()), ref)
+
+
+def _frame_of(frames: Sequence[Frame], ref: Ref) -> Frame:
     for frame in frames:
         if frame.number == ref.frame:
             return frame
-    raise GoneError(f"The frame of {ref} is gone. read_page without ref_id shows what is there now.")
+    raise GoneError(f"The frame of {ref} is gone. read_page and find give refs of what is there now.")
+
+
+def origins_of(frames: Iterable[Frame]) -> str:
+    """Whose words are in an answer."""
+    urls = (frame.url for frame in frames if frame.url.partition(":")[0] not in _PART_OF_PAGE)
+    origins = list(dict.fromkeys(map(origin_at, urls)))
+    more = " and others" if len(origins) > MAX_ORIGINS else ""
+    return ", ".join(origins[:MAX_ORIGINS]) + more
 
 
 def refuse_pdf(page: Page, *, is_pdf: bool) -> None:

@@ -12,7 +12,6 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import closed_roots
 from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import Frame, Page, look_inside
 from bridge.browser_tools.reading import (
@@ -20,6 +19,7 @@ from bridge.browser_tools.reading import (
     FRAMES_S,
     MAX_FRAMES,
     most_chars,
+    origins_of,
     patience,
     readable,
     refuse_pdf,
@@ -87,7 +87,8 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
         text=text,
         truncated=is_cut,
     )
-    return Answer(told, page=f"{said.title}\n{said.url}\n\n{text}", origin=origin_at(frames[0].url))
+    origin = origins_of(frames[: MAX_FRAMES + 1] if source == "frames" else frames[:1])
+    return Answer(told, page=f"{said.title}\n{said.url}\n\n{text}", origin=origin)
 
 
 async def _text_of(page: Page, frame: Frame, max_chars: int) -> _Text:

@@ -17,6 +17,7 @@ from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.pointing import look
+from bridge.browser_tools.reading import frame_of
 from bridge.browser_tools.screenshots import Point, Shown, view_of
 from bridge.browser_tools.transferring import carry
 from bridge.browser_tools.turn import Turn
@@ -117,7 +118,7 @@ async def file_upload(given: FileUpload, turn: Turn) -> Answer:
     """Give files to an element."""
     ref = refs.read(given.ref)
     page = await turn.page(given.tab_id)
-    frame = await page.frame(ref.frame)
+    frame = await frame_of(turn, page, ref)
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
     files = await _files(given, turn)
     return await _give(turn, page, frame, {"ref": ref.number}, files)
@@ -166,7 +167,7 @@ async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, di
     """The frame, and what is meant in it."""
     if isinstance(given.ref, str):
         ref = refs.read(given.ref)
-        return await page.frame(ref.frame), {"ref": ref.number}
+        return await frame_of(turn, page, ref), {"ref": ref.number}
     assert isinstance(given.coordinate, list)
     main = await page.main()
     view = await view_of(page, main)
@@ -184,6 +185,9 @@ async def _give(
         for file in files
     ]
     names = [file.name for file in files]
+    label = f"upload {_listed(names)}"
+    if points := _points(frame, target):
+        await recording.before_action(turn, page, label, *points)
     try:
         answered = await page.call("giveFiles", {**target, "files": sent}, frame=frame)
     except DialogError as dialog:
@@ -193,7 +197,7 @@ async def _give(
         taken = msgspec.convert(answered, _Given)
         message = _message(taken, names)
         await page.rest()
-    await recording.after_action(turn, page, f"upload {_listed(names)}", *_points(frame, target))
+    await recording.after_action(turn, page, label)
     told = Uploaded(
         message=message + page.happened.take(),
         tab_id=page.tab_id,
