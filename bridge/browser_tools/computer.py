@@ -276,13 +276,17 @@ async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
 
 
 async def _new_tabs(turn: Turn, place: Place, known: set[int]) -> list[wire.Tab]:
-    """The session's tabs that were not there before."""
+    """The session's tabs that were not there before; loaded, unless that takes long."""
 
     def fresh() -> list[wire.Tab]:
         return [tab for tab in place.browser.tabs.values() if tab.tab_id not in known]
 
+    def own() -> list[wire.Tab]:
+        return [tab for tab in fresh() if tab.owner == turn.session.id]
+
     await turn.seen(lambda: all(tab.owner for tab in fresh()))  # they are announced before they are anybody's
-    return [tab for tab in fresh() if tab.owner == turn.session.id]
+    await turn.seen(lambda: all(tab.status == "complete" for tab in own()))
+    return own()
 
 
 # ── Dialogs ─────────────────────────────────────────────────────────────────────────────────────────────────
