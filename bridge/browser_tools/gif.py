@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
 
 FRAME_MS = 1000
+AIM_MS = 700
+"""Of what is only about to be done."""
 LAST_MS = 2500
 """The last one stays longer, so that the end is seen."""
 MOST_COLOURS, FEWEST_COLOURS = 256, 32
@@ -27,12 +29,12 @@ _WHITE = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Frame:
-    """What was seen after an action."""
+    """What was seen before or after an action."""
 
     data: bytes
     """A picture that Pillow reads."""
     label: str = ""
-    """What was done."""
+    """What is done."""
     marks: tuple[tuple[float, float], ...] = ()
     """Where, in the picture's pixels: one point of a click, two of a drag."""
 
@@ -74,7 +76,7 @@ def encode(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int
         size = _fitted(first.size, style.edge)
     drawn = _drawn(frames, size, style)
     out = io.BytesIO()
-    durations = [*[FRAME_MS] * (len(frames) - 1), LAST_MS]
+    durations = [*(AIM_MS if frame.marks else FRAME_MS for frame in frames[:-1]), LAST_MS]
     next(drawn).save(
         out, "GIF", save_all=True, append_images=drawn, duration=durations, loop=0, optimize=False
     )

@@ -1,6 +1,7 @@
-"""A recording of what a session does: a picture after each action, made an animated GIF by `gif_creator`.
+"""A recording of what a session does: pictures of each action, made an animated GIF by `gif_creator`.
 
-Whatever tool has acted on a page offers it by `after_action`; while nothing is recorded that costs nothing.
+Whatever tool acts on a page says so, by `before_action` where it points at something, and by `after_action`.
+While nothing is recorded that costs nothing.
 """
 
 from __future__ import annotations
@@ -58,11 +59,21 @@ class Film:
         return f"{count}, the newest ({self.left_out} older ones were left out)" if self.left_out else count
 
 
-async def after_action(turn: Turn, page: Page, label: str, *points: Point) -> None:
-    """An action on a page is done: one point of it is drawn as a click, two as a drag.
+async def before_action(turn: Turn, page: Page, label: str, *points: Point) -> None:
+    """An action is about to be done: what is seen now is kept, with a mark where it will be.
 
-    The points are in CSS pixels of the tab's viewport. A page that cannot or may not be seen is left out.
+    One point is drawn as a click, two as a drag. They are in CSS pixels of the tab's viewport.
     """
+    await _keep(turn, page, label, points)
+
+
+async def after_action(turn: Turn, page: Page, label: str) -> None:
+    """An action on a page is done: what is seen of it is kept."""
+    await _keep(turn, page, label, ())
+
+
+async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -> None:
+    """A page that cannot or may not be seen is left out."""
     film = turn.kept.of(Film)
     if not film.is_running:
         return
@@ -192,7 +203,7 @@ async def _start(turn: Turn, film: Film, page: Page) -> str:
     await after_action(turn, page, "start")
     goes_on = f" It goes on after the {before} that were there; clear would forget them." if before else ""
     return (
-        f"Recording: what you do from now on is kept, a picture after each action, the newest {MAX_FRAMES}."
+        f"Recording: what you do from now on is kept, in pictures of each action, the newest {MAX_FRAMES}."
         f"{goes_on} export makes a GIF of it."
     )
 
@@ -262,7 +273,7 @@ TOOLS = (
         title="Record a GIF",
         description=(
             "Records what you do in the browser as an animated GIF, to show how something was done: "
-            "start_recording, then act (a picture is kept after each action), then export. The GIF comes as "
+            "start_recording, then act (pictures of each action are kept), then export. The GIF comes as "
             "a link and an image id; download: true also saves it through the browser."
         ),
         given=GifCreator,
