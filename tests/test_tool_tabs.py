@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from browsing import Browsing, Tools, open_browsing
+from browsing import REF, Browsing, Tools, open_browsing
+from native_host import endpoint
 
 pytestmark = pytest.mark.chromium
 
@@ -115,3 +119,25 @@ def test_a_tab_that_is_gone_is_said_to_be(tools: Tools) -> None:
     assert f"That tab is closed: tab {tab}. Nothing was run." in tools.refused("read_page", tabId=tab)
     assert "tabs_context_mcp lists your tabs" in tools.refused("read_page", tabId=str(tab))
     assert "tabId: Expected `int`" in tools.refused("read_page", tabId="the first")
+
+
+def test_a_ref_from_before_the_connection_broke_means_nothing_afterwards(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab = tools.open_site("dialogs.html")
+    before = tools.ref_of('button "Alert"')
+    (host,) = endpoint.live_hosts(browsing.chain.home / "run")
+    os.kill(host.pid, signal.SIGKILL)
+    again = tools.ref_of('button "Alert"', tab)
+    assert again != before
+    assert "not in the page any more" in tools.refused("computer", action="left_click", ref=before)
+    tools.done("computer", action="left_click", ref=again)
+
+
+def test_two_calls_at_once_name_the_elements_of_a_new_document_once(tools: Tools, browsing: Browsing) -> None:
+    tools.open_site("forms.html")
+    with ThreadPoolExecutor(4) as threads:
+        trees = list(threads.map(lambda _: tools.done("read_page", filter="interactive").text, range(4)))
+    refs = [REF.findall(tree) for tree in trees]
+    assert refs[1:] == refs[:-1]
+    assert len(refs[0]) > 10

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page import Numbering, Page
 
 MAX_PICTURES = 50
 MAX_PICTURE_BYTES = 64 * 1024 * 1024
@@ -71,14 +71,17 @@ class Kept:
     """Its current tab."""
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)
     """By native host and tab."""
+    numbering: Numbering = field(default_factory=Numbering)
+    """Of refs, in whatever tab."""
     pictures: Pictures = field(default_factory=Pictures)
     others: dict[type, Any] = field(default_factory=dict)
     """What single families keep, by its type."""
 
     def of(self, kind: type[T]) -> T:
         """What a family keeps: made when it is first needed."""
-        found: T = self.others.setdefault(kind, None) or kind()
-        self.others[kind] = found
+        if kind not in self.others:
+            self.others[kind] = kind()
+        found: T = self.others[kind]
         return found
 
     def let_go(self) -> None:

@@ -69,10 +69,23 @@ class Frame:
     """In refs, `ref_f<number>_…`; 0: the main frame."""
 
 
+@dataclass
+class Numbering:
+    """Of the refs of a session. They go on in each new document, so that none ever means another element."""
+
+    next: int = 1
+
+    def reached(self, following: int) -> None:
+        """A document will go on with this number."""
+        self.next = max(self.next, following)
+
+
 class Page(Devtools):
     """One tab, for one session."""
 
-    def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
+    def __init__(
+        self, transport: TabTransport, host: str, tab_id: int, session: str, numbering: Numbering
+    ) -> None:
         super().__init__(transport, host, tab_id, session)
         self._world = f"mcpb {secrets.token_hex(4)}"
         self._main = ""
@@ -84,8 +97,7 @@ class Page(Devtools):
         """By frame."""
         self._contexts: dict[str, tuple[str, int]] = {}
         """By frame: the document's loader, and our world in it."""
-        self._next_refs: dict[int, int] = {}
-        """By the frame's number: where refs go on in its next document."""
+        self._numbering = numbering
 
     def is_main(self, frame_id: str) -> bool:
         """See `Devtools`."""
@@ -198,7 +210,7 @@ class Page(Devtools):
         expression = f"mcpb.{function}({json.dumps(argument or {})})"
         found = (await self.evaluate(expression, frame, timeout_s=timeout_s)).get("value")
         if isinstance(found, dict) and isinstance(following := found.get("next"), int):
-            self._next_refs[frame.number] = max(following, self._next_refs.get(frame.number, 1))
+            self._numbering.reached(following)
         return found
 
     async def evaluate(
@@ -264,7 +276,8 @@ class Page(Devtools):
             session=frame.session,
         )
         context: int = made["executionContextId"]
-        begin = f"{script()};mcpb.begin({{next: {self._next_refs.get(frame.number, 1)}}})"
+        # Two calls may come here at once, or one after the tab was let go: the world is the same.
+        begin = f"if (!globalThis.mcpb) {{ {script()}; mcpb.begin({{next: {self._numbering.next}}}) }}"
         params = {"expression": begin, "contextId": context, "returnByValue": True}
         await self._evaluate(params, frame, COMMAND_S)
         self._contexts[frame.id] = frame.loader, context

@@ -179,7 +179,8 @@ class Turn:
         session = self.session.id if place.is_mine(self.session) else ""
         page = self.kept.pages.get((host, tab_id))
         if page is None:
-            page = self.kept.pages[host, tab_id] = Page(self.around.transport, host, tab_id, session)
+            page = Page(self.around.transport, host, tab_id, session, self.kept.numbering)
+            self.kept.pages[host, tab_id] = page
         return page
 
     def _current(self, browser: Browser) -> int:
