@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -183,9 +183,10 @@ class BrowserTools:
             self._let_go(trio.current_time() - IDLE_S)
 
     def _let_go(self, unused_since: float) -> None:
-        for page in self._pages():
-            if page.used_at < unused_since and not page.holds and page.dialog is None:
-                page.let_go()
-
-    def _pages(self) -> Iterable[Any]:
-        return [page for kept in self._kept.values() for page in kept.pages.values()]
+        tabs = {(browser.host, tab) for browser in self._around.registry.links() for tab in browser.tabs}
+        for kept in self._kept.values():
+            for at, page in list(kept.pages.items()):
+                if at not in tabs:
+                    kept.pages.pop(at).let_go()
+                elif page.used_at < unused_since and not page.holds and page.dialog is None:
+                    page.let_go()
