@@ -178,7 +178,10 @@ class BridgeProcess(McpLines):
 @asynccontextmanager
 async def bridge_in_process(config: Config | None = None) -> AsyncIterator[McpLines]:
     """The same without a process: the real parts on a pair of pipes. Starts ten times faster."""
-    async with open_hub(config or Config()) as hub, speaking_with(lambda speak: speak_mcp(hub, speak)) as client:
+    async with (
+        open_hub(config or Config()) as hub,
+        speaking_with(lambda speak: speak_mcp(hub, speak)) as client,
+    ):
         yield client
 
 
