@@ -55,7 +55,8 @@ export class SessionTabs {
 
   /**
    * A page has opened a tab. What a session's page opens is the session's; from a tab that was handed over nothing is
-   * inherited, since the person gave that one alone.
+   * inherited, since the person gave that one alone. Where the page was in the background, so is what it opened: the
+   * person is looking at something else.
    *
    * @param {number} tabId
    * @param {number} sourceTabId the page's
@@ -64,6 +65,7 @@ export class SessionTabs {
     await this.tabs.loaded;
     const session = this.owners.ownerOf(sourceTabId);
     if (session === null || !(await existing(tabId))) return;
+    await keepBehind(tabId, sourceTabId);
     this.owners.give(tabId, session);
     await this.#inTurn(session, () => this.#join(tabId, session, ""));
     await this.tabs.refresh(tabId);
@@ -119,6 +121,22 @@ async function openTab({ url, active, windowId }) {
   const tab = window?.tabs?.[0];
   if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
   return tab;
+}
+
+/**
+ * The browser shows each tab that a page opens, also if nobody saw that page. What was shown before is shown again.
+ *
+ * @param {number} tabId
+ * @param {number} sourceTabId the page's
+ */
+async function keepBehind(tabId, sourceTabId) {
+  const opened = await existing(tabId);
+  if (!opened?.active) return;
+  const others = await chrome.tabs.query({ windowId: opened.windowId });
+  const latest = others.filter(({ id }) => id !== tabId).sort((a, b) => (b.lastAccessed ?? 0) - (a.lastAccessed ?? 0));
+  const shown = latest[0]?.id;
+  if (shown === undefined || shown === sourceTabId) return;
+  await chrome.tabs.update(shown, { active: true }).catch(() => {}); // the person has closed it, or drags tabs
 }
 
 /** The window that last had the focus, if it is not incognito: nothing is offered of what is open there. */

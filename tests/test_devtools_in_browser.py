@@ -430,6 +430,20 @@ async def test_a_tab_that_a_session_s_page_opens_is_that_session_s_and_in_its_gr
         assert await client.evaluate(opened, "document.visibilityState") == "visible"
 
 
+async def test_what_a_page_in_the_background_opens_is_in_the_background_too(client: Controller) -> None:
+    shown, behind = await client.open("/plain?shown"), await client.open("/plain?behind")
+    for front, opener, is_shown in ((shown, behind, False), (behind, behind, True)):
+        await client.request("activateTab", session=ME, tabId=front)
+        await client.until(lambda: client.tabs[front]["active"])  # noqa: B023
+        opening = f"open('/other?opened-{is_shown}')"
+        await client.command(opener, "Runtime.evaluate", expression=opening, userGesture=True)
+        opened = await client.until_tab(f"/other?opened-{is_shown}")
+        await client.until(
+            lambda: (client.tabs[opened]["owner"], client.tabs[opened]["active"]) == (ME, is_shown)  # noqa: B023
+        )
+        assert client.tabs[front]["active"] is not is_shown
+
+
 async def test_a_tab_is_in_its_session_s_group_when_it_has_been_made(client: Controller) -> None:
     made = [
         await client.answer_to(number)
