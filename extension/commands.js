@@ -24,6 +24,9 @@ import { Code, WireError } from "./wire.js";
 const NAVIGATION_MS = 30_000;
 /** For a page to be left that the browser asks first. */
 const CLOSING_MS = 5_000;
+/** For a window to come into another state. */
+const RESTATING_MS = 1_000;
+const LOOKING_MS = 20;
 const WINDOW_STATES = new Set(["normal", "maximized", "minimized", "fullscreen"]);
 
 /**
@@ -169,9 +172,27 @@ async function setWindowBounds(browser, params) {
   const state = optionalText(params, "state") || (isSized ? "normal" : "");
   if (!WINDOW_STATES.has(state)) throw invalid(`Give a width, a height or a state: ${[...WINDOW_STATES].join(", ")}.`);
   if (isSized && state !== "normal") throw invalid(`A window that is ${state} has no width or height of its own.`);
-  const bounds = /** @type {chrome.windows.UpdateInfo} */ ({ width, height, state });
-  const window = await refusedWith(chrome.windows.update(windowId, bounds));
+  const before = await refusedWith(chrome.windows.get(windowId));
+  const change = before.state === state ? undefined : state; // said once more, it would bring the window to the front
+  const bounds = /** @type {chrome.windows.UpdateInfo} */ ({ width, height, state: change });
+  await refusedWith(chrome.windows.update(windowId, bounds));
+  const window = await changedWindow(windowId, state);
   return { windowId, width: window.width, height: window.height, state: window.state };
+}
+
+/**
+ * A window once it is in that state, or as it is after a while: many a system changes it after the browser has said so.
+ *
+ * @param {number} windowId
+ * @param {string} state
+ */
+async function changedWindow(windowId, state) {
+  const until = Date.now() + RESTATING_MS;
+  for (;;) {
+    const window = await refusedWith(chrome.windows.get(windowId));
+    if (window.state === state || Date.now() > until) return window;
+    await pauseFor(LOOKING_MS);
+  }
 }
 
 /**
