@@ -192,7 +192,9 @@ class Devtools(ABC):
         self._send(method, params, session, COMMAND_S, lambda _: None)
 
     async def answer_dialog(self, *, accept: bool, text: str | None = None) -> None:
-        """Answer the dialog that is open, if it still is."""
+        """Answer the dialog that is open, if it still is; without text a prompt with what is in its field."""
+        if text is None and self.dialog and self.dialog.kind == "prompt":
+            text = self.dialog.default
         params: Params = {"accept": accept} if text is None else {"accept": accept, "promptText": text}
 
         def begin(on_done: OnDone) -> Pending:
@@ -384,7 +386,7 @@ class Devtools(ABC):
             self.happened.note(f"The page said in an alert, which was closed: “{message}”.")
             self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return
-        self.dialog = Dialog(kind, message, cleaned(params.get("defaultPrompt", ""), MAX_SAID))
+        self.dialog = Dialog(kind, message, params.get("defaultPrompt", ""))
         self._interrupt(DialogError(str(self.dialog)))
 
     def _crashed(self) -> ToolError:
