@@ -1,4 +1,4 @@
-"""Questions to those behind a client that a server may ask: requests of ours, and their answers.
+"""Questions to a client that a server may ask: requests of ours, and their answers.
 
 Only the handshake era has them. See `parking.py` for what takes their place since 2026-07-28.
 """
@@ -11,13 +11,10 @@ import logging
 import msgspec
 import trio
 
-from bridge import questions
 from bridge.errors import CallError
-from bridge.hub.transport import Prompt
 from bridge.incoming import Answer
 from bridge.outgoing import Client, notification, request
-from bridge.questions import Asked, ToModel
-from native_host import wire
+from bridge.questions import Asked
 from native_host.wire import Code
 
 _log = logging.getLogger(__name__)
@@ -34,23 +31,12 @@ class Asking:
         self._open: dict[bytes, _Open] = {}
         """By id, as JSON."""
 
-    async def ask_person(self, client: Client, asked: wire.ElicitConfirmation) -> bytes:
-        """An MCP ElicitResult as JSON. Cancelling this takes the question back.
+    async def ask(self, client: Client, asked: Asked) -> bytes:
+        """What the asker gets of the client's answer. Cancelling this takes the question back.
 
         Raises:
-            CallError: the form may not be shown, or the client failed to ask.
+            CallError: the client has none.
         """
-        return await self._ask(client, questions.read(asked))
-
-    async def ask_model(self, client: Client, prompt: Prompt) -> bytes:
-        """The words of the client's model. Cancelling this takes the prompt back.
-
-        Raises:
-            CallError: there are none.
-        """
-        return await self._ask(client, ToModel(prompt))
-
-    async def _ask(self, client: Client, asked: Asked) -> bytes:
         question = _Open(asked)
         raw_id = b'"question-%d"' % next(self._numbers)
         self._open[raw_id] = question

@@ -1,4 +1,4 @@
-"""A client's calls, in the way of its era: what is reported meanwhile, and what a page asks the person."""
+"""A client's calls, in the way of its era: what is reported meanwhile, and what the client is asked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import ENDED, Caller, OnProgress, Pending
+from bridge.incoming import CanAsk
 from bridge.outgoing import Client, notification
 from bridge.parking import Parked, Parking, Request, RetryError
 from bridge.results import Parts
@@ -39,10 +40,7 @@ class Call(NamedTuple):
     arguments: Arguments
     client: Client
     """Gets what concerns this call, apart from its answer."""
-    can_ask: bool
-    """Whether the client can ask its person."""
-    can_sample: bool = False
-    """Whether it lets its model be asked."""
+    can_ask: CanAsk
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
     state: str | None = None
@@ -76,17 +74,12 @@ class Calls:
         return ENDED
 
     def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
-        ask_person = partial(self._asking.ask_person, call.client)
-        ask_model = partial(self._asking.ask_model, call.client)
-        caller = Caller(
-            _reporting(call),
-            questions.bounded(ask_person) if call.can_ask else None,
-            on_prompt=questions.bounded(ask_model) if call.can_sample else None,
-        )
+        ask = partial(self._asking.ask, call.client)
+        caller = questions.caller(call.can_ask, ask, _reporting(call))
         return self._run(Era.HANDSHAKE, call, on_answer, caller)
 
     def _begin_parking(self, call: Call, on_answer: OnAnswer) -> Pending:
-        if call.state is None and not (call.can_ask or call.can_sample):
+        if call.state is None and not any(call.can_ask):
             return self._run(Era.STATELESS, call, on_answer, Caller(_reporting(call)))
         request = Request(call.name, call.arguments)
 
@@ -96,10 +89,7 @@ class Calls:
         if call.state is not None:
             return self._parking.resume(call.state, request, call.given, on_turn, _reporting(call))
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
-        reports = _reporting(call)
-        return self._parking.begin(
-            request, begin, on_turn, reports, can_ask=call.can_ask, can_sample=call.can_sample
-        )
+        return self._parking.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
 
     def _run(self, era: Era, call: Call, on_answer: OnAnswer, caller: Caller) -> Pending:
         def on_done(outcome: Outcome) -> None:

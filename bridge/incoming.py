@@ -8,7 +8,7 @@ package, which says what is wrong with it, if anything is. The shapes are those 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -53,6 +53,16 @@ class Elicitation(msgspec.Struct):
     url: dict[str, Any] | None = None
 
 
+class CanAsk(NamedTuple):
+    """What a client lets itself be asked."""
+
+    person: bool = False
+    """A form, which it shows to its person."""
+    model: bool = False
+    roots: bool = False
+    """Which folders it works in."""
+
+
 class _Roots(msgspec.Struct, rename="camel"):
     list_changed: bool | None = None
 
@@ -73,15 +83,11 @@ class Capabilities(msgspec.Struct):
     tasks: None = None
 
     @property
-    def can_ask(self) -> bool:
-        """Whether the client shows forms; one that names no mode means this one."""
-        declared = self.elicitation
-        return declared is not None and (declared.form is not None or declared.url is None)
-
-    @property
-    def can_sample(self) -> bool:
-        """Whether the client lets its model be asked."""
-        return self.sampling is not None
+    def can_ask(self) -> CanAsk:
+        """What the client may be asked; one that names no mode of elicitation means forms."""
+        asks = self.elicitation
+        shows_forms = asks is not None and (asks.form is not None or asks.url is None)
+        return CanAsk(shows_forms, self.sampling is not None, self.roots is not None)
 
 
 class Meta(msgspec.Struct, frozen=True):

@@ -229,7 +229,6 @@ class Lane:
             Arguments(params.arguments_json),
             client,
             can.can_ask,
-            can.can_sample,
             progress_token=bytes(params.meta.progress_token),
             state=params.request_state,
             given=questions.answer(response.action, response.content) if response else None,

@@ -40,7 +40,7 @@ from bridge.calls import QUESTION, Call, Calls
 from bridge.errors import ProtocolError, to_mcp
 from bridge.hub.arguments import Arguments
 from bridge.hub.tool_shape import Era
-from bridge.incoming import Implementation
+from bridge.incoming import CanAsk, Implementation
 from bridge.lane import GOODBYE_S, Missed, Passed
 from bridge.open_requests import Key, OpenRequest, OpenRequests
 from bridge.outgoing import Client
@@ -254,7 +254,6 @@ class Package:
             Arguments.of(params.arguments or {}),
             asked.client if asked else self._client,
             _can_ask(ctx),
-            _can_sample(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
             state=params.request_state,
             given=_given(params),
@@ -367,22 +366,20 @@ def _era(ctx: _Context) -> Era:
     return Era.STATELESS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else Era.HANDSHAKE
 
 
-def _can_ask(ctx: _Context) -> bool:
+def _can_ask(ctx: _Context) -> CanAsk:
     declared = ctx.session.client_capabilities
-    elicitation = declared.elicitation if declared else None
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def _can_sample(ctx: _Context) -> bool:
-    declared = ctx.session.client_capabilities
-    return declared is not None and declared.sampling is not None
+    if declared is None:
+        return CanAsk()
+    asks = declared.elicitation
+    shows_forms = asks is not None and (asks.form is not None or asks.url is None)
+    return CanAsk(shows_forms, declared.sampling is not None, declared.roots is not None)
 
 
 def _given(params: types.CallToolRequestParams) -> bytes | None:
     found = (params.input_responses or {}).get(QUESTION)
     if isinstance(found, types.ElicitResult):
         return questions.answer(found.action, found.content)
-    if isinstance(found, types.CreateMessageResult):
+    if isinstance(found, types.CreateMessageResult | types.ListRootsResult):
         return found.model_dump_json(by_alias=True, exclude_none=True).encode()
     return None
 

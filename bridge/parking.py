@@ -1,10 +1,10 @@
-"""Calls that wait for a person or a client's model, in the era in which a server cannot ask a client.
+"""Calls that wait for what their client is asked, in the era in which a server cannot ask a client.
 
-There a question is the answer to a call: the client asks the person and sends the call once more, with what
-they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message resumes
-it, and runs nothing again. When it does not come in time the call is cancelled: nobody can hear its result
-any more, whatever its page still reports. A state, which nobody can guess, tells which call is meant. The
-call is held with its own document, so it does not matter what its name means by then.
+There a question is the answer to a call: the client asks its person, say, and sends the call once more, with
+what they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message
+resumes it, and runs nothing again. When it does not come in time the call is cancelled: nobody can hear its
+result any more, whatever its page still reports. A state, which nobody can guess, tells which call is meant.
+The call is held with its own document, so it does not matter what its name means by then.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
-from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending, Prompt
-from bridge.questions import Asked, Question, ToModel
+from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
+from bridge.incoming import CanAsk
+from bridge.questions import Asked, Question
 from native_host import wire
 from native_host.wire import Code
 
@@ -82,22 +83,16 @@ class Parking:
         on_turn: OnTurn,
         on_progress: OnProgress | None = None,
         *,
-        can_ask: bool = True,
-        can_sample: bool = False,
+        can_ask: CanAsk,
     ) -> Pending:
         """Run a call until it has its result or a question. Cancelling cancels the call.
 
-        Only a call that began with `on_progress` reports progress, then and when it is resumed. It asks the
-        person or the model if the client can do that.
+        Only a call that began with `on_progress` reports progress, then and when it is resumed.
         """
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
-        caller = Caller(
-            call.report if on_progress else None,
-            questions.bounded(partial(self._ask_person, call)) if can_ask else None,
-            on_prompt=questions.bounded(partial(self._ask_model, call)) if can_sample else None,
-        )
-        call.comes_from(begin(call.end, caller))
+        on_report = call.report if on_progress else None
+        call.comes_from(begin(call.end, questions.caller(can_ask, partial(self._ask, call), on_report)))
         return turn
 
     def resume(
@@ -137,13 +132,7 @@ class Parking:
         call.answer(given)
         return turn
 
-    async def _ask_person(self, call: _Call, asked: wire.ElicitConfirmation) -> bytes:
-        return await self._park(call, questions.read(asked))
-
-    async def _ask_model(self, call: _Call, prompt: Prompt) -> bytes:
-        return await self._park(call, ToModel(prompt))
-
-    async def _park(self, call: _Call, question: Asked) -> bytes:
+    async def _ask(self, call: _Call, question: Asked) -> bytes:
         if not call.is_awaited:
             raise CallError(Code.GONE, "the client does not wait for this call any more", handed=False)
         if len(self._parked) >= MAX_PARKED:

@@ -1,17 +1,17 @@
-"""What is asked of those behind a client: its person, as MCP lets a page ask, and its model."""
+"""What a client is asked in mid-call: its person, as MCP lets a page ask, its model, and its own roots."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_TITLE, cleaned
-from bridge.hub.transport import Prompt
-from bridge.incoming import ElicitResult
+from bridge.hub.transport import Caller, OnProgress, Prompt
+from bridge.incoming import CanAsk, ElicitResult
 from native_host import wire
 from native_host.wire import Code
 
@@ -21,9 +21,10 @@ MAX_QUESTIONS = 20
 MAX_DESCRIPTION = 500
 MAX_VALUE = 300
 """Characters of a name or a value in a form."""
+MAX_ROOTS = 64
+"""Of a client; further ones are not looked at."""
 _SHOWN = {"title": MAX_TITLE, "enumNames": MAX_TITLE, "description": MAX_DESCRIPTION}
 """What is there to be read only, and how much of it."""
-A = TypeVar("A")
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -92,8 +93,30 @@ class ToModel(NamedTuple):
         return msgspec.json.decode(result, type=_Sampled).content.text.encode()
 
 
-Asked = Question | ToModel
+class ForRoots:
+    """To the client itself: which folders it works in."""
+
+    method = "roots/list"
+    """Of the request to the client."""
+    failure = "the MCP client did not tell its roots"
+    """What the asker is told when the client has no answer."""
+    params: Mapping[str, Any] = {}
+    """Of the request to the client."""
+
+    def read(self, result: bytes) -> bytes:
+        """What the asker gets of the client's result: URIs as a JSON array.
+
+        Raises:
+            msgspec.DecodeError: there are none.
+        """
+        told = msgspec.json.decode(result, type=_Roots).roots
+        return msgspec.json.encode([root.uri for root in told[:MAX_ROOTS]])
+
+
+Asked = Question | ToModel | ForRoots
 """Of a client."""
+Ask = Callable[[Asked], Awaitable[bytes]]
+"""Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
 
 
 class _Words(msgspec.Struct, tag_field="type", tag="text"):
@@ -104,6 +127,37 @@ class _Sampled(msgspec.Struct):
     """A CreateMessageResult whose content is one text."""
 
     content: _Words
+
+
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _Roots(msgspec.Struct):
+    """A ListRootsResult."""
+
+    roots: list[_Root]
+
+
+def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:
+    """Who waits for one call, and may be asked so much meanwhile, MAX_QUESTIONS times in all."""
+    put = _bounded(ask)
+
+    async def ask_person(asked: wire.ElicitConfirmation) -> bytes:
+        return await put(read(asked))
+
+    async def ask_model(prompt: Prompt) -> bytes:
+        return await put(ToModel(prompt))
+
+    async def list_roots() -> list[str]:
+        return msgspec.json.decode(await put(ForRoots()), type=list[str])
+
+    return Caller(
+        on_progress,
+        ask_person if can_ask.person else None,
+        on_prompt=ask_model if can_ask.model else None,
+        on_roots=list_roots if can_ask.roots else None,
+    )
 
 
 def read(asked: wire.ElicitConfirmation) -> Question:
@@ -127,11 +181,11 @@ def read(asked: wire.ElicitConfirmation) -> Question:
         raise _unusable(str(error)) from None
 
 
-def bounded(ask: Callable[[A], Awaitable[bytes]]) -> Callable[[A], Awaitable[bytes]]:
+def _bounded(ask: Ask) -> Ask:
     """For one call, which may ask MAX_QUESTIONS times; then it raises a CallError."""
     left = MAX_QUESTIONS
 
-    async def ask_within(asked: A) -> bytes:
+    async def ask_within(asked: Asked) -> bytes:
         nonlocal left
         if left == 0:
             text = f"a call may ask {MAX_QUESTIONS} times: it has to do without more answers"

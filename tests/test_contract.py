@@ -21,18 +21,21 @@ from bridge import server
 from bridge.errors import CallError
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
-from bridge.hub.transport import LookedAround, Pending
+from bridge.hub.transport import Caller, LookedAround, Pending
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
 from native_host import wire
 from native_host.backlog import Part
+from own_tools import OwnTools
 from played_transport import PlayedTransport
 from said_by_hosts import one_page, tab, tools
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 HOLD = "website_tool_shop_example_tab1_hold"
 """A tool that answers when the test says so."""
-CAN_ASK: dict[str, Any] = {"elicitation": {}}
+WHERE = "where"
+"""A tool of ours that asks for the client's roots."""
+CAN_ASK: dict[str, Any] = {"elicitation": {}, "roots": {}}
 SOON_S = 5
 CLIENT = {"name": "by hand", "version": "1", "title": "By Hand", "websiteUrl": "https://hand.example"}
 ENVELOPE: dict[str, Any] = {
@@ -128,6 +131,7 @@ def encoded(message: dict[str, Any]) -> bytes:
 async def session(*, leaves_all: bool) -> AsyncIterator[Played]:
     pages, client = Pages(), Told()
     router = Router(pages)
+    router.provide(OwnTools(where=where))
     pages.happen(LookedAround())
     pages.connect("h1", *one_page("getCart", "hold"))
     mcp_server = McpServer(router, Session("s1"), lambda: None)
@@ -227,6 +231,10 @@ def ask(played: Played) -> None:
             played.nursery.start_soon(put, held, asked)
 
 
+async def where(caller: Caller) -> str:
+    return " ".join(await caller.on_roots()) if caller.on_roots else "nowhere"
+
+
 async def put(held: Held, question: wire.ElicitConfirmation) -> None:
     with suppress(CallError):
         await held.caller.on_question(question)
@@ -235,7 +243,7 @@ async def put(held: Held, question: wire.ElicitConfirmation) -> None:
 
 def says_to_question(**answer: Any) -> Callable[[Played], None]:
     def say(played: Played) -> None:
-        questions = [m for m in played.client.messages if m.get("method") == "elicitation/create"]
+        questions = [m for m in played.client.messages if str(m.get("id", "")).startswith("question-")]
         for question in questions:
             played.nursery.start_soon(played.lane.take, encoded({"id": question["id"], **answer}))
 
@@ -517,6 +525,36 @@ async def test_questions_to_a_client_that_can_be_asked(answer: dict[str, Any]) -
     era = "2025-06-18"
     told = await hear_the_same([*opened(era), call(era, 1), ask, says_to_question(**answer), answer_all])
     assert any("elicitation/create" in line for line in told)
+
+
+ROOTS: list[dict[str, Any]] = [
+    {"roots": [{"uri": "file:///srv/a%20b", "name": "b", "_meta": {}}, {"uri": "file:///srv"}]},
+    {"roots": []},
+    {"action": "accept"},
+]
+
+
+@pytest.mark.parametrize("answer", [*({"result": roots} for roots in ROOTS), ANSWERS[-1]], ids=str)
+async def test_questions_for_the_roots_of_a_client(answer: dict[str, Any]) -> None:
+    era = "2025-06-18"
+    told = await hear_the_same([*opened(era), call(era, 1, WHERE), says_to_question(**answer)])
+    assert any("roots/list" in line for line in told)
+
+
+@pytest.mark.parametrize("roots", ROOTS, ids=str)
+async def test_questions_of_parked_calls_for_the_roots_of_a_client(roots: dict[str, Any]) -> None:
+    era = "2026-07-28"
+    again = comes_back(era, 2, name=WHERE, inputResponses={"question": roots})
+    told = await hear_the_same([call(era, 1, WHERE), again])
+    assert any("roots/list" in line for line in told)
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_a_client_without_roots_is_not_asked_for_them(era: str) -> None:
+    cannot: dict[str, Any] = {"_meta": {CAPABILITIES: {"elicitation": {}}}} if era == "2026-07-28" else {}
+    begins = [initialize(era, capabilities={}), INITIALIZED] if not cannot else []
+    told = await hear_the_same([*begins, call(era, 1, WHERE, **cannot)])
+    assert any("nowhere" in line for line in told)
 
 
 async def test_a_question_that_is_taken_back() -> None:

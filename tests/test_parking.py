@@ -14,6 +14,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
+from bridge.incoming import CanAsk
 from bridge.parking import (
     LAST_WORDS_S,
     MAX_PARKED,
@@ -58,7 +59,9 @@ class Turns:
 
     async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | Parked:
         return await self._wait(
-            lambda on_turn: self._parking.begin(CART, partial(self._runner.begin, run), on_turn, on_progress)
+            lambda on_turn: self._parking.begin(
+                CART, partial(self._runner.begin, run), on_turn, on_progress, can_ask=CanAsk(person=True)
+            )
         )
 
     async def resume(self, state: str, answer: bytes | None = YES) -> Outcome | Parked:
@@ -189,7 +192,7 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
     told: list[Outcome | Parked] = []
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery, open_parking() as parking:
-            parking.begin(CART, begin, told.append)
+            parking.begin(CART, begin, told.append, can_ask=CanAsk(person=True))
             await trio.testing.wait_all_tasks_blocked()
             ends[0](nobody)
             asked = told.pop()

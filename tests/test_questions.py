@@ -9,6 +9,7 @@ import pytest
 from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_TITLE
+from bridge.incoming import CanAsk
 from native_host import wire
 from native_host.wire import Code
 
@@ -137,16 +138,19 @@ def test_a_field_may_be_called_title() -> None:
 
 
 async def test_a_call_asks_a_bounded_number_of_times() -> None:
-    async def ask(asked: wire.ElicitConfirmation) -> bytes:
-        return asked.message.encode()
+    async def ask(_: questions.Asked) -> bytes:
+        return b"[]"
 
-    asking, another = questions.bounded(ask), questions.bounded(ask)
-    for _ in range(questions.MAX_QUESTIONS):
-        assert await asking(BUY) == b"Buy?"
+    asking, another = (questions.caller(CanAsk(person=True, roots=True), ask, None) for _ in range(2))
+    assert asking.on_question
+    assert asking.on_roots
+    assert another.on_question
+    for _ in range(questions.MAX_QUESTIONS // 2):
+        assert (await asking.on_question(BUY), await asking.on_roots()) == (b"[]", [])
     with pytest.raises(CallError, match="may ask 20 times") as caught:
-        await asking(BUY)
+        await asking.on_question(BUY)
     assert (caught.value.code, caught.value.handed) == (Code.RATE_LIMITED, False)
-    assert await another(BUY) == b"Buy?"
+    assert await another.on_question(BUY) == b"[]"
 
 
 def test_only_an_accepted_question_brings_the_page_what_was_filled_in() -> None:

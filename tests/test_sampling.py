@@ -10,17 +10,10 @@ import pytest
 import trio
 from mcp_types import CreateMessageRequestParams
 
-from bridge.errors import CallError
-from bridge.hub.answers import Answer
-from bridge.hub.provided import Resource
-from bridge.hub.records import Recording
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.transport import Caller, LookedAround, Prompt
-from bridge.server import McpServer
-from mcp_lines import McpLines, Speak, speaking_with, text_of
+from bridge.hub.transport import Caller, Prompt
+from mcp_lines import McpLines, text_of
 from native_host import wire
-from played_transport import PlayedTransport
+from own_tools import OwnTools, client_of
 
 PROMPT = Prompt(("Which of these?", "Be brief."), "You choose.", 100)
 WORDS = {"role": "assistant", "content": {"type": "text", "text": "the third"}, "model": "any"}
@@ -32,51 +25,25 @@ OTHERS: list[dict[str, Any]] = [
 SOON_S = 10
 
 
-class Oracle:
-    """A `Provider` with a tool that passes on what the client's model says, once the person has agreed."""
+async def ask_model(caller: Caller) -> str:
+    """What the client's model says."""
+    if caller.on_prompt is None:
+        return "this client has no model to ask"
+    return (await caller.on_prompt(PROMPT)).decode()
 
-    names = ("ask_model", "ask_both")
 
-    def definitions(self) -> list[dict[str, Any]]:
-        return [{"name": name, "inputSchema": {"type": "object"}} for name in self.names]
-
-    async def run(self, recording: Recording, caller: Caller) -> Answer:
-        if caller.on_prompt is None:
-            return self._saying("this client has no model to ask")
-        if recording.name == "ask_both":
-            assert caller.on_question
-            said = await caller.on_question(wire.ElicitConfirmation(message="May I?"))
-            assert msgspec.json.decode(said)["action"] == "accept"
-        try:
-            return self._saying((await caller.on_prompt(PROMPT)).decode())
-        except CallError as error:
-            return self._saying(error.detail)
-
-    def _saying(self, text: str) -> Answer:
-        return Answer(msgspec.json.encode({"content": [{"type": "text", "text": text}]}), is_error=False)
-
-    def resources(self, _session: Session) -> list[Resource]:
-        return []
-
-    def release(self, session: Session) -> None:
-        pass
+async def ask_both(caller: Caller) -> str:
+    """The same, once the person has agreed."""
+    assert caller.on_question
+    said = await caller.on_question(wire.ElicitConfirmation(message="May I?"))
+    assert msgspec.json.decode(said)["action"] == "accept"
+    return await ask_model(caller)
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[McpLines]:
     """A client whose model may be asked; its era is the test's to choose."""
-    transport = PlayedTransport()
-    router = Router(transport)
-    router.provide(Oracle())
-    transport.happen(LookedAround())
-
-    async def serve(speak: Speak) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(router.run)
-            await speak(McpServer(router, Session("ours"), lambda: None))
-            nursery.cancel_scope.cancel()
-
-    async with speaking_with(serve) as client:
+    async with client_of(OwnTools(ask_model=ask_model, ask_both=ask_both)) as client:
         client.capabilities = {"sampling": {}, "elicitation": {}}
         yield client
 

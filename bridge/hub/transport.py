@@ -82,6 +82,8 @@ class Prompt(NamedTuple):
 
 OnPrompt = Callable[[Prompt], Awaitable[bytes]]
 """Puts a prompt to the client's own model and returns its words, as UTF-8; otherwise as `OnQuestion`."""
+OnRoots = Callable[[], Awaitable[list[str]]]
+"""Asks the client which folders it works in and returns their URIs; otherwise as `OnQuestion`."""
 QUESTION_S = 120.0
 """So long a person may take to answer a page's question; then the page is told that nobody did."""
 
@@ -94,6 +96,7 @@ class Caller:
     on_question: OnQuestion | None = None
     on_event: OnEvent | None = None
     on_prompt: OnPrompt | None = None
+    on_roots: OnRoots | None = None
 
 
 NOBODY = Caller()
