@@ -14,6 +14,8 @@ const LONGEST_TITLE = 60;
 export class SessionTabs {
   /** A session's first tab makes its group; the next one must find it. */
   #inTurn = turns();
+  /** What each window shows, and what it showed before. @type {Map<number, number[]>} */
+  #shown = new Map();
 
   /**
    * @param {Tabs} tabs
@@ -24,6 +26,18 @@ export class SessionTabs {
     this.tabs = tabs;
     this.owners = owners;
     this.sessions = sessions;
+    void this.#look();
+  }
+
+  async #look() {
+    for (const { id, windowId } of await chrome.tabs.query({ active: true }))
+      if (id !== undefined && !this.#shown.has(windowId)) this.activated(id, windowId);
+  }
+
+  /** Another tab of its window is shown now. @param {number} tabId @param {number} windowId */
+  activated(tabId, windowId) {
+    const [before] = this.#shown.get(windowId) ?? [];
+    this.#shown.set(windowId, before === undefined ? [tabId] : [tabId, before]);
   }
 
   /**
@@ -65,10 +79,24 @@ export class SessionTabs {
     await this.tabs.loaded;
     const session = this.owners.ownerOf(sourceTabId);
     if (session === null || !(await existing(tabId))) return;
-    await keepBehind(tabId, sourceTabId);
+    await this.#keepBehind(tabId, sourceTabId);
     this.owners.give(tabId, session);
     await this.#inTurn(session, () => this.#join(tabId, session, ""));
     await this.tabs.refresh(tabId);
+  }
+
+  /**
+   * The browser shows each tab that a page opens, also if nobody saw that page. What was shown before is shown again.
+   *
+   * @param {number} tabId
+   * @param {number} sourceTabId the page's
+   */
+  async #keepBehind(tabId, sourceTabId) {
+    const opened = await existing(tabId);
+    if (!opened?.active) return;
+    const before = this.#shown.get(opened.windowId)?.find((id) => id !== tabId);
+    if (before === undefined || before === sourceTabId) return;
+    await chrome.tabs.update(before, { active: true }).catch(() => {}); // the person has closed it, or drags tabs
   }
 
   /**
@@ -121,22 +149,6 @@ async function openTab({ url, active, windowId }) {
   const tab = window?.tabs?.[0];
   if (!tab) throw new WireError(Code.INTERNAL_ERROR, "The browser did not open a window.", { handed: false });
   return tab;
-}
-
-/**
- * The browser shows each tab that a page opens, also if nobody saw that page. What was shown before is shown again.
- *
- * @param {number} tabId
- * @param {number} sourceTabId the page's
- */
-async function keepBehind(tabId, sourceTabId) {
-  const opened = await existing(tabId);
-  if (!opened?.active) return;
-  const others = await chrome.tabs.query({ windowId: opened.windowId });
-  const latest = others.filter(({ id }) => id !== tabId).sort((a, b) => (b.lastAccessed ?? 0) - (a.lastAccessed ?? 0));
-  const shown = latest[0]?.id;
-  if (shown === undefined || shown === sourceTabId) return;
-  await chrome.tabs.update(shown, { active: true }).catch(() => {}); // the person has closed it, or drags tabs
 }
 
 /** The window that last had the focus, if it is not incognito: nothing is offered of what is open there. */

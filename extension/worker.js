@@ -175,7 +175,10 @@ chrome.storage.onChanged.addListener((changes, area) => {
 chrome.tabs.onCreated.addListener((tab) => void tabs.refresh(tab.id ?? chrome.tabs.TAB_ID_NONE));
 chrome.tabs.onUpdated.addListener((tabId) => void tabs.refresh(tabId));
 chrome.tabs.onAttached.addListener((tabId) => void tabs.refresh(tabId));
-chrome.tabs.onActivated.addListener(({ tabId, windowId }) => void tabs.activated(tabId, windowId));
+chrome.tabs.onActivated.addListener(({ tabId, windowId }) => {
+  sessionTabs.activated(tabId, windowId);
+  void tabs.activated(tabId, windowId);
+});
 chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId));
 chrome.tabs.onReplaced.addListener((added, removed) => void tabs.replaced(added, removed));
 chrome.webNavigation.onCreatedNavigationTarget.addListener(

@@ -431,17 +431,25 @@ async def test_a_tab_that_a_session_s_page_opens_is_that_session_s_and_in_its_gr
 
 
 async def test_what_a_page_in_the_background_opens_is_in_the_background_too(client: Controller) -> None:
-    shown, behind = await client.open("/plain?shown"), await client.open("/plain?behind")
-    for front, opener, is_shown in ((shown, behind, False), (behind, behind, True)):
-        await client.request("activateTab", session=ME, tabId=front)
-        await client.until(lambda: client.tabs[front]["active"])  # noqa: B023
-        opening = f"open('/other?opened-{is_shown}')"
+    async def show(tab: int) -> None:
+        await client.request("activateTab", session=ME, tabId=tab)
+        await client.until(lambda: client.tabs[tab]["active"])
+
+    async def opened_by(opener: int, name: str) -> bool:
+        opening = f"open('/other?{name}')"
         await client.command(opener, "Runtime.evaluate", expression=opening, userGesture=True)
-        opened = await client.until_tab(f"/other?opened-{is_shown}")
-        await client.until(
-            lambda: (client.tabs[opened]["owner"], client.tabs[opened]["active"]) == (ME, is_shown)  # noqa: B023
-        )
-        assert client.tabs[front]["active"] is not is_shown
+        opened = await client.until_tab(f"/other?{name}")
+        await client.until(lambda: client.tabs[opened]["owner"] == ME)
+        is_shown: bool = client.tabs[opened]["active"]
+        return is_shown
+
+    shown = await client.open("/plain?shown")
+    await show(shown)
+    behind = await client.open("/plain?behind")
+    assert not await opened_by(behind, "unseen")
+    await client.until(lambda: client.tabs[shown]["active"])
+    await show(behind)
+    assert await opened_by(behind, "seen")
 
 
 async def test_a_tab_is_in_its_session_s_group_when_it_has_been_made(client: Controller) -> None:
