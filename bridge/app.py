@@ -267,7 +267,8 @@ def new_session(command: str = "") -> Session:
     """A session of whoever started us; hosts and popups are told of a `command` of ours that calls tools."""
     name = f"mcpb {command}" if command else ""
     client = wire.ClientInfo(name=name)
-    return Session(secrets.token_hex(8), title=name, client=client, folder=_working_folder())
+    folder = _working_folder()
+    return Session(secrets.token_hex(8), title=name, client=client, folder=folder, is_local=True)
 
 
 def _working_folder() -> str:

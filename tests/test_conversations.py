@@ -13,7 +13,7 @@ import trio.testing
 
 from bridge.frontends.http import conversations as module
 from bridge.frontends.http import message_stream
-from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations, Owner
+from bridge.frontends.http.conversations import FIRST_WORDS_S, US, Conversation, Conversations, Owner
 from bridge.frontends.http.message_stream import MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
@@ -27,7 +27,7 @@ from played_transport import PlayedTransport
 from said_by_hosts import browser_hello
 
 IDLE_S = 600.0
-US, ANOTHER = Owner("our user"), Owner("192.168.1.9")
+ANOTHER = Owner("192.168.1.9")
 CLIENT = Implementation(name="by hand", version="1")
 SOON_S = 5
 
@@ -71,6 +71,14 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
             with pytest.raises(Refused) as refused:
                 played.all.find(transport, key, owner)
             assert refused.value.status is HTTPStatus.NOT_FOUND
+
+
+async def test_only_clients_of_our_user_are_on_this_machine() -> None:
+    async with conversations() as played:
+        for owner in (US, ANOTHER, Owner("127.0.0.1"), Owner("")):
+            opened = await played.all.open("streamable", owner)
+            shared = await played.all.shared("by hand 1", owner)
+            assert opened.session.is_local is shared.session.is_local is (owner == US)
 
 
 async def test_requests_that_say_the_same_of_who_asks_share_a_session_that_has_no_id() -> None:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridge.frontends.http.connection import Kind, Peer
+from bridge.frontends.http.conversations import US, Owner, owner_of
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
@@ -408,8 +409,11 @@ def test_a_token_that_nobody_asks_for_does_no_harm() -> None:
 
 @pytest.mark.parametrize("header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"])
 def test_a_proxy_of_ours_speaks_for_who_is_not_known(header: str) -> None:
-    assert status(request(headers={header: "for=192.0.2.1"})) == 401
+    asked = request(headers={header: "for=192.0.2.1"})
+    assert status(asked) == 401
     assert status(request(headers={header: "for=192.0.2.1", **BEARER})) == 200
+    assert owner_of(asked) == Owner("127.0.0.1")
+    assert owner_of(request()) == US
 
 
 # ── Answers to pages (CORS) ─────────────────────────────────────────────────────────────────────────────────

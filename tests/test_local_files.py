@@ -9,7 +9,7 @@ import pytest
 
 from bridge.browser_tools import local_files
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.local_files import MAX_BYTES, MAX_FILES, Folders, LocalFile, read_files
+from bridge.browser_tools.local_files import MAX_BYTES, MAX_FILES, Folders, LocalFile, path_of, read_files
 
 
 @pytest.fixture
@@ -112,6 +112,56 @@ def test_who_swaps_a_file_for_a_link_meanwhile_gains_nothing(
 def test_a_client_that_works_at_home_or_above_may_not_take_everything(home: Path, where: str) -> None:
     folder = home if where == "home" else home.parent
     assert "no folder is known" in refusal(home / "secret.txt", Folders(str(folder)))
+
+
+def test_a_file_below_a_root_of_the_client_is_read(project: Path, tmp_path: Path) -> None:
+    (project / "a.txt").write_text("a")
+    (tmp_path / "short").symlink_to(project)
+    for root in (project, project / "a.txt", tmp_path / "short"):
+        assert read_files([str(project / "a.txt")], Folders(roots=(str(root),)))[0].data == b"a"
+
+
+@pytest.mark.parametrize("where", ["home", "above", "a link to it"])
+def test_a_root_that_is_home_or_above_does_not_count(home: Path, where: str) -> None:
+    (home.parent / "link").symlink_to(home)
+    root = {"home": home, "above": home.parent, "a link to it": home.parent / "link"}[where]
+    assert "no folder is known" in refusal(home / "secret.txt", Folders(roots=(str(root),)))
+
+
+def test_a_refusal_names_each_folder_once(project: Path) -> None:
+    folders = Folders(str(project), roots=(f"{project}/", "/srv/shop"))
+    assert f"from below {project}, /srv/shop. Put" in refusal("/etc/passwd", folders)
+
+
+def test_roots_are_nothing_that_paths_are_relative_to(project: Path) -> None:
+    assert "give an absolute path" in refusal("a.txt", Folders(roots=(str(project),)))
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///srv/shop", "/srv/shop"),
+        ("file:///srv/a%20b%23%C3%A9", "/srv/a b#é"),
+        ("file:///srv/a b", "/srv/a b"),
+        ("file:///srv/%FF", "/srv/\udcff"),
+        ("file:/srv", "/srv"),
+        ("FILE://LOCALHOST/srv", "/srv"),
+        ("file://other.example/srv", ""),
+        ("file:srv", ""),
+        ("file://", ""),
+        ("file:///srv/a%00", ""),
+        ("file:///srv/C#", "/srv/C"),
+        ("file:///srv/C#/a", ""),
+        ("file:///srv?x", ""),
+        ("file:///srv/\ud800", ""),
+        ("file://[/srv", ""),
+        ("https://shop.example/srv", ""),
+        ("/srv", ""),
+        ("", ""),
+    ],
+)
+def test_a_root_is_a_file_uri_of_this_machine(uri: str, path: str) -> None:
+    assert path_of(uri) == path
 
 
 def test_home_is_allowed_where_the_person_says_so(home: Path) -> None:

@@ -1,17 +1,29 @@
-"""Tools of ours that ask which folders the client works in, in both eras."""
+"""Tools of ours that ask which folders the client works in, in both eras, and the files that are in them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 from mcp_types import ListRootsRequest
 
+from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.browser_tools.turn import ROOTS_S, Turn
+from bridge.browser_tools.uploading import files_at
+from bridge.errors import CallError
+from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller
 from bridge.questions import MAX_ROOTS
 from mcp_lines import McpLines, text_of
+from native_host.wire import Code
 from own_tools import OwnTools, client_of
 
 ROOTS = {"roots": [{"uri": "file:///home/ann/shop", "name": "shop"}, {"uri": "file:///srv/a%20b"}]}
@@ -108,3 +120,97 @@ async def test_a_client_without_roots_is_not_asked(client: McpLines, era: str) -
         await (client.shake_hands() if era == "handshake" else client.need_no_handshake())
         answer = await client.ask("tools/call", {"name": "where"})
     assert text_of(answer) == "this client has no roots"
+
+
+# ── The files in them ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Client:
+    """It has roots, and counts how often it is asked for them."""
+
+    def __init__(self, *roots: str, fails: bool = False, is_silent: bool = False) -> None:
+        self.asked = 0
+        self._roots = list(roots)
+        self._fails = fails
+        self._is_silent = is_silent
+
+    async def tell(self) -> list[str]:
+        self.asked += 1
+        if self._fails:
+            raise CallError(Code.INTERNAL_ERROR, "it did not tell", handed=True)
+        if self._is_silent:
+            await trio.sleep_forever()
+        return self._roots
+
+    def turn(self, working: Path | None = None, *, is_local: bool = True) -> Turn:
+        """A call of it, as far as roots go."""
+        around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
+        session = Session("s1", folder=str(working or ""), is_local=is_local)
+        nothing = cast("Any", None)
+        return Turn(around, session, Kept(), Caller(on_roots=self.tell), nothing, nothing)
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
+    """A file in a project."""
+    (tmp_path / "project").mkdir()
+    poem = tmp_path / "project" / "a poem.txt"
+    poem.write_text("quiet")
+    return poem
+
+
+async def refused(path: Path | str, turn: Turn) -> str:
+    with pytest.raises(ToolError) as caught:
+        await files_at([str(path)], turn)
+    return str(caught.value)
+
+
+async def test_a_client_is_asked_once_in_a_call_also_in_one_of_several_steps(poem: Path) -> None:
+    client = Client("https://shop.example/", poem.as_uri(), "file:///srv/shop")
+    turn = client.turn()
+    with trio.fail_after(SOON_S):
+        for step in (turn, replace(turn), replace(turn)):
+            assert [file.data for file in await files_at([str(poem)], step)] == [b"quiet"]
+            assert f"from below {poem}, /srv/shop." in await refused("/etc/hostname", step)
+        assert client.asked == 1
+        await files_at([str(poem)], client.turn())
+        assert client.asked == 2
+
+
+async def test_it_is_not_asked_for_files_in_a_folder_that_is_known(poem: Path) -> None:
+    client = Client("file:///srv/shop")
+    with trio.fail_after(SOON_S):
+        turn = client.turn(poem.parent)
+        assert len(await files_at([poem.name, str(poem)], turn)) == 2
+        assert "There is no file" in await refused("nothing.txt", turn)
+        assert client.asked == 0
+        assert f"from below {poem.parent}, /srv/shop." in await refused("/etc/hostname", turn)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [Client(), Client("http://[", "file:poem"), Client(fails=True)],
+    ids=["none", "none of this machine", "not told"],
+)
+async def test_a_client_may_have_no_roots_that_help(poem: Path, client: Client) -> None:
+    with trio.fail_after(SOON_S):
+        assert "no folder is known" in await refused(poem, client.turn())
+
+
+async def test_a_client_that_may_be_on_another_machine_is_not_asked(poem: Path) -> None:
+    client = Client(poem.parent.as_uri())
+    with trio.fail_after(SOON_S):
+        assert "no folder is known" in await refused(poem, client.turn(is_local=False))
+    assert client.asked == 0
+
+
+async def test_a_client_that_does_not_answer_counts_as_one_without_roots(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    client = Client(is_silent=True)
+    turn = client.turn()
+    with turn.limited(ROOTS_S / 2) as limit:
+        assert await turn.roots() == []
+        assert trio.current_time() == pytest.approx(ROOTS_S, abs=0.1)
+        assert await turn.roots() == []
+    assert (client.asked, limit.cancelled_caught) == (1, False)

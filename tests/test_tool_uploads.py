@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mcp_types import ListRootsResult, Root
+from pydantic import FileUrl
 
 from bridge.browser_tools.local_files import MAX_BYTES
 from browsing import Browsing, Tools, open_browsing
@@ -103,6 +105,23 @@ def test_a_client_that_works_at_home_has_no_folder(browsing: Browsing) -> None:
         tools.open_site("upload.html")
         said = tools.refused("file_upload", ref=tools.ref_of("Manuscript"), paths=["project/poem.txt"])
         assert "no folder is known from which files may be taken" in said
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_client_s_roots_are_allowed(browsing: Browsing, project: Path, mode: str) -> None:
+    async def roots(_context: object) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl(project.as_uri()), name="project")])
+
+    home = browsing.chain.home
+    with browsing.client(f"roots, {mode}", cwd=home, mode=mode, list_roots_callback=roots) as tools:
+        tools.open_site("upload.html")
+        ref = tools.ref_of("Manuscript")
+        told = tools.done("file_upload", ref=ref, paths=["project/poem.txt"]).structured
+        assert told["files"] == ["poem.txt"]
+        assert f"from below {project}." in tools.refused("file_upload", ref=ref, paths=["/etc/hostname"])
+        assert "it leads to /etc/hostname" in tools.refused(
+            "file_upload", ref=ref, paths=["project/link.txt"]
+        )
 
 
 def test_what_may_not_or_cannot_be_given_is_refused_and_why(tools: Tools, project: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from bridge.browser_tools.answer import ToolError
 from bridge.hub.describing import cleaned
@@ -48,25 +49,44 @@ class Folders:
     working: str = ""
     """Where the client works, to which paths are relative; empty: not known."""
     configured: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    """That the client has told."""
 
-    def roots(self) -> list[Path]:
+    def allowed(self) -> list[Path]:
         """Absolute, without links.
 
-        A client that was started at home, or above it, does not work on a project: that would be everything.
+        A client that works at home, or above it, does not work on a project: that would be everything.
         """
-        working = [self.working] if self.working and not _holds_home(self.working) else []
-        return [_real(folder) for folder in (*working, *self.configured)]
+        of_client = [folder for folder in (self.working, *self.roots) if folder and not _holds_home(folder)]
+        return list(dict.fromkeys(_real(folder) for folder in (*of_client, *self.configured)))
 
     def hold(self, file: Path) -> bool:
         """Whether a path without links is below one of them."""
-        return any(file.is_relative_to(root) for root in self.roots())
+        return any(file.is_relative_to(folder) for folder in self.allowed())
+
+
+class OutsideError(ToolError):
+    """A file is not below the folders."""
+
+
+def path_of(uri: str) -> str:
+    """The path of a file URI of this machine (RFC 8089); empty: it is none."""
+    try:
+        parts = urlsplit(uri)
+        path = os.fsdecode(unquote_to_bytes(parts.path))
+    except ValueError:
+        return ""
+    is_here = parts.scheme == "file" and parts.netloc.lower() in ("", "localhost")
+    is_whole = path.startswith("/") and not (parts.query or parts.fragment or "\0" in path)
+    return path if is_here and is_whole else ""
 
 
 def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
     """The files with what is in them. It blocks.
 
     Raises:
-        ToolError: one of them may not be taken, or cannot be; it says which folders are allowed.
+        OutsideError: one of them may not be taken; it says which folders are allowed.
+        ToolError: one cannot be taken.
     """
     if len(paths) > MAX_FILES:
         raise ToolError(f"{len(paths)} files are too many for one call: give at most {MAX_FILES}.")
@@ -110,14 +130,14 @@ def _opened(path: str, folders: Folders) -> Iterator[int]:
 def _check(real: Path, wanted: Path, folders: Folders) -> None:
     if folders.hold(real):
         return
-    allowed = ", ".join(_shown(root) for root in folders.roots())
+    allowed = ", ".join(_shown(folder) for folder in folders.allowed())
     if not allowed:
-        raise ToolError(
+        raise OutsideError(
             f"{_shown(wanted)} may not be given to pages: no folder is known from which files may be taken. "
             "Give their content as files; or the user allows a folder: [browser] upload_dirs in config.toml."
         )
     leads = f", it leads to {_shown(real)}" if folders.hold(Path(os.path.normpath(wanted))) else ""
-    raise ToolError(
+    raise OutsideError(
         f"{_shown(wanted)} may not be given to pages{leads}. Files may be taken from below {allowed}. Put it "
         "there; or the user allows its folder: [browser] upload_dirs in config.toml."
     )

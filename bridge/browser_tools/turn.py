@@ -39,6 +39,8 @@ SEEN_S = 2.0
 """Until what a command has changed is announced."""
 SAMPLE_S = 45.0
 """For a client's model; the person may be shown what it is asked."""
+ROOTS_S = 5.0
+"""For a client to tell its roots, which it knows."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +82,8 @@ class Turn:
     """Which is being run; within a call of several, one after the other."""
     limits: list[trio.CancelScope] = field(default_factory=list)
     """What bounds the call's time; they stand still while a person is asked."""
+    told_roots: list[list[str]] = field(default_factory=list)
+    """What the client has said of its roots, once it was asked in this call."""
 
     async def settle(self) -> None:
         """Wait for browsers that were just found, or that are back in a moment."""
@@ -181,6 +185,7 @@ class Turn:
         if page is None:
             page = Page(self.around.transport, host, tab_id, session, self.kept.numbering)
             self.kept.pages[host, tab_id] = page
+        page.is_shown = place.tab.active
         return page
 
     def _current(self, browser: Browser) -> int:
@@ -266,6 +271,25 @@ class Turn:
         except CallError as error:
             _log.info("the client's model was not asked: %s", error.detail)
         return None
+
+    async def roots(self) -> list[str]:
+        """URIs of the folders that the client says it works in; it is asked once in a call.
+
+        Empty where it has none, tells none within ROOTS_S, or is elsewhere: then they mean nothing here.
+        """
+        if not self.told_roots:
+            self.told_roots.append(await self._ask_roots())
+        return self.told_roots[0]
+
+    async def _ask_roots(self) -> list[str]:
+        if self.caller.on_roots is None or not self.session.is_local:
+            return []
+        try:
+            with self.unhurried(), trio.move_on_after(ROOTS_S):
+                return await self.caller.on_roots()
+        except CallError as error:
+            _log.info("the client's roots are not known: %s", error.detail)
+        return []
 
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """How far a call is that takes long."""

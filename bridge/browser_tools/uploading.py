@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +15,7 @@ from bridge.browser_tools import local_files, recording, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
-from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile
+from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.pointing import look
 from bridge.browser_tools.reading import frame_of
@@ -44,7 +45,7 @@ class FileUpload(Given, kw_only=True):
             list[str],
             Meta(
                 description=(
-                    "Files of the user's machine, below the folder that you work in or one that the user "
+                    "Files of the user's machine, below a folder that you work in or one that the user "
                     "allows."
                 )
             ),
@@ -128,14 +129,27 @@ async def _files(given: FileUpload, turn: Turn) -> list[LocalFile]:
     if bool(given.paths) == bool(given.files):
         raise ToolError("Give either paths or files, with at least one file. Nothing was given to the page.")
     if given.paths:
-        folders = Folders(turn.session.folder, turn.around.settings.upload_dirs)
-        return await trio.to_thread.run_sync(
-            local_files.read_files, given.paths, folders, abandon_on_cancel=True
-        )
+        return await files_at(given.paths, turn)
     assert isinstance(given.files, list)
     if sum(len(content.data) for content in given.files) > MAX_BYTES:
         raise ToolError(TOO_LARGE)
     return [_content(content) for content in given.files]
+
+
+async def files_at(paths: Sequence[str], turn: Turn) -> list[LocalFile]:
+    """Those of this machine. The client is asked for its roots when one is in no folder that is known."""
+    folders = Folders(turn.session.folder, turn.around.settings.upload_dirs)
+    try:
+        return await _read(paths, folders)
+    except OutsideError:
+        roots = tuple(path for uri in await turn.roots() if (path := local_files.path_of(uri)))
+        if not roots:
+            raise
+    return await _read(paths, replace(folders, roots=roots))
+
+
+async def _read(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
+    return await trio.to_thread.run_sync(local_files.read_files, paths, folders, abandon_on_cancel=True)
 
 
 def _content(content: Content) -> LocalFile:
@@ -243,7 +257,7 @@ TOOLS = (
         title="Give files to a page",
         description=(
             "Gives files to a file input (or its label), or drops them on an element that takes files, as if "
-            "the user had chosen them. By path only from below the folder that you work in, or those that "
+            "the user had chosen them. By path only from below the folders that you work in, or those that "
             "the user allows. At most 10 MB a call."
         ),
         given=FileUpload,

@@ -67,6 +67,8 @@ class Session:
     """The browsers in which it has opened tabs otherwise."""
     folder: str = ""
     """Where on this machine its client works; empty: not known."""
+    is_local: bool = False
+    """Its client is a program of our user on this machine: its files are those that it could read itself."""
     _shown: Mapping[str, Meaning] = field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, Meaning] = field(default_factory=dict)

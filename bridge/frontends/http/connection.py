@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 
 from starlette.requests import HTTPConnection
 
+_FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
+"""By these a proxy says that it speaks for somebody else."""
+
 
 class Kind(Enum):
     """What is known about the other end."""
@@ -43,3 +46,9 @@ def connection_of(request: HTTPConnection) -> Connection:
     """The connection that a request came on."""
     found: Connection = request.scope["state"]["connection"]
     return found
+
+
+def is_ours(request: HTTPConnection) -> bool:
+    """A process of our own user asks, and not for somebody else."""
+    peer = connection_of(request).peer
+    return peer.kind is Kind.OURS and _FORWARDED.isdisjoint(request.headers.keys())

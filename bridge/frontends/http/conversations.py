@@ -17,7 +17,7 @@ import trio
 from starlette.requests import HTTPConnection
 
 from bridge.errors import CallError
-from bridge.frontends.http.connection import Kind, connection_of
+from bridge.frontends.http.connection import connection_of, is_ours
 from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
@@ -51,10 +51,12 @@ class Owner(NamedTuple):
     who: str
 
 
+US = Owner("our user")
+
+
 def owner_of(request: HTTPConnection) -> Owner:
     """Our own user, over whatever address; of others no more is known than theirs."""
-    peer = connection_of(request).peer
-    return Owner("our user" if peer.kind is Kind.OURS else peer.address)
+    return US if is_ours(request) else Owner(connection_of(request).peer.address)
 
 
 class Conversation:
@@ -254,7 +256,7 @@ class Conversations:
     async def _begin(self, key: str, transport: str, owner: Owner) -> Conversation:
         assert self._nursery, "begun after `run`"
         self._make_room()
-        session = Session(secrets.token_hex(8))
+        session = Session(secrets.token_hex(8), is_local=owner == US)
         server = McpServer(self._router, session, self._tell, where="(HTTP)")
         conversation = Conversation(key, transport, owner, server, session)
         self._open[key] = conversation

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 from starlette.requests import Request
 
-from bridge.frontends.http.connection import Kind, connection_of
+from bridge.frontends.http.connection import Kind, connection_of, is_ours
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.settings import ANY_PORT, HttpSettings, is_address
 
@@ -31,8 +31,6 @@ _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 _WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
 """Not names of anybody, though systems take them for this machine and pages have used that."""
 _AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
-_FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
-"""By these a proxy says that it speaks for somebody else."""
 _PURPOSES = ("sec-purpose", "purpose", "x-moz")
 """In these browsers say that they load something ahead."""
 
@@ -120,8 +118,7 @@ class Gate:
             return None
         if asked.peer.kind is Kind.ANOTHERS:
             return Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
-        is_known = asked.peer.kind is Kind.OURS and _FORWARDED.isdisjoint(asked.headers)
-        if is_known and not self._always_asks:
+        if asked.is_ours and not self._always_asks:
             return None
         if asked.path == HEALTH or is_preflight:  # browsers send no token when they ask first
             return None
@@ -142,6 +139,7 @@ class _Asked:
 
     def __init__(self, request: Request) -> None:
         self.peer = connection_of(request).peer
+        self.is_ours = is_ours(request)
         self.method = request.method
         self.path: str = request.scope["path"]
         server = request.scope.get("server")
