@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import Mock
+
 import pytest
+import trio
+from trio.testing import MockClock
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.page import Frame, Numbering, Page
 from bridge.browser_tools.pointing import DRAG_BEGINS, steps
-from bridge.browser_tools.screenshots import MAX_EDGE, MAX_PIXELS, Point, Rect, View
+from bridge.browser_tools.screenshots import BAR_S, MAX_EDGE, MAX_PIXELS, Point, Rect, View, view_of
 
 
 def view(
@@ -88,3 +94,34 @@ def test_a_drag_of_nearly_nothing_ends_where_it_should(end: tuple[float, float])
 def test_more_of_a_page_than_can_be_drawn_at_once_is_refused_with_the_most() -> None:
     with pytest.raises(ToolError, match="20000 pixels are the most"):
         view(780, 437, page=100_000).part([0, 0, 780, 30_000])
+
+
+class Barred(Page):
+    """A tab of a browser whose bar comes 0.2 s after it was attached to, where it is shown."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        super().__init__(Mock(), "host", 1, "", Numbering())
+        self.begun_at = trio.current_time()
+        self.is_shown = is_shown
+        self.bar_at = self.begun_at + 0.2
+
+    async def evaluate(self, expression: str, *_: Any, **__: Any) -> Any:
+        has_bar = self.is_shown and trio.current_time() >= self.bar_at
+        if "innerHeight" in expression:
+            return {"value": [1042, 1033 if has_bar else 1089, 1, 0, 0, 1042, 2000]}
+        await trio.sleep_until(self.bar_at if self.is_shown and not has_bar else self.begun_at + BAR_S)
+        return {"value": True}
+
+
+async def test_a_tab_that_is_shown_is_seen_with_the_browser_s_bar_which_comes_a_moment_later(
+    autojump_clock: MockClock,
+) -> None:
+    main = Frame("main", "https://example.org/", "1")
+    shown, behind = Barred(is_shown=True), Barred(is_shown=False)
+    assert (await view_of(behind, main)).height == 1089
+    assert trio.current_time() == behind.begun_at  # no bar comes into it: it is not waited for
+    assert (await view_of(shown, main)).height == 1033
+    await trio.sleep(BAR_S)
+    before = trio.current_time()
+    await view_of(shown, main)
+    assert trio.current_time() == before

@@ -135,6 +135,10 @@ class Devtools(ABC):
         self.happened = Happened()
         self.dialog: Dialog | None = None
         self.used_at = trio.current_time()
+        self.begun_at = -math.inf
+        """When the browser was last asked to let us in."""
+        self.is_shown = False
+        """The window shows this tab, as far as was announced when it was last asked for."""
         self.holds: set[str] = set()
         """Why the subscription is to stay although nothing is asked: what captures."""
         self.url = ""
@@ -230,6 +234,8 @@ class Devtools(ABC):
         if self._is_subscribed:
             return
         self._is_subscribed = True
+        if self._subscription is ENDED:
+            self.begun_at = trio.current_time()
         self._events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
         asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(self._events))
         subscription = _Subscription(self)

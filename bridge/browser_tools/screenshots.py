@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import trio
+
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page import Frame, Page
 
@@ -27,12 +29,19 @@ MAX_ENLARGED = 4.0
 QUALITY = 80
 """Of a JPEG."""
 CAPTURE_S = 20.0
+BAR_S = 0.6
+"""From the first command to the bar with which the browser warns the person; measured: 0.2 to 0.4 s."""
 
 Format = Literal["jpeg", "png"]
 
 _VIEW = """[innerWidth, innerHeight, devicePixelRatio, visualViewport.pageLeft, visualViewport.pageTop,
     document.scrollingElement?.scrollWidth ?? innerWidth,
     document.scrollingElement?.scrollHeight ?? innerHeight]"""
+
+_RESIZED = """new Promise((resolve) => {
+    addEventListener("resize", resolve, { once: true });
+    setTimeout(resolve, %d);
+}).then(() => true)"""
 
 
 class Point(NamedTuple):
@@ -184,7 +193,14 @@ class Shown:
 
 
 async def view_of(page: Page, main: Frame) -> View:
-    """What the tab shows now."""
+    """What the tab shows now.
+
+    When the browser lets a debugger in, its bar comes a moment later, and what is shown is less high from
+    then on: a screenshot from before would be of another size, and its coordinates not those of the page.
+    """
+    until_bar = page.begun_at + BAR_S - trio.current_time()
+    if page.is_shown and until_bar > 0:
+        await page.evaluate(_RESIZED % (until_bar * 1000), main)
     found = (await page.evaluate(_VIEW, main))["value"]
     width, height, *rest = found
     if not width or not height:
