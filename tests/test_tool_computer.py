@@ -397,6 +397,15 @@ def test_dialogs_are_told_and_answered(tools: Tools) -> None:
         assert (typed or "nobody") in desk.tab.evaluate(said)
 
 
+def test_a_file_chooser_that_a_page_opens_is_told_of_and_shown_to_nobody(tools: Tools) -> None:
+    desk = Desk(tools, "upload.html")
+    desk.tab.evaluate("""document.body.insertAdjacentHTML("beforeend",
+        "<button onclick='field.click()'>Browse</button><input type=file id=field hidden>")""")
+    for said in (desk.do("left_click", ref=desk.ref("Browse")), desk.do("key", text="Return")):
+        assert "asked for a file to be chosen, which the user was not shown" in said.text
+    assert "ref_" in tools.done("find", tabId=desk.tab_id, query="file").text
+
+
 def test_leaving_a_page_that_asks_is_told_and_decided(tools: Tools) -> None:
     desk = Desk(tools, "leaving.html")
     desk.do("left_click", ref=desk.ref("Draft"))

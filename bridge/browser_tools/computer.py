@@ -225,7 +225,11 @@ class Hand:
 
     @contextmanager
     def input(self) -> Iterator[None]:
-        """What is pressed here may open a dialog, which is then told of: the input has arrived."""
+        """What is pressed here may open a dialog, which is then told of: the input has arrived.
+
+        A file chooser would be the system's, in front of the user and out of our reach: it is not shown.
+        """
+        self.page.keep_choosers(enabled=True)
         try:
             yield
         except DialogError:
@@ -243,10 +247,13 @@ async def computer(given: Computer, turn: Turn) -> Answer:
         return await _answer_dialog(given, turn, page)
     tabs = set(place.browser.tabs)
     hand = await _hand(given, turn, page)
-    deed = await _ACTIONS[given.action](hand)
-    if deed.shot is not None:
-        return await _shown(hand, deed, deed.shot)
-    await hand.page.rest()
+    try:
+        deed = await _ACTIONS[given.action](hand)
+        if deed.shot is not None:
+            return await _shown(hand, deed, deed.shot)
+        await hand.page.rest()
+    finally:
+        page.keep_choosers(enabled=False)
     news = await _news(turn, place, page, tabs)
     await recording.after_action(turn, page, f"{given.action} {deed.target}".strip())
     return _answer(given, page, f"{deed.said}{news}", deed.target)

@@ -58,9 +58,14 @@ STATE_EVENTS = (
     "Page.javascriptDialogOpening",
     "Page.javascriptDialogClosed",
     "Page.downloadWillBegin",
+    "Page.fileChooserOpened",
     SUBSCRIBED,
 )
 """What the state of a tab is made of."""
+_CHOOSER = (
+    "The page asked for a file to be chosen, which the user was not shown: nothing was chosen. file_upload "
+    "gives the page a file; find shows its field, also a hidden one."
+)
 _NOT_OURS = "cannot be controlled"
 """The extension's words for pages of the browser itself, of its web store and of other extensions."""
 
@@ -194,6 +199,10 @@ class Devtools(ABC):
     def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
         """Send a command whose result nobody needs: so may who hears an event."""
         self._send(method, params, session, COMMAND_S, lambda _: None)
+
+    def keep_choosers(self, *, enabled: bool) -> None:
+        """Whether a file chooser is told of from now on, and shown to nobody."""
+        self.begin("Page.setInterceptFileChooserDialog", {"enabled": enabled})
 
     async def answer_dialog(self, *, accept: bool, text: str | None = None) -> None:
         """Answer the dialog that is open, if it still is; without text a prompt with what is in its field."""
@@ -380,6 +389,8 @@ class Devtools(ABC):
                 self._dialog_opened(params)
             case "Page.javascriptDialogClosed":
                 self.dialog = None
+            case "Page.fileChooserOpened":
+                self.happened.note(_CHOOSER)
             case "Page.downloadWillBegin":
                 self._stayed = False
                 name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
