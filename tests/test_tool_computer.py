@@ -455,7 +455,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"action": "left_click", "coordinate": [10]}, "coordinate"),
     ({"action": "left_click", "ref": "the button"}, "is no ref"),
     ({"action": "left_click", "ref": "ref_99999"}, "read_page and find give refs"),
-    ({"action": "left_click", "ref": "ref_f77_1"}, "read_page or find give refs"),
+    ({"action": "left_click", "ref": "ref_f77_1"}, "read_page and find give refs"),
     ({"action": "left_click", "coordinate": [10, 10], "modifiers": "hyper"}, "no modifier"),
     ({"action": "left_click_drag", "coordinate": [10, 10]}, "needs start_coordinate"),
     ({"action": "left_click_drag", "start_coordinate": [10, 10]}, "needs coordinate"),

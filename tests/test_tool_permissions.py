@@ -40,6 +40,9 @@ def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsin
             assert "Press same" in told
             assert "Press other" not in told
         assert f"is a frame of {denied}, which may not be used" in _click_into(tools, tab_id, "Other")
+        for action in ("left_click", "hover", "scroll_to"):
+            for ref in (f"ref_f{frame}_1" for frame in range(1, 7)):  # any client can guess them
+                assert "Press other" not in tools.call("computer", action=action, ref=ref).text
         tools.look(tab_id).evaluate("document.querySelector('iframe[title=Other]').focus()")
         for keyboard in ("type", "key"):
             said = tools.refused("computer", action=keyboard, text="x")

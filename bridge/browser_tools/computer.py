@@ -13,7 +13,7 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools import keys, recording, refs, saving
+from bridge.browser_tools import keys, reading, recording, refs, saving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
 from bridge.browser_tools.approving import origin_at
@@ -207,6 +207,10 @@ class Hand:
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
+    async def frame(self, ref: refs.Ref) -> Frame:
+        """The document that an element is in. Raises as `reading.frame_of`."""
+        return await reading.frame_of(self.turn, self.page, ref)
+
     async def look(self, point: Point) -> Seen:
         """What is at a point.
 
@@ -397,7 +401,8 @@ async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen
     """The pointer on what is meant, by ref or coordinate, and what is there."""
     given = hand.given
     if isinstance(given.ref, str):
-        spot, seen = await hand.pointer.onto(refs.read(given.ref), also_disabled=also_disabled)
+        ref = refs.read(given.ref)
+        spot, seen = await hand.pointer.onto(ref, await hand.frame(ref), also_disabled=also_disabled)
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
         raise ToolError(
@@ -467,8 +472,7 @@ async def _drag(hand: Hand) -> Deed:
 
 
 async def _shown_spot(hand: Hand, ref: refs.Ref) -> Point:
-    frame = await hand.page.frame(ref.frame)
-    spot = await hand.pointer.spot(ref, frame)
+    spot = await hand.pointer.spot(ref, await hand.frame(ref))
     now = await view_of(hand.page, hand.main)
     if (now.left, now.top) != (hand.view.left, hand.view.top):
         raise ToolError(
@@ -501,7 +505,7 @@ async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
     if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
         point = Point(hand.view.width / 2, hand.view.height / 2)
         await hand.pointer.move(point)
-        return point, await look(hand.page, hand.main, point)
+        return point, await hand.look(point)
     return await _onto(hand, also_disabled=True)
 
 
@@ -535,7 +539,7 @@ async def _scroll_to(hand: Hand) -> Deed:
     if isinstance(hand.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
     ref = refs.read(hand.given.ref)
-    frame = await hand.page.frame(ref.frame)
+    frame = await hand.frame(ref)
     found = await hand.page.call("scrollTo", {"ref": ref.number}, frame=frame)
     left, top = await hand.page.offset(frame)
     point = Point(found["x"] + left, found["y"] + top)

@@ -148,17 +148,6 @@ class Page(Devtools):
         """The main frame."""
         return (await self.frames())[0]
 
-    async def frame(self, number: int) -> Frame:
-        """The frame that refs call by this number.
-
-        Raises:
-            GoneError: it is not there any more.
-        """
-        for frame in await self.frames():
-            if frame.number == number:
-                return frame
-        raise GoneError("The frame of that ref is gone. read_page or find give refs of what is there now.")
-
     async def offset(self, frame: Frame) -> tuple[float, float]:
         """Where a frame's viewport begins in the tab's, in CSS pixels.
 

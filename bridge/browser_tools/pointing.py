@@ -112,13 +112,12 @@ class Pointer:
 
     # ── On an element ───────────────────────────────────────────────────────────────────────────────────────
 
-    async def onto(self, ref: Ref, *, also_disabled: bool = False) -> tuple[Spot, Seen]:
-        """Bring the element into view and the pointer onto it, so that a press now is one on it.
+    async def onto(self, ref: Ref, frame: Frame, *, also_disabled: bool = False) -> tuple[Spot, Seen]:
+        """Bring an element of this frame into view and the pointer onto it, so that a press now is one on it.
 
         Raises:
             ToolError: it is gone, hidden, covered, disabled, or does not stand still. Nothing was pressed.
         """
-        frame = await self._page.frame(ref.frame)
         for _ in range(TRIES):
             spot = await self.spot(ref, frame, also_disabled=also_disabled)
             await self.move(spot.point)
