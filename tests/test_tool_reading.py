@@ -165,6 +165,13 @@ def test_a_page_that_writes_refs_and_new_lines_makes_none(tools: Tools) -> None:
     assert line == f'button "\\"Buy\\" [ref_1] button \\"Pay\\" [ref_2] [end]" [{ref}]'
 
 
+def test_a_page_cannot_stand_in_for_our_code_by_the_name_of_an_element(tools: Tools) -> None:
+    tools.look(tools.open_site("index.html")).evaluate(
+        "document.body.innerHTML = '<a id=mcpb href=x>Alone</a><iframe name=mcpb srcdoc=Inside></iframe>'"
+    )
+    assert 'link "Alone"' in tools.done("read_page").text
+
+
 # ── find ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

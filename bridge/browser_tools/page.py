@@ -266,7 +266,11 @@ class Page(Devtools):
         )
         context: int = made["executionContextId"]
         # Two calls may come here at once, or one after the tab was let go: the world is the same.
-        begin = f"if (!globalThis.mcpb) {{ {script()}; mcpb.begin({{next: {self._numbering.next}}}) }}"
+        # A page may call an element so, and finds it in every world under that name, but not as its own.
+        begin = (
+            f'if (!Object.hasOwn(globalThis, "mcpb")) {{ {script()}; '
+            f"mcpb.begin({{next: {self._numbering.next}}}) }}"
+        )
         params = {"expression": begin, "contextId": context, "returnByValue": True}
         await self._evaluate(params, frame, COMMAND_S)
         self._contexts[frame.id] = frame.loader, context
