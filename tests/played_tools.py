@@ -69,6 +69,8 @@ class PlayedTools:
         self.person: Person | None = None
         self.sent_on: dict[str, str] = {}
         """Where an address leads to."""
+        self.devtools: dict[str, Any] = {}
+        """The results of DevTools commands, by method; there are no others."""
         self.transport.on_request = self._obey
         nursery.start_soon(self.router.run)
         self.transport.happen(LookedAround())
@@ -132,6 +134,9 @@ class PlayedTools:
                 assert asked.caller.on_event
                 asked.caller.on_event(wire.CdpEvent(tab_id=tab_id, method=SUBSCRIBED))
                 return None
+            case wire.ForwardCdpCommand(method=method) if method in self.devtools:
+                result: dict[str, Any] = self.devtools[method]
+                return result
             case wire.ForwardCdpCommand():
                 return CallError(Code.INVALID_PARAMS, "not played", handed=False)
             case wire.OfTab(tab_id=tab_id) if asked.method == "closeTab":

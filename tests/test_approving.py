@@ -288,6 +288,29 @@ async def test_devtools_may_know_of_a_denied_site_before_the_tab_is_announced_an
     assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
 
 
+@pytest.mark.parametrize(
+    ("seen", "found", "said"),
+    [
+        (f"{BANK}/", f"{BANK}/", f"The tab has just gone to {BANK}."),
+        (f"{SHOP}/", f"{BANK}/", "The page went to another document meanwhile."),
+    ],
+    ids=["before its frames are looked at", "before our code is in its document"],
+)
+async def test_a_page_that_goes_to_a_denied_site_meanwhile_is_not_read(
+    nursery: trio.Nursery, tmp_path: Path, seen: str, found: str, said: str
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, denied())
+    tools.connect(own_tab(1))
+    tools.devtools = {
+        "Page.getFrameTree": {"frameTree": {"frame": {"id": "F", "loaderId": "L", "url": seen}}},
+        "Page.createIsolatedWorld": {"executionContextId": 7},
+        "Runtime.evaluate": {"result": {"type": "string", "value": found}},
+    }
+    for reading in ("read_page", "get_page_text"):
+        assert said in await tools.ask_fails(reading)
+    assert not [asked for asked in tools.sent("forwardCDPCommand") if "mcpb.text" in str(asked.params)]
+
+
 async def test_a_tab_that_goes_elsewhere_while_the_person_thinks_is_looked_at_again(
     nursery: trio.Nursery, tmp_path: Path
 ) -> None:

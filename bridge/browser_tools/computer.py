@@ -16,7 +16,6 @@ from msgspec import field as argument
 from bridge.browser_tools import keys, reading, recording, refs, saving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Frame, Page
@@ -270,11 +269,7 @@ def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answ
 async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
     held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
-    if not turn.may_see(main.url):
-        raise ToolError(
-            f"The tab has just gone to {origin_at(main.url)}. Nothing was done there. Call again: whether "
-            "you may use that site is decided then."
-        )
+    turn.check_here(main.url)
     return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
@@ -373,6 +368,7 @@ async def _zoom(hand: Hand) -> Deed:
 
 async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
     """With the picture, kept for `upload_image` and for reading it by its link."""
+    hand.turn.check_here((await hand.page.main()).url)  # it may be a picture of another page
     picture = hand.turn.kept.pictures.keep(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
     name = f"{hand.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import trio
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools, Params
 from bridge.browser_tools.in_page import script
 from bridge.errors import CallError
@@ -27,6 +28,7 @@ FRAME_S = 3.0
 MAX_FAILURE = 500
 """Characters of what our code in a page could not do."""
 
+ELSEWHERE = "The page went to another document meanwhile. Look at it again (read_page)."
 KINDS = ("stale", "unfit", "hidden", "disabled")
 """Of what our code in a page cannot do with an element."""
 _NO_CONTEXT = "Cannot find context"
@@ -216,8 +218,7 @@ class Page(Devtools):
             answer = await self._in_our_world(params, frame, timeout_s)
         except CommandError as error:
             if any(said in error.said for said in (_NO_CONTEXT, *_NAVIGATED)):
-                text = "The page went to another document meanwhile. Look at it again (read_page)."
-                raise GoneError(text) from None
+                raise GoneError(ELSEWHERE) from None
             raise
         if details := answer.get("exceptionDetails"):
             raise _failure(details.get("exception", {}).get("description") or details.get("text", ""))
@@ -258,7 +259,11 @@ class Page(Devtools):
         return answer
 
     async def _enter(self, frame: Frame) -> int:
-        """Make a world of our own in the document, and put our code there."""
+        """Make a world of our own in the document, and put our code there.
+
+        Raises:
+            GoneError: the frame shows another site now than when it was looked at: that is another decision.
+        """
         made = await self.command(
             "Page.createIsolatedWorld",
             {"frameId": frame.id, "worldName": self._world},
@@ -269,10 +274,12 @@ class Page(Devtools):
         # A page may call an element so, and finds it in every world under that name, but not as its own.
         begin = (
             f'if (!Object.hasOwn(globalThis, "mcpb")) {{ {script()}; '
-            f"mcpb.begin({{next: {self._numbering.next}}}) }}"
+            f"mcpb.begin({{next: {self._numbering.next}}}) }} location.href"
         )
         params = {"expression": begin, "contextId": context, "returnByValue": True}
-        await self._evaluate(params, frame, COMMAND_S)
+        here = (await self._evaluate(params, frame, COMMAND_S))["result"]["value"]
+        if origin_at(here) != origin_at(frame.url):
+            raise GoneError(ELSEWHERE)
         self._contexts[frame.id] = frame.loader, context
         return context
 

@@ -184,10 +184,15 @@ def readable(turn: Turn, frames: Sequence[Frame]) -> list[Frame]:
     """Without those of sites that may not be used, and what is in them; in the same order.
 
     DevTools would show what other extensions put into a page as well: a password manager's, for instance.
+
+    Raises:
+        ToolError: the tab itself is at such a site by now.
     """
     found: list[Frame] = []
     left_out: set[str] = set()
     for frame in frames:
+        if not frame.number:
+            turn.check_here(frame.url)
         scheme = frame.url.partition(":")[0]
         may_be_read = scheme in _PART_OF_PAGE or (scheme in _OF_PAGES and turn.may_read(origin_at(frame.url)))
         if frame.parent in left_out or (frame.number and not may_be_read):

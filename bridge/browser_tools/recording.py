@@ -79,8 +79,10 @@ async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -
         return
     with suppress(ToolError, CallError):
         main = await page.main()
-        if turn.may_see(main.url):
-            film.add(await _frame(page, main, label, points))
+        turn.check_here(main.url)
+        frame = await _frame(page, main, label, points)
+        turn.check_here((await page.main()).url)  # it may be a picture of another page
+        film.add(frame)
 
 
 async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif.Frame:

@@ -38,6 +38,7 @@ THROWN_LINES = 6
 
 _STOPPED = "Internal error"
 """So the browser calls a script that it has stopped."""
+_LED_AWAY = "The script has led the tab to another document, and its value is lost with the old one."
 _LEFT = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context")
 
 
@@ -98,6 +99,8 @@ async def javascript_tool(given: Script, turn: Turn) -> Answer:
     page, tab_id = turn.page_of(place), place.tab.tab_id
     script = await _script(page, given.text)
     told = await _told(page, script, tab_id)
+    if page.url and not turn.may_see(page.url):  # nobody knows any more of which document it is
+        told = Evaluated(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
         await page.settle()
     told.message += page.happened.take()
@@ -147,7 +150,7 @@ def _interrupted(error: CommandError | CallError) -> str:
     if isinstance(error, CallError) and error.code == Code.INTERNAL_ERROR and _STOPPED in said:
         return f"The script was stopped, because it ran for {LIMIT_S:g} s. What it had done by then is done."
     if (isinstance(error, CallError) and error.code == Code.NAVIGATED) or any(text in said for text in _LEFT):
-        return "The script has led the tab to another document, and its value is lost with the old one."
+        return _LED_AWAY
     raise error
 
 

@@ -163,6 +163,18 @@ class Turn:
         if not url.startswith("about:") and not self.may_read(origin):
             raise ToolError(f"There is a frame of {origin}, which may not be used. Nothing was done in it.")
 
+    def check_here(self, url: str) -> None:
+        """A tab is at this address now, whatever it showed when it was admitted.
+
+        Raises:
+            ToolError: it has gone to a site that may not be used, or not unasked.
+        """
+        if not self.may_see(url):
+            raise ToolError(
+                f"The tab has just gone to {approving.origin_at(url)}. Nothing was done there, and nothing "
+                "of it is told. Call again: whether you may use that site is decided then."
+            )
+
     def may_see(self, url: str) -> bool:
         """Whether a page that a tab was led to may be looked at, without asking the person."""
         return approving.judge(self, Wish(self.browser(), approving.origin_at(url))).decision == "yes"
