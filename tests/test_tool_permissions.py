@@ -49,6 +49,11 @@ def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsin
             assert f"is a frame of {denied}, which may not be used" in said
         rule = f'policy.deny has "{denied}"'
         assert rule in tools.refused("navigate", url=f"{denied}/book.html")
+        link = f"<a href={denied}/book.html?token=abc>Elsewhere</a>"
+        tools.look(tab_id).evaluate(f"document.body.insertAdjacentHTML('afterbegin', '{link}')")
+        moved = tools.done("computer", action="left_click", ref=tools.ref_of("Elsewhere")).text
+        assert moved.endswith(f"The tab is at {denied} now, of which nothing may be told.")
+        tools.done("navigate", url="back")
         leave = f"location.href = {json.dumps(denied + '/book.html')}; 1"
         tools.done("javascript_tool", action="javascript_exec", text=leave)
         for name, arguments in (

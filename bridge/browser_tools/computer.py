@@ -275,7 +275,7 @@ async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
 
 async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
     """What has come of an action, for the end of its sentence."""
-    news = page.happened.take()
+    news = page.happened.take(turn.may_tell)
     for tab in await _new_tabs(turn, place, tabs):
         news += f" It opened tab {tab.tab_id}, which is yours."
     return f"{news} {page.dialog}" if page.dialog else news
@@ -315,7 +315,8 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
     await page.answer_dialog(accept=accepts, text=typed if dialog.kind == "prompt" else None)
     await page.settle()
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
-    return _answer(given, page, f"{said}{page.happened.take()}{f' {page.dialog}' if page.dialog else ''}")
+    news = page.happened.take(turn.may_tell)
+    return _answer(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
 
 
 # ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -384,7 +385,7 @@ async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
         saved = await trio.to_thread.run_sync(saving.save, shot.data, name, saving.downloads())
         taken.path = str(saved)
         said += f" Saved as {saved}."
-    said += hand.page.happened.take()
+    said += hand.page.happened.take(hand.turn.may_tell)
     acted = Acted(message=said, action=hand.given.action, tab_id=hand.page.tab_id, picture=taken)
     link = Link(picture.uri, name, shot.mime_type, len(shot.data))
     return Answer(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
@@ -624,7 +625,7 @@ async def _wait(given: Computer, turn: Turn, place: Place) -> Answer:
         raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
     acted = Acted(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
     if page := turn.kept.pages.get((place.browser.host, tab_id)):
-        acted.message += page.happened.take()
+        acted.message += page.happened.take(turn.may_tell)
     return Answer(acted)
 
 

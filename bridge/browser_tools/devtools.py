@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import trio
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.approving import origin_at
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned
@@ -113,21 +114,35 @@ class Dialog:
         )
 
 
+class Note(NamedTuple):
+    """Something that a model should hear of."""
+
+    text: str
+    url: str
+    """Of whom it tells; empty: of nobody."""
+    without: str
+    """The same without what is only theirs to tell; empty: nothing."""
+
+
 @dataclass
 class Happened:
     """What has happened in a tab since somebody looked, for the words that an answer ends with."""
 
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
-    def note(self, text: str) -> None:
-        """Something that a model should hear of."""
+    def note(self, text: str, url: str = "", without: str = "") -> None:
+        """See `Note`."""
         if len(self.notes) < MAX_NOTES:
-            self.notes.append(text)
+            self.notes.append(Note(text, url, without))
 
-    def take(self) -> str:
-        """All notes as text, with a space before; from now on there are none."""
+    def take(self, may_tell: Callable[[str], bool]) -> str:
+        """All notes as text, with a space before; from now on there are none.
+
+        `may_tell` says of an address whether what is there may be told.
+        """
         notes, self.notes = self.notes, []
-        return "".join(f" {note}" for note in notes)
+        told = (note.text if may_tell(note.url) else note.without for note in notes)
+        return "".join(f" {text}" for text in told if text)
 
 
 class Devtools(ABC):
@@ -359,7 +374,8 @@ class Devtools(ABC):
                 self._is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
-                self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.")
+                without = f"The tab is at {origin_at(url)} now, of which nothing may be told."
+                self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.", url, without)
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
@@ -394,13 +410,15 @@ class Devtools(ABC):
             case "Page.downloadWillBegin":
                 self._stayed = False
                 name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
-                self.happened.note(f"A download began: {name}.")
+                url = params.get("url", "")
+                self.happened.note(f"A download began: {name}.", url, "A download began.")
 
     def _dialog_opened(self, params: Params) -> None:
         message = cleaned(params.get("message", ""), MAX_SAID)
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
-            self.happened.note(f"The page said in an alert, which was closed: “{message}”.")
+            text = f"The page said in an alert, which was closed: “{message}”."
+            self.happened.note(text, params.get("url", ""))
             self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return
         self.dialog = Dialog(kind, message, params.get("defaultPrompt", ""))

@@ -70,13 +70,13 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     try:
         answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
-        return _interrupted(page, ref, dialog)
+        return _interrupted(turn, page, ref, dialog)
     filled = msgspec.convert(answered, _Fill)
     await page.rest()
     what = f"{filled.role} “{filled.name}”" if filled.name else filled.role
     await recording.after_action(turn, page, f"form_input {what}")
     told = Filled(
-        message=_message(what, ref, filled) + page.happened.take(),
+        message=_message(what, ref, filled) + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         ref=str(ref),
         role=filled.role,
@@ -99,10 +99,10 @@ def _message(what: str, ref: Ref, filled: _Fill) -> str:
     return f"{what} ({ref}) was “{filled.was}” and is “{filled.now}” now."
 
 
-def _interrupted(page: Page, ref: Ref, dialog: DialogError) -> Answer:
+def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answer:
     """The page has asked something because of the new value."""
     told = Filled(
-        message=f"The value was given to {ref}. {dialog}{page.happened.take()}",
+        message=f"The value was given to {ref}. {dialog}{page.happened.take(turn.may_tell)}",
         tab_id=page.tab_id,
         ref=str(ref),
         role="",

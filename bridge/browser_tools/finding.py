@@ -104,11 +104,11 @@ async def find(given: Find, turn: Turn) -> Answer:
     page = await turn.page(given.tab_id)
     frames = readable(turn, await page.frames())
     if turn.can_sample and (chosen := await choose(turn, page.tab_id, given.query)):
-        return _answer(page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
+        return _answer(turn, page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
     outcome = await _ranked(page, frames[:MAX_FRAMES], given.query)
     if not outcome.matches:
         outcome.near = await _near(page, frames[0], given.query)
-    return _answer(page, frames, given.query, outcome)
+    return _answer(turn, page, frames, given.query, outcome)
 
 
 @dataclass
@@ -147,9 +147,9 @@ def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     ]
 
 
-def _answer(page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome) -> Answer:
+def _answer(turn: Turn, page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome) -> Answer:
     told = Found(
-        message=_message(query, outcome) + page.happened.take(),
+        message=_message(query, outcome) + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         matches=outcome.matches,
         found=outcome.count,

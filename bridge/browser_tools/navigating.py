@@ -66,7 +66,7 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         here = await (page.unless_dialog(going) if page else going())
     finally:
         if page:
-            page.happened.take()  # that it has gone there is no news
+            page.happened.take(turn.may_tell)  # that it has gone there is no news
     await _arrive(turn, here)
     with suppress(ToolError):  # without DevTools there are no pictures
         await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")

@@ -144,7 +144,7 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)
     told = PageRead(
-        message=_read_message(page, seen, reading.outline),
+        message=_read_message(page, seen, reading.outline) + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         title=seen.title,
         url=seen.url,
@@ -167,7 +167,7 @@ def _read_message(page: Page, seen: Seen, outline: Outline) -> str:
         )
     if "depth" in outline.cuts:
         message += " Deeper levels were left out: give a larger depth, or the ref_id of a part."
-    return message + page.happened.take()
+    return message
 
 
 def most_chars(max_chars: int | UnsetType) -> int:

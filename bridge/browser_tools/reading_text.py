@@ -79,7 +79,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
-        message=_message(page, text, source, is_cut=is_cut) + page.happened.take(),
+        message=_message(page, text, source, is_cut=is_cut) + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         title=said.title,
         url=said.url,

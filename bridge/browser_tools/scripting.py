@@ -103,7 +103,7 @@ async def javascript_tool(given: Script, turn: Turn) -> Answer:
         told = Evaluated(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
         await page.settle()
-    told.message += page.happened.take()
+    told.message += page.happened.take(turn.may_tell)
     return Answer(told, told.result, place.tab.origin)
 
 

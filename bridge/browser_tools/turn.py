@@ -153,6 +153,10 @@ class Turn:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
         return approving.judge(self, Wish(self.browser(), origin)).decision != "no"
 
+    def may_tell(self, url: str) -> bool:
+        """The same of an address."""
+        return self.may_read(approving.origin_at(url))
+
     def check_frame(self, url: str) -> None:
         """A document inside a page that may be used is to be acted on.
 

@@ -213,7 +213,7 @@ async def _give(
         await page.rest()
     await recording.after_action(turn, page, label)
     told = Uploaded(
-        message=message + page.happened.take(),
+        message=message + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         files=taken.accepted,
         role=taken.role,
