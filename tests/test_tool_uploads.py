@@ -67,7 +67,7 @@ def test_files_arrive_at_the_site_as_they_are(tools: Tools, project: Path) -> No
     paths = ["poem.txt", str(project / "map.png")]
     told = tools.done("file_upload", ref=tools.ref_of("Drawings"), paths=paths).structured
     assert told["files"] == ["poem.txt", "map.png"]
-    assert "has poem.txt, map.png now" in told["message"]
+    assert "has “poem.txt”, “map.png” now" in told["message"]
     said = sent(tools, tab_id)
     for name in ("large.bin", "poem.txt", "map.png"):
         data = (project / name).read_bytes()
@@ -85,7 +85,7 @@ def test_files_may_come_with_the_call(tools: Tools) -> None:
 def test_files_are_dropped_where_a_page_takes_them(tools: Tools) -> None:
     tools.open_site("drag.html")
     told = tools.done("file_upload", ref=tools.ref_of("Drop zone"), paths=["poem.txt"]).structured
-    assert "poem.txt was dropped on region “Drop zone”" in told["message"]
+    assert "“poem.txt” was dropped on region “Drop zone”" in told["message"]
     assert f"dropped poem.txt, {len(POEM)} bytes, text/plain, {sha256(POEM)}" in tools.done("read_page").text
 
 

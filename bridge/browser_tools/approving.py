@@ -16,7 +16,7 @@ import trio
 from bridge.browser_tools.approvals import ApprovalsError
 from bridge.errors import CallError
 from bridge.hub import origins
-from bridge.hub.describing import MAX_TITLE, cleaned
+from bridge.hub.describing import MAX_TITLE, cleaned, quoted
 from bridge.hub.registry import Browser
 from native_host import wire
 from native_host.wire import Code
@@ -287,7 +287,7 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
 
 
 def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
-    title = cleaned(tab.title, MAX_TITLE).replace("”", "'")
+    title = quoted(tab.title, MAX_TITLE)
 
     def allow(allowed: Allowed) -> None:
         allowed.tabs.add(_key(wish.browser, tab))
@@ -295,7 +295,7 @@ def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
             allowed.sites.add(origins.canonical(wish.origin))
 
     return _Doubt(
-        f"{who(turn)} wants to {act}, in a tab of yours that calls itself “{title}”. May it use that tab?",
+        f"{who(turn)} wants to {act}, in a tab of yours that calls itself {title}. May it use that tab?",
         (FOR_SESSION, NO),
         allow,
         "",

@@ -20,7 +20,7 @@ from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.approving import origin_at
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
-from bridge.hub.describing import cleaned
+from bridge.hub.describing import cleaned, quoted
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
 from native_host import wire
 from native_host.wire import Code
@@ -101,7 +101,7 @@ class Dialog:
     """What is in the field of a prompt."""
 
     def __str__(self) -> str:
-        said = f": “{self.message}”" if self.message else ""
+        said = f": {quoted(self.message, MAX_SAID)}" if self.message else ""
         opened = f"The page has a {self.kind} dialog open{said}"
         keys = "Return answers OK, with Escape Cancel"
         if self.kind == "beforeunload":
@@ -409,19 +409,20 @@ class Devtools(ABC):
                 self.happened.note(_CHOOSER)
             case "Page.downloadWillBegin":
                 self._stayed = False
-                name = cleaned(params.get("suggestedFilename", ""), MAX_SAID)
+                name = quoted(params.get("suggestedFilename", ""), MAX_SAID)
                 url = params.get("url", "")
                 self.happened.note(f"A download began: {name}.", url, "A download began.")
 
     def _dialog_opened(self, params: Params) -> None:
-        message = cleaned(params.get("message", ""), MAX_SAID)
+        message = params.get("message", "")
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
-            text = f"The page said in an alert, which was closed: “{message}”."
+            text = f"The page said in an alert, which was closed: {quoted(message, MAX_SAID)}."
             self.happened.note(text, params.get("url", ""))
             self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return
-        self.dialog = Dialog(kind, message, params.get("defaultPrompt", ""))
+        default = params.get("defaultPrompt", "")
+        self.dialog = Dialog(kind, cleaned(message, MAX_SAID), default)
         self._interrupt(DialogError(str(self.dialog)))
 
     def _crashed(self) -> ToolError:

@@ -15,7 +15,10 @@ from bridge.browser_tools.page import Page
 from bridge.browser_tools.reading import frame_of
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
+from bridge.hub.describing import quoted
 
+MAX_SAID = 300
+"""Characters of a name or a value in a sentence; our code in the page cuts them there."""
 FILL_S = 5.0
 """For the page's own scripts, which hear of the new value."""
 
@@ -73,7 +76,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
         return _interrupted(turn, page, ref, dialog)
     filled = msgspec.convert(answered, _Fill)
     await page.rest()
-    what = f"{filled.role} “{filled.name}”" if filled.name else filled.role
+    what = f"{filled.role} {_quoted(filled.name)}" if filled.name else filled.role
     await recording.after_action(turn, page, f"form_input {what}")
     told = Filled(
         message=_message(what, ref, filled) + page.happened.take(turn.may_tell),
@@ -89,14 +92,19 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
 
 
 def _message(what: str, ref: Ref, filled: _Fill) -> str:
+    was, now = _quoted(filled.was), _quoted(filled.now)
     if not filled.ok:
         return (
-            f"{what} ({ref}) was “{filled.was}” and is “{filled.now}” now: the page has changed what it was "
-            "given, or refused it. Look at the page (read_page)."
+            f"{what} ({ref}) was {was} and is {now} now: the page has changed what it was given, or refused "
+            "it. Look at the page (read_page)."
         )
     if filled.was == filled.now:
-        return f"{what} ({ref}) is “{filled.now}”, as it was."
-    return f"{what} ({ref}) was “{filled.was}” and is “{filled.now}” now."
+        return f"{what} ({ref}) is {now}, as it was."
+    return f"{what} ({ref}) was {was} and is {now} now."
+
+
+def _quoted(said: str) -> str:
+    return quoted(said, MAX_SAID)
 
 
 def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answer:

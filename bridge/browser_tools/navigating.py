@@ -20,6 +20,8 @@ from native_host import wire
 from native_host.wire import Code
 
 LOAD_S = 30.0
+MAX_URL = 2000
+"""Characters of where a page has sent the tab."""
 _STEPS = {"back": "goBack", "forward": "goForward"}
 _SCHEMES = ("http", "https")
 """Not the browser's own pages, some of which end it; not files, which no page could read either."""
@@ -70,8 +72,9 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
     await _arrive(turn, here)
     with suppress(ToolError):  # without DevTools there are no pictures
         await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")
-    message = f"Tab {here.tab_id} is at {here.url}."
-    return Answer(Navigated(message=message, tab_id=here.tab_id, url=here.url, title=here.title))
+    url = cleaned(here.url, MAX_URL)
+    message = f"Tab {here.tab_id} is at {url}."
+    return Answer(Navigated(message=message, tab_id=here.tab_id, url=url, title=here.title))
 
 
 def _has_tab(turn: Turn) -> bool:

@@ -20,7 +20,7 @@ from bridge.browser_tools.devtools import CommandError
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.screenshots import Point
-from bridge.hub.describing import cleaned
+from bridge.hub.describing import quoted
 from native_host import wire
 
 TRIES = 4
@@ -90,8 +90,8 @@ def _element(number: int) -> str:
 
 def in_words(found: dict[str, Any]) -> str:
     """What a page's element is called in a sentence."""
-    role, name = found.get("role", ""), cleaned(found.get("name", ""), MAX_NAME)
-    return f"{role} “{name}”" if name else role
+    role, name = found.get("role", ""), found.get("name", "")
+    return f"{role} {quoted(name, MAX_NAME)}" if name else role
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from bridge.browser_tools.reading import frame_of
 from bridge.browser_tools.screenshots import Point, Shown, view_of
 from bridge.browser_tools.transferring import carry
 from bridge.browser_tools.turn import Turn
-from bridge.hub.describing import cleaned
+from bridge.hub.describing import cleaned, quoted
 
 LIMIT_S = 60.0
 MAX_NAME = 200
@@ -228,7 +228,7 @@ def _points(frame: Frame, target: dict[str, Any]) -> list[Point]:
 
 
 def _message(taken: _Given, names: Sequence[str]) -> str:
-    what = f"{taken.role} “{taken.name}”" if taken.name else taken.role
+    what = f"{taken.role} {quoted(taken.name, MAX_NAME)}" if taken.name else taken.role
     if taken.how == "drop":
         return (
             f"{_listed(names)} was dropped on {what}, which takes what is dropped. What the page does "
@@ -242,7 +242,7 @@ def _message(taken: _Given, names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(cleaned(name, MAX_NAME) for name in names[:5])
+    shown = ", ".join(quoted(name, MAX_NAME) for name in names[:5])
     return f"{shown} and {len(names) - 5} more files" if len(names) > 5 else shown
 
 

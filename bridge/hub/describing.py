@@ -14,6 +14,8 @@ MAX_TITLE = 60
 MAX_ORIGIN = 200
 MAX_NOTICE = 300
 
+_MARKS = str.maketrans(dict.fromkeys('“”„‟"', "'"))
+
 
 def in_tab(origin: str, tab: Tab) -> str:
     """Where a tool lives, for instance `[http://localhost:8123 · tab 1 "Shop" • Active]`.
@@ -56,6 +58,11 @@ def _in_tab(origin: str, host: str, ordinal: int, title: str, is_active: bool) -
 def cleaned(text: str, max_chars: int) -> str:
     """One printable line: no control, format or bidirectional characters, at most `max_chars`."""
     return _cut(_line(text[: 4 * max_chars]), max_chars)
+
+
+def quoted(text: str, max_chars: int) -> str:
+    """Such a line in a sentence of ours, in quotation marks that it cannot leave."""
+    return f"“{cleaned(text, max_chars).translate(_MARKS)}”"
 
 
 def _line(text: str) -> str:
