@@ -376,6 +376,14 @@ def test_values_of_cookies_are_masked(tools: Tools, page: int) -> None:
     assert value(tools, page, "({all: document.cookie})")[1].count("0123456789") == 0
 
 
+@pytest.mark.parametrize("last", ["'words'", "throw {code: 7}"])
+def test_a_page_that_has_changed_javascript_itself_is_told_as_such(tools: Tools, last: str) -> None:
+    tools.open_site("index.html")
+    script = f"String.prototype.slice = () => ({{}}); {last}"
+    said = tools.refused("javascript_tool", action="javascript_exec", text=script)
+    assert said.startswith("The script has run. What it gave cannot be told, because the page has changed")
+
+
 def test_scripts_run_on_pages_that_allow_none(tools: Tools) -> None:
     tab = tools.open_site("noise.html")
     policy = """{httpEquiv: 'Content-Security-Policy', content: "script-src 'none'"}"""

@@ -201,7 +201,22 @@ async def _value(page: Page, script: _Script) -> _Value:
         asked = {"expression": f"({_making_text()})({MAX_VALUE}, {_literal(found)}, false)"}
         method = "Runtime.evaluate"
     made = await _evaluated(page, method, {**asked, "awaitPromise": True, "returnByValue": True})
-    value = msgspec.convert(made["value"], _Value)
+    return _read(made)
+
+
+def _read(made: dict[str, Any]) -> _Value:
+    """What `script_value.js` gives. It runs among the page's own objects, which may be anything.
+
+    Raises:
+        ToolError: it gives nothing of the kind.
+    """
+    try:
+        value = msgspec.convert(made.get("value"), _Value)
+    except msgspec.ValidationError:
+        raise ToolError(
+            "The script has run. What it gave cannot be told, because the page has changed what JavaScript "
+            "itself is made of (JSON, String, Promise or the like). read_page sees such a page as it is."
+        ) from None
     return msgspec.structs.replace(value, text=printable(value.text))
 
 
@@ -246,7 +261,7 @@ async def _thrown(page: Page, details: dict[str, Any]) -> str:
         }
         answer = await page.command("Runtime.callFunctionOn", asked)
         if "exceptionDetails" not in answer:
-            return printable(answer["result"]["value"]["text"])
+            return _read(answer["result"]).text
     said = thrown.get("description") or _literal(thrown) or details.get("text", "")
     return cut(printable("\n".join(said.splitlines()[:THROWN_LINES])), MAX_THROWN)
 
