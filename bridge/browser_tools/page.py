@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -113,7 +113,7 @@ class Page(Devtools):
             return self._frames
         await self.subscribed()  # it tells of frames in processes of their own
         looked_at = self._looked_at = object()
-        frames = [frame async for frame in self._look_for_frames()]
+        frames = await self._look_for_frames()
         if looked_at is self._looked_at:  # else they have changed meanwhile
             self._frames = frames
             there = {frame.id for frame in frames}
@@ -124,15 +124,36 @@ class Page(Devtools):
         """See `Devtools`."""
         self._frames = self._looked_at = None
 
-    async def _look_for_frames(self) -> AsyncIterator[Frame]:
-        for session in ["", *self.children]:
-            look = partial(self.command, "Page.getFrameTree", session=session)
-            found = await (look_inside(look, FRAME_S) if session else look())
-            if found is None:
-                self._looked_at = None  # it may answer the next time
-                continue
-            for frame in self._frames_in(found["frameTree"], session):
-                yield frame
+    async def _look_for_frames(self) -> list[Frame]:
+        """Those of all processes at once: one that hangs keeps nobody waiting for another."""
+        trees: dict[str, Params | None] = {"": await self._tree("")}
+        failed: list[ToolError | CallError] = []
+
+        async def look(session: str) -> None:
+            try:
+                trees[session] = await look_inside(partial(self._tree, session), FRAME_S)
+            except (ToolError, CallError) as error:  # raised outside: a nursery would wrap it
+                failed.append(error)
+
+        inner = list(self.children)
+        async with trio.open_nursery() as nursery:
+            for session in inner:
+                nursery.start_soon(look, session)
+        if failed:
+            raise failed[0]
+        if None in trees.values():
+            self._looked_at = None  # it may answer the next time
+        return [
+            frame
+            for session in ["", *inner]
+            if (tree := trees[session]) is not None
+            for frame in self._frames_in(tree, session)
+        ]
+
+    async def _tree(self, session: str) -> Params:
+        found: Params = await self.command("Page.getFrameTree", session=session)
+        tree: Params = found["frameTree"]
+        return tree
 
     def _frames_in(self, tree: Params, session: str) -> Iterator[Frame]:
         frame = tree["frame"]
@@ -159,7 +180,9 @@ class Page(Devtools):
         if frame.number == 0:
             return 0.0, 0.0
         is_root = self.children.get(frame.session) == frame.id
-        for session in [each for each in ["", *self.children] if each != frame.session or not is_root]:
+        around = [each.session for each in await self.frames() if each.id == frame.parent]
+        sessions = dict.fromkeys([*around, "", *self.children])
+        for session in [each for each in sessions if each != frame.session or not is_root]:
             with suppress(CommandError):  # another session has the element around it
                 owner = await self.command("DOM.getFrameOwner", {"frameId": frame.id}, session=session)
                 at = {"backendNodeId": owner["backendNodeId"]}

@@ -1,0 +1,61 @@
+"""The frames of a page, in processes of their own that may hang: without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from bridge.browser_tools.devtools import SUBSCRIBED
+from bridge.browser_tools.page import FRAME_S, Numbering, Page
+from bridge.errors import CallError
+from native_host import wire
+from native_host.wire import Code
+from played_tools import BANK, SESSION, SHOP
+from played_transport import Answer, Asked, PlayedTransport
+
+
+class PlayedPage:
+    """A tab with ten frames of another site; `inner` is what DevTools answer for those."""
+
+    def __init__(self, inner: CallError | None) -> None:
+        transport = PlayedTransport()
+        transport.on_request = self._obey
+        self.inner = inner
+        self.page = Page(transport, "h1", 1, SESSION, Numbering())
+
+    def _obey(self, asked: Asked) -> Answer:
+        match asked.params:
+            case wire.SubscribeCdp():
+                assert asked.caller.on_event
+                for number in range(10):
+                    params = {
+                        "sessionId": f"S{number}",
+                        "targetInfo": {"type": "iframe", "targetId": f"F{number}", "url": BANK},
+                    }
+                    asked.caller.on_event(_event("Target.attachedToTarget", params))
+                asked.caller.on_event(_event(SUBSCRIBED, {}))
+                return None
+            case wire.ForwardCdpCommand(session_id=""):
+                return {"frameTree": {"frame": {"id": "F", "loaderId": "L", "url": SHOP}}}
+            case _:
+                return self.inner
+
+
+def _event(method: str, params: dict[str, Any]) -> wire.CdpEvent:
+    return wire.CdpEvent(tab_id=1, method=method, params=msgspec.Raw(msgspec.json.encode(params)))
+
+
+async def test_frames_that_hang_are_waited_for_together(autojump_clock: trio.testing.MockClock) -> None:
+    began = trio.current_time()
+    (frame,) = await PlayedPage(None).page.frames()
+    assert frame.url == SHOP
+    assert trio.current_time() - began == FRAME_S
+
+
+async def test_what_fails_for_all_of_a_tab_is_raised_as_it_is() -> None:
+    with pytest.raises(CallError, match="tab 1"):
+        await PlayedPage(CallError(Code.NO_SUCH_TAB, "tab 1", handed=False)).page.frames()
