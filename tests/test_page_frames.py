@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from bridge.browser_tools.devtools import SUBSCRIBED
-from bridge.browser_tools.page import FRAME_S, Numbering, Page
+from bridge.browser_tools.page import FRAME_S, GoneError, Numbering, Page
 from bridge.errors import CallError
 from native_host import wire
 from native_host.wire import Code
@@ -39,6 +39,10 @@ class PlayedPage:
                     asked.caller.on_event(_event("Target.attachedToTarget", params))
                 asked.caller.on_event(_event(SUBSCRIBED, {}))
                 return None
+            case wire.ForwardCdpCommand(method="Page.createIsolatedWorld"):
+                return {"executionContextId": 7}
+            case wire.ForwardCdpCommand(method="Runtime.evaluate"):
+                return CallError(Code.INTERNAL_ERROR, "Cannot find context with specified id", handed=True)
             case wire.ForwardCdpCommand(session_id=""):
                 return {"frameTree": {"frame": {"id": "F", "loaderId": "L", "url": SHOP}}}
             case _:
@@ -59,3 +63,9 @@ async def test_frames_that_hang_are_waited_for_together(autojump_clock: trio.tes
 async def test_what_fails_for_all_of_a_tab_is_raised_as_it_is() -> None:
     with pytest.raises(CallError, match="tab 1"):
         await PlayedPage(CallError(Code.NO_SUCH_TAB, "tab 1", handed=False)).page.frames()
+
+
+async def test_a_document_that_goes_while_it_is_looked_into_is_told_as_gone() -> None:
+    page = PlayedPage(CallError(Code.INVALID_PARAMS, "gone", handed=False)).page
+    with pytest.raises(GoneError, match="went to another document meanwhile"):
+        await page.call("read")

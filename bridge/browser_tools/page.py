@@ -275,9 +275,10 @@ class Page(Devtools):
             answer: Params = await self.command(
                 "Runtime.evaluate", params, session=frame.session, timeout_s=timeout_s
             )
-        except CommandError as error:
-            if _NO_CONTEXT in error.said:  # then nothing has run
-                raise _NoContextError("Runtime.evaluate", error.said) from None
+        except (CommandError, CallError) as error:
+            said = error.said if isinstance(error, CommandError) else error.detail
+            if _NO_CONTEXT in said:  # then nothing has run, though the browser's code for it leaves that open
+                raise _NoContextError("Runtime.evaluate", said) from None
             raise
         return answer
 
