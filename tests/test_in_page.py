@@ -220,6 +220,16 @@ def test_a_hostile_page_changes_nothing_but_its_words(page: InPage, html: str, l
     assert outline(page.show(html)) == lines
 
 
+def test_a_document_without_any_element_is_empty_and_no_trouble(page: InPage) -> None:
+    page.show("<p>Gone")
+    page.tab.evaluate("document.documentElement.remove()")
+    assert outline(page) == []
+    assert page.call("find", query="gone")["matches"] == []
+    assert page.call("text")["text"] == ""
+    assert page.call("hostsWithoutRoot")["hosts"] == []
+    assert page.call("focusInfo")["ref"] == 0
+
+
 def test_what_scrolls_is_not_what_a_page_calls_so(page: InPage) -> None:
     page.show(
         "<img name=scrollingElement><form style='height:99px;overflow:auto'><input name=scrollTop>"

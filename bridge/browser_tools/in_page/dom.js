@@ -36,7 +36,7 @@ const parentNodeOf = getterOf(Node.prototype, "parentNode");
 const baseOf = getterOf(Node.prototype, "baseURI");
 const isConnected = getterOf(Node.prototype, "isConnected");
 const wholeTextOf = getterOf(Node.prototype, "textContent");
-const documentElementOf = getterOf(Document.prototype, "documentElement");
+const rootElementOf = getterOf(Document.prototype, "documentElement");
 const bodyOf = getterOf(Document.prototype, "body");
 const titleOf = getterOf(Document.prototype, "title");
 const contentTypeOf = getterOf(Document.prototype, "contentType");
@@ -77,6 +77,12 @@ const topmostIn = methodOf(Document.prototype.elementFromPoint);
  * @type {(of: Document, tag: string) => HTMLElement} */
 const createIn = methodOf(Document.prototype.createElement);
 const execute = methodOf(Document.prototype.execCommand);
+
+/** An empty one where there is none: scripts can take it away.
+ * @param {Document} of */
+function documentElementOf(of) {
+  return rootElementOf(of) ?? createIn(of, "html");
+}
 
 /** Shadow roots that the page has closed, as DevTools handed them in.
  * @type {WeakMap<Element, ShadowRoot>} */
