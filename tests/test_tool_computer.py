@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from PIL import Image
 
 from browsing import Browsing, Result, Tab, Tools, open_browsing
@@ -200,6 +201,28 @@ def test_each_click_is_trusted_at_its_point_and_says_what_was_there(tools: Tools
         assert [event["type"] for event in pressed] == types, action
         assert {event["button"] for event in pressed} == {button}
         assert all(event["isTrusted"] and event["held"] == ["ctrl", "shift"] for event in events)
+
+
+def test_clicks_and_texts_of_calls_at_once_do_not_mix(browsing: Browsing, tools: Tools) -> None:
+    desk = Desk(tools, "dialogs.html")
+    desk.tab.evaluate(
+        "document.body.innerHTML = '<button>A</button> <button>B</button> <button>C</button>'"
+        " + '<p contenteditable aria-label=note></p>';"
+        "window.clicked = []; onclick = ({ target }) => clicked.push(target.textContent)"
+    )
+
+    async def at_once(calls: list[dict[str, Any]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for call in calls:
+                arguments = {"tabId": desk.tab_id, **call}
+                nursery.start_soon(tools.client.call_tool, "computer", arguments)
+
+    refs = [desk.ref(f'button "{name}"') for name in "ABC"]
+    browsing.thread.run(at_once, [{"action": "left_click", "ref": ref} for ref in refs])
+    assert sorted(desk.tab.evaluate("clicked")) == ["A", "B", "C"]
+    desk.do("left_click", ref=desk.ref("note"))
+    browsing.thread.run(at_once, [{"action": "type", "text": text} for text in ("aaaa", "bbbb")])
+    assert desk.tab.evaluate("document.querySelector('p').textContent") in ("aaaabbbb", "bbbbaaaa")
 
 
 def test_hovering_moves_the_pointer_alone(tools: Tools) -> None:

@@ -246,6 +246,11 @@ async def computer(given: Computer, turn: Turn) -> Answer:
     if given.action == "wait":
         return await _wait(given, turn, place)
     page = turn.page_of(place)
+    async with page.in_hand:
+        return await _act(given, turn, place, page)
+
+
+async def _act(given: Computer, turn: Turn, place: Place, page: Page) -> Answer:
     if page.dialog:
         return await _answer_dialog(given, turn, page)
     tabs = set(place.browser.tabs)

@@ -89,6 +89,8 @@ class Page(Devtools):
         self, transport: TabTransport, host: str, tab_id: int, session: str, numbering: Numbering
     ) -> None:
         super().__init__(transport, host, tab_id, session)
+        self.in_hand = trio.Lock()
+        """Of who has the pointer and the keys there: presses of two calls at once would mix."""
         self._world = f"mcpb {secrets.token_hex(4)}"
         self._main = ""
         self._frames: list[Frame] | None = None
