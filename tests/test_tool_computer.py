@@ -310,6 +310,25 @@ def test_a_drag_is_a_way_with_the_button_held(tools: Tools) -> None:
     assert events[-1]["x"] - way[0]["x"] == pytest.approx(100 - 6, abs=2)
 
 
+def test_a_drag_that_nobody_waits_for_any_more_lets_go_of_the_button(
+    browsing: Browsing, tools: Tools
+) -> None:
+    desk = Desk(tools, "dialogs.html")
+    desk.tab.evaluate(
+        "window.ups = 0; window.downs = 0; onmousedown = () => downs++; onmouseup = () => ups++"
+    )
+    drag = {"action": "left_click_drag", "start_coordinate": [300, 300], "coordinate": [500, 350]}
+
+    async def give_up() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tools.client.call_tool, "computer", {"tabId": desk.tab_id, **drag})
+            await desk.tab.page.wait_until("downs > 0")
+            nursery.cancel_scope.cancel()
+
+    browsing.thread.run(give_up)
+    desk.tab.wait_until("ups === downs")
+
+
 def test_the_wheel_scrolls_what_is_at_the_point_and_tells_what(tools: Tools) -> None:
     desk = Desk(tools, "tall.html")
     result = desk.do("scroll", scroll_direction="down", scroll_amount=5)

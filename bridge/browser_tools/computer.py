@@ -570,8 +570,9 @@ async def _key(hand: Hand) -> Deed:
 
 async def _press(page: Page, chords: list[keys.Chord]) -> None:
     for chord in chords:
-        for event in keys.events(chord):
-            await page.command("Input.dispatchKeyEvent", event)
+        with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+            for event in keys.events(chord):
+                await page.command("Input.dispatchKeyEvent", event)
 
 
 async def _type(hand: Hand) -> Deed:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+import trio
 from msgspec import UnsetType
 
 from bridge.browser_tools.answer import ToolError
@@ -170,9 +171,10 @@ class Pointer:
 
     async def click(self, at: Point, button: Button = "left", times: int = 1) -> None:
         """The pointer is there already."""
-        for count in range(1, times + 1):
-            await self._mouse("mousePressed", at, button, count)
-            await self._mouse("mouseReleased", at, button, count)
+        with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+            for count in range(1, times + 1):
+                await self._mouse("mousePressed", at, button, count)
+                await self._mouse("mouseReleased", at, button, count)
 
     async def wheel(self, at: Point, right: float, down: float) -> None:
         """Turn the wheel there; the page may go on moving when this returns."""
@@ -190,9 +192,18 @@ class Pointer:
                 await self._mouse("mousePressed", start, "left", 1)
                 await self._drag_along(start, end, carried)
                 await self._mouse("mouseReleased", end, "left", 1)
+            except BaseException:  # also if nobody waits any more
+                self._give_up_drag(start, carried)
+                raise
             finally:
-                await self._page.command("Input.setInterceptDrags", {"enabled": False})
+                self._page.begin("Input.setInterceptDrags", {"enabled": False})
             return bool(carried)
+
+    def _give_up_drag(self, start: Point, carried: list[Any]) -> None:
+        """Back where it began, nothing is dropped."""
+        if carried:
+            self._page.begin("Input.dispatchDragEvent", self._drag_event("dragCancel", start, carried[0]))
+        self._page.begin("Input.dispatchMouseEvent", self._mouse_event("mouseReleased", start, "left", 1))
 
     async def _drag_along(self, start: Point, end: Point, carried: list[Any]) -> None:
         entered = False
@@ -208,12 +219,20 @@ class Pointer:
             await self._over("drop", end, carried[0])
 
     async def _over(self, kind: str, at: Point, data: Any) -> None:
-        params = {"type": kind, "x": at.x, "y": at.y, "data": data, "modifiers": self._held}
-        await self._page.command("Input.dispatchDragEvent", params)
+        await self._page.command("Input.dispatchDragEvent", self._drag_event(kind, at, data))
+
+    def _drag_event(self, kind: str, at: Point, data: Any) -> dict[str, Any]:
+        return {"type": kind, "x": at.x, "y": at.y, "data": data, "modifiers": self._held}
 
     async def _mouse(self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float) -> None:
+        params = self._mouse_event(kind, at, button, count, **more)
+        await self._page.command("Input.dispatchMouseEvent", params)
+
+    def _mouse_event(
+        self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float
+    ) -> dict[str, Any]:
         is_up = kind == "mouseReleased"
-        params = {
+        return {
             "type": kind,
             "x": at.x,
             "y": at.y,
@@ -223,7 +242,6 @@ class Pointer:
             "modifiers": self._held,
             **more,
         }
-        await self._page.command("Input.dispatchMouseEvent", params)
 
 
 def steps(start: Point, end: Point) -> list[Point]:
