@@ -183,8 +183,10 @@ def test_a_dialog_that_the_value_opens_is_told(tools: Tools) -> None:
         f"The value was given to {form.refs['Branch']}. The page has a confirm dialog open: “Sure?”"
         in str(told["message"])
     )
+    assert "Until it is answered" in tools.refused("form_input", ref=form.refs["Surname"], value="Hopper")
     tools.done("computer", action="key", text="Return")
     assert form.page.evaluate("document.querySelector('[name=branch]').value") == "hill"
+    assert form.page.evaluate("document.querySelector('[name=surname]').value") == ""
 
 
 def test_a_value_that_sends_the_tab_elsewhere_is_told_with_where(tools: Tools, browsing: Browsing) -> None:

@@ -70,6 +70,8 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     page = await turn.page(given.tab_id)
     frame = await frame_of(turn, page, ref)
     asked = {"ref": ref.number, "value": given.value}
+    if page.dialog:  # from before
+        raise DialogError(str(page.dialog))
     try:
         answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
