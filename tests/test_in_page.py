@@ -240,6 +240,15 @@ def test_what_scrolls_is_not_what_a_page_calls_so(page: InPage) -> None:
     assert form["maxTop"] > 800
 
 
+def test_a_document_without_any_element_is_empty(browser: Browser) -> None:
+    emptied = InPage(browser.open("about:blank")).install()
+    emptied.tab.evaluate("document.documentElement.remove()")
+    assert outline(emptied) == []
+    assert emptied.call("find", query="tea")["matches"] == []
+    assert emptied.call("text")["text"] == ""
+    assert emptied.call("hostsWithoutRoot")["hosts"] == []
+
+
 def test_a_huge_attribute_is_cut(page: InPage) -> None:
     page.show("<button></button>")
     page.evaluate(

@@ -218,7 +218,8 @@ function ownText(element) {
 /** @param {{query: string, limit?: number}} given */
 function findElements({ query, limit = 20 }) {
   const search = new Search(queryOf(query));
-  const truncated = search.walk(documentElementOf(document));
+  const page = documentElementOf(document);
+  const truncated = page ? search.walk(page) : false;
   const best = search.found
     .sort((one, other) => other.score - one.score || one.order - other.order)
     .slice(0, MAX_LOOKED_AT);

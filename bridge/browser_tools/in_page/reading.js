@@ -205,7 +205,7 @@ function isOnlyText(editor) {
 function readPage({ filter = "all", depth = 15, maxChars = 50_000, ref = 0 }) {
   const start = ref ? elementOf(ref) : documentElementOf(document);
   const outline = new Outline(depth, maxChars);
-  new Reader(outline, filter === "interactive").read(start);
+  if (start) new Reader(outline, filter === "interactive").read(start);
   return {
     lines: outline.lines,
     truncated: outline.truncated,
@@ -228,7 +228,7 @@ function viewport() {
     height: innerHeight,
     scrollX: Math.round(scrollX),
     scrollY: Math.round(scrollY),
-    pageWidth: page.scrollWidth,
-    pageHeight: page.scrollHeight,
+    pageWidth: page?.scrollWidth ?? innerWidth,
+    pageHeight: page?.scrollHeight ?? innerHeight,
   };
 }

@@ -64,8 +64,9 @@ const MAX_HOST_WALK = 100_000;
 /** Elements whose shadow tree, if there is one, is closed to us; those that were told a moment ago are left out. */
 function hostsWithoutRoot() {
   const hosts = [];
+  const page = documentElementOf(document);
   /** @type {Element[]} */
-  const waiting = [documentElementOf(document)];
+  const waiting = page ? [page] : [];
   for (let seen = 0; waiting.length && seen < MAX_HOST_WALK && hosts.length < MAX_HOSTS; seen++) {
     const element = /** @type {Element} */ (waiting.pop());
     if (!shadowOf(element) && mayHaveClosedRoot(element) && isDue(element)) hosts.push(refOf(element));
