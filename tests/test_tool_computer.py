@@ -460,6 +460,13 @@ def test_leaving_a_page_that_asks_is_told_and_decided(tools: Tools) -> None:
     assert "/arrived.html now" in desk.do("key", text="Return").text
 
 
+def test_the_way_to_a_page_that_does_not_answer_can_be_stopped(tools: Tools) -> None:
+    desk = Desk(tools, "waiting.html?ms=600000")
+    assert "has not answered yet" in desk.do("left_click", ref=desk.ref("A page that comes late")).text
+    assert "it stays on this one" in desk.do("key", text="Escape").text
+    assert "Slow things" in tools.done("get_page_text", tabId=desk.tab_id).text
+
+
 def test_new_tabs_downloads_and_moves_are_told(tools: Tools) -> None:
     desk = Desk(tools, "windows.html")
     said = desk.do("left_click", ref=desk.ref("link")).text

@@ -253,6 +253,8 @@ async def computer(given: Computer, turn: Turn) -> Answer:
 async def _act(given: Computer, turn: Turn, place: Place, page: Page) -> Answer:
     if page.dialog:
         return await _answer_dialog(given, turn, page)
+    if page.is_leaving and given.action == "key" and _pressed(given) == {"Escape"}:
+        return await _stop(given, turn, page)
     tabs = set(place.browser.tabs)
     hand = await _hand(given, turn, page)
     try:
@@ -312,7 +314,7 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
     if given.action == "type" and dialog.kind == "prompt":
         answers[at] = text
         return _answer(given, page, "The text is in the prompt's field. key with text Return answers OK.")
-    pressed = {chord.key.key for chord in keys.sequence_in(text)} if given.action == "key" else set()
+    pressed = _pressed(given) if given.action == "key" else set()
     if pressed not in ({"Enter"}, {"Escape"}):
         raise DialogError(str(dialog))
     accepts = pressed == {"Enter"}
@@ -322,6 +324,20 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
     news = page.happened.take(turn.may_tell)
     return _answer(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
+
+
+def _pressed(given: Computer) -> set[str]:
+    """Raises a ToolError if something is no key."""
+    text = given.text if isinstance(given.text, str) else ""
+    return {chord.key.key for chord in keys.sequence_in(text)}
+
+
+async def _stop(given: Computer, turn: Turn, page: Page) -> Answer:
+    """As the browser's own Escape: a page that waits for the next one cannot be told of the key."""
+    await page.command("Page.stopLoading")
+    await page.rest()
+    said = "Stopped the tab's way to another page; it stays on this one."
+    return _answer(given, page, f"{said}{page.happened.take(turn.may_tell)}")
 
 
 # ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────

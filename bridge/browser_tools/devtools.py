@@ -70,6 +70,12 @@ _CHOOSER = (
 _NOT_OURS = "cannot be controlled"
 """The extension's words for pages of the browser itself, of its web store and of other extensions."""
 
+ON_ITS_WAY = (
+    "The tab is on its way to another page, which has not answered yet; until then the page that it shows "
+    "does not answer either. Wait for it (computer with action wait) and look again, or stop it: computer "
+    "with action key and text Escape stays on the page, navigate goes elsewhere."
+)
+
 T = TypeVar("T")
 Heard = Callable[[wire.CdpEvent], None]
 Params = dict[str, Any]
@@ -177,7 +183,7 @@ class Devtools(ABC):
         """What the subscription names."""
         self._waiting: set[_Command] = set()
         self._is_crashed = False
-        self._is_leaving = False
+        self.is_leaving = False
         """The main frame is on its way to another document."""
         self._stayed = False
         """That way has led to none: it may have become a download, of which is told next."""
@@ -194,7 +200,7 @@ class Devtools(ABC):
         Raises:
             DialogError: a dialog is open, or opens before there is a result; the command may have run.
             CommandError: the browser refuses it.
-            ToolError: the tab has crashed.
+            ToolError: the tab has crashed, or waits for another document.
             CallError: the tab, its browser or the way to it is gone, or it took too long.
         """
         self.subscribe()
@@ -209,7 +215,10 @@ class Devtools(ABC):
             waiting.pending = self._send(method, params, session, timeout_s, waiting.tell)
             return waiting
 
-        return _result(method, await outcome_of(begin))
+        told = await outcome_of(begin)
+        if self.is_leaving and isinstance(told, CallError) and told.code == Code.TIMED_OUT:
+            raise ToolError(ON_ITS_WAY)
+        return _result(method, told)
 
     def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
         """Send a command whose result nobody needs: so may who hears an event."""
@@ -228,7 +237,7 @@ class Devtools(ABC):
         def begin(on_done: OnDone) -> Pending:
             return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
 
-        self._is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
+        self.is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
         self.dialog = None
         with suppress(CommandError):  # the person was faster
             _result("Page.handleJavaScriptDialog", await outcome_of(begin))
@@ -303,7 +312,7 @@ class Devtools(ABC):
         self.children.clear()
         self.frames_changed()
         self.url, self.dialog = "", None
-        self._is_crashed = self._is_leaving = self._is_loading = False
+        self._is_crashed = self.is_leaving = self._is_loading = False
         self._tell()
 
     async def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
@@ -344,7 +353,7 @@ class Devtools(ABC):
     async def settle(self, timeout_s: float = SETTLE_S) -> None:
         """If an input has sent the tab elsewhere, wait until that document is there, or a download begins."""
         await self.wait_until(
-            lambda: self.dialog is not None or not (self._is_leaving or self._is_loading), timeout_s
+            lambda: self.dialog is not None or not (self.is_leaving or self._is_loading), timeout_s
         )
         if self._stayed:
             await self.wait_until(lambda: not self._stayed, DOWNLOAD_S)
@@ -368,10 +377,10 @@ class Devtools(ABC):
     def _moved(self, method: str, params: Params) -> None:
         match method:
             case "Page.frameStartedNavigating" if self.is_main(params["frameId"]):
-                self._is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
+                self.is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
                 self._stayed = False
             case "Page.frameNavigated" if not params["frame"].get("parentId"):
-                self._is_leaving, self._is_loading, self._is_crashed = False, True, False
+                self.is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
                 without = f"The tab is at {origin_at(url)} now, of which nothing may be told."
@@ -379,8 +388,8 @@ class Devtools(ABC):
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
-                self._stayed = self._is_leaving
-                self._is_leaving = self._is_loading = False
+                self._stayed = self.is_leaving
+                self.is_leaving = self._is_loading = False
             case "Inspector.targetCrashed":
                 self._is_crashed = True
                 self._interrupt(self._crashed())

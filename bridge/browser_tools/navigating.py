@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
+import trio
 from msgspec import UNSET, Meta, field
 
 from bridge.browser_tools import recording
@@ -20,6 +21,8 @@ from native_host import wire
 from native_host.wire import Code
 
 LOAD_S = 30.0
+ANSWER_S = 3.0
+"""For a page that may still be loading."""
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
 _STEPS = {"back": "goBack", "forward": "goForward"}
@@ -92,8 +95,25 @@ async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
         if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
             raise
         detail = error.detail.rstrip(".")
+        if error.code == Code.TIMED_OUT:
+            detail += await _after_a_wait(turn, place)
         text = f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
         raise ToolError(text) from None
+
+
+async def _after_a_wait(turn: Turn, place: Place) -> str:
+    """What the tab shows that a page did not come to in time, as the end of a sentence.
+
+    As long as no document has come, the one that is there does not answer: then the wait is ended.
+    """
+    with suppress(ToolError, CallError):
+        page = turn.page_of(place)
+        with trio.move_on_after(ANSWER_S):
+            await page.heard()
+            return "; what has come of it can be used"
+        await page.command("Page.stopLoading")
+        return ", and nothing had come of it: the tab stays where it was"
+    return ""
 
 
 async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:

@@ -14,7 +14,14 @@ import trio
 
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.approving import origin_at
-from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools, Params
+from bridge.browser_tools.devtools import (
+    COMMAND_S,
+    ON_ITS_WAY,
+    SETTLE_S,
+    CommandError,
+    Devtools,
+    Params,
+)
 from bridge.browser_tools.in_page import script
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
@@ -252,9 +259,11 @@ class Page(Devtools):
 
     async def rest(self) -> None:
         """Wait for what the last input has begun: until another document is there, or a dialog."""
-        with suppress(ToolError, CallError):  # it is on its way elsewhere, or a dialog has opened
-            await self.heard()
+        with suppress(ToolError, CallError), trio.move_on_after(SETTLE_S):
+            await self.heard()  # unless it is on its way elsewhere, or a dialog has opened
         await self.settle()
+        if self.is_leaving:
+            self.happened.note(ON_ITS_WAY)
 
     async def heard(self) -> None:
         """Until events of what was done before have arrived: the page answers after them."""
