@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from native_host.wire import FIREFOX_ID
 _FILES = (
     "config.toml",
     "browsers.toml",
+    "shortcuts.toml",
     "state/mcpb.log",
     "state/mcpb.log.1",
     "state/audit.jsonl",
@@ -24,31 +24,41 @@ _FILES = (
     "state/tools.sqlite-journal",
     "state/tools.sqlite.broken",
     "state/http-token",
+    "state/approvals.json",
+    "state/approvals.json.new",
     "state/ledger.json.damaged",
 )
 _SERVERS = "state/serve-*.json"
 """Of servers that were killed, or run."""
 _COPIES = ("extension", "extension-firefox")
 """Folders that `mcpb extension` fills."""
+_PICTURES = "pictures"
+"""Where they are saved if there is no folder for downloads."""
 _HALF_COPIES = ".extension-*"
 """Of them: half made, or half removed."""
 
 
 def kept_files(home: Path) -> list[Path]:
-    """Logs, settings, kept tools and copies of the extension, as far as they are there."""
+    """Logs, settings, kept tools, pictures and copies of the extension, as far as they are there."""
     files = [home / name for name in _FILES if (home / name).is_file() or (home / name).is_symlink()]
     copies = [home / name for name in _COPIES if _is_copy(home / name)]
-    return sorted(home.glob(_HALF_COPIES)) + files + sorted(home.glob(_SERVERS)) + copies
+    pictures = [home / _PICTURES] if _is_folder(home / _PICTURES) else []
+    return sorted(home.glob(_HALF_COPIES)) + files + sorted(home.glob(_SERVERS)) + copies + pictures
 
 
 def _is_copy(folder: Path) -> bool:
     """As the extension is known to browsers: by its key, or by the id of an add-on."""
-    if not stat.S_ISDIR(folder.lstat().st_mode if folder.is_symlink() or folder.exists() else 0):
+    if not _is_folder(folder):
         return False
     ours = _manifest(Path(next(iter(extension.__path__))))
     theirs = _manifest(folder)
     addon = theirs.get("browser_specific_settings", {})
     return theirs.get("key") == ours["key"] or FIREFOX_ID in json.dumps(addon)
+
+
+def _is_folder(path: Path) -> bool:
+    """A link to one is not."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _manifest(folder: Path) -> dict[str, object]:

@@ -307,7 +307,10 @@ def test_what_dead_hosts_left_goes_and_a_living_host_s_files_stay(home: Path, ch
 def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: Path, chromium: Path) -> None:
     start = listing(home)
     install()
-    kept = ["config.toml", "state/audit.jsonl", "state/tools.sqlite", "state/mcpb.log", "state/http-token"]
+    state = ["audit.jsonl", "tools.sqlite", "mcpb.log", "http-token", "approvals.json"]
+    kept = ["config.toml", "shortcuts.toml", *(f"state/{name}" for name in state)]
+    (home / ".mcpb/pictures").mkdir()
+    (home / ".mcpb/pictures/page.png").write_text("a screenshot")
     for name in kept:
         (home / ".mcpb" / name).write_text("something")
     copy = home / ".mcpb/extension"
@@ -321,9 +324,11 @@ def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: P
     (home / ".mcpb/notes.txt").write_text("mine")
     assert uninstall("--purge", "--browser", "chromium").exit_code == 2
     uninstall()
-    assert all((home / ".mcpb" / name).exists() for name in [*kept, "extension/worker.js"])
+    assert all(
+        (home / ".mcpb" / name).exists() for name in [*kept, "extension/worker.js", "pictures/page.png"]
+    )
     purged = uninstall("--purge")
-    assert all(str(home / ".mcpb" / name) in purged.output for name in kept)
+    assert all(str(home / ".mcpb" / name) in purged.output for name in [*kept, "pictures"])
     left = {str(path.relative_to(home)) for path in home.rglob("*")} - set(start)
     folder = ".mcpb/extension-firefox"
     assert left == {".mcpb", ".mcpb/notes.txt", folder, f"{folder}/mine.txt"}
