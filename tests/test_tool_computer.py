@@ -244,6 +244,18 @@ def test_elements_in_frames_and_shadow_roots_are_clicked_by_their_refs(tools: To
     assert desk.log == [f"{name} (trusted)" for name in ("slotted", "open", "nested", "closed")]
 
 
+def test_frames_that_are_scaled_and_turned_are_clicked_where_they_show_it(tools: Tools) -> None:
+    desk = Desk(tools, "frames.html")
+    desk.tab.evaluate(
+        "for (const frame of document.querySelectorAll('iframe'))"
+        " frame.style.transform = 'rotate(90deg) scale(0.5)'"
+    )
+    for name in ("same", "other", "within"):
+        desk.do("left_click", ref=desk.ref(f'"Press {name}"'))
+    tree = tools.done("read_page", tabId=desk.tab_id, filter="all").text
+    assert [f"{name}: (trusted)" in tree for name in ("same", "other", "within")] == [True] * 3
+
+
 def test_a_point_in_a_frame_is_told_as_what_the_frame_has_there(tools: Tools) -> None:
     desk = Desk(tools, "frames.html")
     said = desk.do("scroll_to", ref=desk.ref('"Press other"')).text

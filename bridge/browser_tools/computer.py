@@ -559,8 +559,8 @@ async def _scroll_to(hand: Hand) -> Deed:
     ref = refs.read(hand.given.ref)
     frame = await hand.frame(ref)
     found = await hand.page.call("scrollTo", {"ref": ref.number}, frame=frame)
-    left, top = await hand.page.offset(frame)
-    point = Point(found["x"] + left, found["y"] + top)
+    lies = await hand.page.placement(frame)
+    point = Point(*lies.outward(found["x"], found["y"]))
     what = in_words(found)
     covered = f" {found['covered']} covers it." if found["covered"] else ""
     return Deed(f"{what} is in view, at {hand.told(point)}.{covered}", what)
@@ -651,6 +651,10 @@ async def _wait(given: Computer, turn: Turn, place: Place) -> Answer:
     return Answer(acted)
 
 
+def _only_looks(given: Computer) -> bool:
+    return given.action in ("screenshot", "zoom", "wait") and given.save_to_disk is not True
+
+
 _ACTIONS: dict[str, Callable[[Hand], Awaitable[Deed]]] = {
     "left_click": _click("Clicked"),
     "right_click": _click("Right-clicked", "right"),
@@ -681,6 +685,7 @@ TOOLS = (
         given=Computer,
         told=Acted,
         run=computer,
+        only_reads=_only_looks,
         destroys=True,
         limit_s=LIMIT_S,
     ),

@@ -23,6 +23,7 @@ from bridge.browser_tools.devtools import (
     Params,
 )
 from bridge.browser_tools.in_page import script
+from bridge.browser_tools.placement import Placement, placement
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
@@ -180,14 +181,14 @@ class Page(Devtools):
         """The main frame."""
         return (await self.frames())[0]
 
-    async def offset(self, frame: Frame) -> tuple[float, float]:
-        """Where a frame's viewport begins in the tab's, in CSS pixels.
+    async def placement(self, frame: Frame) -> Placement:
+        """How a frame's viewport lies in the tab's.
 
         Raises:
             GoneError: it is not shown.
         """
         if frame.number == 0:
-            return 0.0, 0.0
+            return Placement()
         is_root = self.children.get(frame.session) == frame.id
         around = [each.session for each in await self.frames() if each.id == frame.parent]
         sessions = dict.fromkeys([*around, "", *self.children])
@@ -196,16 +197,14 @@ class Page(Devtools):
                 owner = await self.command("DOM.getFrameOwner", {"frameId": frame.id}, session=session)
                 at = {"backendNodeId": owner["backendNodeId"]}
                 box = await self.command("DOM.getBoxModel", at, session=session)
-                x, y = box["model"]["content"][:2]
-                around_x, around_y = await self._offset_of_root(session)
-                return x + around_x, y + around_y
+                return placement(box["model"]).within(await self._placement_of_root(session))
         raise GoneError("The frame is not shown any more. Look at the page again (read_page).")
 
-    async def _offset_of_root(self, session: str) -> tuple[float, float]:
+    async def _placement_of_root(self, session: str) -> Placement:
         for frame in await self.frames() if session else ():
             if frame.id == self.children.get(session):
-                return await self.offset(frame)
-        return 0.0, 0.0
+                return await self.placement(frame)
+        return Placement()
 
     async def frame_id_of(self, element: int, frame: Frame) -> str:
         """Which frame an element of a document is, by its number in refs; empty: it is none.

@@ -57,7 +57,7 @@ class Seen:
 async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | None = None) -> Seen:
     """What is innermost at a point of a frame. `meant`: the id of a frame, and the element wanted in it."""
     path: list[tuple[Frame, Point]] = []
-    origin = await page.offset(frame)
+    lies = await page.placement(frame)
     while True:
         path.append((frame, at))
         asked: dict[str, Any] = {"x": at.x, "y": at.y}
@@ -67,9 +67,9 @@ async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | Non
         inner = await frame_of(page, frame, hit["ref"]) if hit["isFrame"] and len(path) < MAX_DEPTH else None
         if inner is None:
             break
-        inside = await page.offset(inner)
-        at = Point(at.x + origin[0] - inside[0], at.y + origin[1] - inside[1])
-        frame, origin = inner, inside
+        around, lies = lies, await page.placement(inner)
+        at = Point(*lies.inward(*around.outward(*at)))
+        frame = inner
     return Seen(in_words(hit), tuple(path), hit["opens"], hit["reached"])
 
 
@@ -152,8 +152,8 @@ class Pointer:
                 f"{what} ({ref}) is covered by {found['covered']}, which would get the click. Nothing was "
                 "pressed. Close that first, or click by coordinate if it is what you want."
             )
-        x, y = await self._page.offset(frame)
-        return Spot(Point(found["x"] + x, found["y"] + y), what)
+        lies = await self._page.placement(frame)
+        return Spot(Point(*lies.outward(found["x"], found["y"])), what)
 
     async def _show(self, ref: Ref, frame: Frame) -> None:
         """Scroll the frames around it as well; until they are seen, their timers are slow."""
