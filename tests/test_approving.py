@@ -368,6 +368,29 @@ async def test_read_only_leaves_what_changes_nothing(nursery: trio.Nursery, tmp_
     assert "policy.read_only" in await tools.ask_fails("browser_batch", actions=steps)
 
 
+async def test_read_only_lets_a_session_see_its_tabs_and_take_pictures_but_open_and_click_nothing(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, PolicyRules(read_only=True))
+    tools.connect(at(SHOP, 1))
+    none = await tools.call("tabs_context_mcp")
+    assert none.text.startswith("You have no tab, and policy.read_only lets you open none.")
+    assert "Ask the user to hand a tab over" in await tools.ask_fails("read_page")
+    opening = await tools.ask_fails("tabs_context_mcp", createIfEmpty=True)
+    assert "policy.read_only is on and tabs_context_mcp changes something" in opening
+    tools.transport.announce("h1", wire.TabChanged(tab=at(SHOP, 1, handed_over=True)))
+    assert not (await tools.call("computer", action="wait", duration=0, tabId=1)).is_error
+    for action in ("screenshot", "zoom"):
+        assert "not played" in await tools.ask_fails("computer", action=action, tabId=1)  # it was admitted
+        saving = await tools.ask_fails("computer", action=action, tabId=1, save_to_disk=True)
+        assert "policy.read_only is on" in saving
+    clicking = await tools.ask_fails("computer", action="left_click", tabId=1, coordinate=[1, 1])
+    assert "policy.read_only is on and computer changes something" in clicking
+    listed = {tool["name"] for tool in tools.tools.definitions()}
+    assert {"tabs_context_mcp", "computer", "read_page"} <= listed
+    assert not {"navigate", "form_input", "tabs_create_mcp"} & listed
+
+
 async def test_a_paused_site_and_a_paused_client_are_refused(nursery: trio.Nursery, tmp_path: Path) -> None:
     tools = PlayedTools(nursery, tmp_path)
     tools.connect(own_tab(1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -54,6 +54,8 @@ class Tool(Generic[G]):
     run: Callable[[G, Turn], Awaitable[Answer]]
     reads_only: bool = False
     """It changes nothing, neither in the page nor in the browser."""
+    only_reads: Callable[[G], bool] | None = None
+    """Which calls are as `reads_only`, where not all of them are."""
     destroys: bool = False
     """What it does may not be undone."""
     is_repeatable: bool = False
@@ -85,6 +87,10 @@ class Tool(Generic[G]):
             return msgspec.convert(plain, self.given, strict=False)
         except msgspec.ValidationError as error:
             raise CallError(Code.INVALID_PARAMS, self._explained(str(error)), handed=False) from None
+
+    def as_given(self, given: G) -> Tool[G]:
+        """It, as it is in a call with these arguments."""
+        return replace(self, reads_only=self.only_reads(given)) if self.only_reads else self
 
     def _explained(self, complaint: str) -> str:
         what, _, where = complaint.partition(" - at `$.")

@@ -123,7 +123,9 @@ class BrowserTools:
         return [
             tool.definition()
             for tool in self._tools.values()
-            if not policy.provided_refusal(tool.name, None, is_read_only=tool.reads_only)
+            if not policy.provided_refusal(
+                tool.name, None, is_read_only=tool.reads_only or bool(tool.only_reads)
+            )
         ]
 
     def kept(self, session: Session) -> Kept:
@@ -160,10 +162,11 @@ class BrowserTools:
 
     async def _run_within_limit(self, turn: Turn, arguments: Arguments) -> Answer:
         tool = turn.tool
+        given = tool.read(arguments)
+        turn = replace(turn, tool=tool.as_given(given))
         verdict = approving.judge_tool(turn)
         if verdict.decision == "no":
             raise CallError(verdict.code, verdict.rule, handed=False)
-        given = tool.read(arguments)
         with turn.limited(tool.limit_s) as limit:
             answer = await tool.run(given, turn)
         if limit.cancelled_caught:

@@ -122,7 +122,7 @@ def _context(turn: Turn, browser: Browser) -> Answer:
     selected = chosen if chosen is not None else (tabs[0].tab_id if tabs else None)
     others = len(places) - len(mine)
     told = Context(
-        message=_told(len(tabs), others),
+        message=_told(len(tabs), others, may_open=not turn.around.policy.is_read_only),
         browser=access.called(browser),
         available_tabs=tabs,
         selected_tab_id=selected,
@@ -141,8 +141,10 @@ def _listed(turn: Turn, tab: wire.Tab) -> ListedTab:
     return ListedTab(tab.tab_id, title, url, whose, tab.status)
 
 
-def _told(own: int, others: int) -> str:
+def _told(own: int, others: int, *, may_open: bool) -> str:
     have = "You have no tab yet: tabs_create_mcp opens one."
+    if not may_open:
+        have = "You have no tab, and policy.read_only lets you open none."
     if own:
         have = f"You can use {own} tab{'s' * (own != 1)}."
     if not others:
@@ -179,6 +181,7 @@ TOOLS = (
         given=TabsContext,
         told=Context,
         run=tabs_context_mcp,
+        only_reads=lambda given: given.create_if_empty is not True,
     ),
     Tool(
         name="tabs_create_mcp",

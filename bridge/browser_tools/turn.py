@@ -209,6 +209,11 @@ class Turn:
         if tab is not None and tab.owner in (None, self.session.id):
             return tab.tab_id
         own = [tab for tab in browser.tabs.values() if tab.owner == self.session.id]
+        if not own and self.around.policy.is_read_only:
+            raise ToolError(
+                "You have no tab, and policy.read_only is on: you cannot open one. Ask the user to hand a "
+                "tab over in the extension's popup; tabs_context_mcp lists what there is."
+            )
         if not own:
             raise ToolError(
                 "You have no tab yet. navigate with a url opens one, tabs_create_mcp an empty one; "

@@ -69,6 +69,11 @@ class Policy:
         # A glob becomes an expression without nested repetition: it cannot explode.
         self._names = [re.compile(fnmatch.translate(rule.name)) for rule in self._rules.tools]
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether only that may be called which changes nothing."""
+        return self._rules.read_only
+
     def refusal(self, origin: str, tool: PageTool) -> str:
         """Which rule forbids the tool, in words for the person; empty when none does.
 
