@@ -126,8 +126,10 @@ def test_a_ref_from_before_the_connection_broke_means_nothing_afterwards(
 ) -> None:
     tab = tools.open_site("dialogs.html")
     before = tools.ref_of('button "Alert"')
-    (host,) = endpoint.live_hosts(browsing.chain.home / "run")
+    run = browsing.chain.home / "run"
+    (host,) = endpoint.live_hosts(run)
     os.kill(host.pid, signal.SIGKILL)
+    browsing.browser.until(lambda: any(other.pid != host.pid for other in endpoint.live_hosts(run)))
     again = tools.ref_of('button "Alert"', tab)
     assert again != before
     assert "not in the page any more" in tools.refused("computer", action="left_click", ref=before)
