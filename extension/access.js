@@ -26,7 +26,7 @@ export async function present({ tabs }, params) {
  * @param {{ handed: boolean }} reach
  */
 export function noSuchTab(tabId, { handed }) {
-  return new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}. getTabs lists those there are.`, { handed });
+  return new WireError(Code.NO_SUCH_TAB, `There is no tab ${tabId}.`, { handed });
 }
 
 /**
