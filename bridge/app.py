@@ -37,6 +37,8 @@ from native_host.home import mcpb_home
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
+_RELEASE_S = 0.5
+"""For browsers, at a session's end, to hear that its tabs are nobody's."""
 
 T = TypeVar("T")
 
@@ -133,23 +135,29 @@ def serve_stdio() -> None:
 async def _serve_stdio(config: Config) -> None:
     memory.keep_freed()
     with closing(_audit(config)) as audit:
+        speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
-            top.start_soon(_end_on_signal, top.cancel_scope)
+            top.start_soon(_end_on_signal, speaking)
             async with open_hub(config, audit.keep) as hub:
-                await speak_mcp(hub, stdio.serve)
+                with speaking:
+                    await speak_mcp(hub, stdio.serve)
             top.cancel_scope.cancel()
 
 
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
-    """One MCP session, from `speak`'s beginning to its end."""
+    """One MCP session, from `speak`'s beginning to its end, however that comes. Its tabs stay open."""
     session = new_session()
     where = f"in {Path(session.folder).name or '/'}"
     server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]), where=where)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
-        await speak(server)
-        nursery.cancel_scope.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
+            await speak(server)
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.move_on_after(_RELEASE_S, shield=True):
+            await hub.router.release(session)
 
 
 async def _give_memory_back() -> None:
@@ -158,10 +166,10 @@ async def _give_memory_back() -> None:
         memory.give_back()
 
 
-async def _end_on_signal(everything: trio.CancelScope) -> None:
+async def _end_on_signal(speaking: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for _ in signals:
-            everything.cancel()
+            speaking.cancel()
 
 
 def serve_http(config: Config, tell: Callable[[str], None]) -> None:

@@ -18,7 +18,10 @@ from demo.simulated_tabs import SimulatedTab
 from demo.simulated_worker import current_call
 from fixed_tools import FIXED
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
+from native_host import wire
 from peers import HOST_COMMAND
+from played_host import PlayedHost
+from said_by_hosts import tab
 
 SHOP = "http://localhost:8123/"
 GET_CART = "website_tool_localhost_8123_tab1_getCart"
@@ -406,6 +409,37 @@ async def test_a_signal_ends_the_bridge_in_peace(number: signal.Signals) -> None
             await client.shake_hands()
             client.process.send_signal(number)
             assert await client.process.wait() == 0
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+async def test_a_client_s_tabs_stay_open_at_its_end_and_are_nobody_s(
+    browser: SimulatedBrowser, shop: SimulatedTab, number: signal.Signals | None
+) -> None:
+    with trio.fail_after(SOON_S):
+        async with BridgeProcess.started() as client:
+            await client.shake_hands()
+            await client.until_offered(GET_CART)
+            await client.call("tabs_create_mcp")
+            (own,) = [tab for tab in browser.tabs.values() if tab.state.owner]
+            if number:
+                client.process.send_signal(number)
+                await client.process.wait()
+        assert own.state.owner is None
+        assert own.tab_id in browser.tabs
+
+
+async def test_a_browser_that_does_not_answer_keeps_no_bridge_from_its_end(mcpb_home: Path) -> None:
+    with trio.fail_after(SOON_S):
+        async with PlayedHost.in_directory(mcpb_home / "run") as host, bridge_in_process() as client:
+            await host.welcome(wire.Tabs(tabs=[]))
+            await client.shake_hands()
+            async with trio.open_nursery() as calls:
+                calls.start_soon(client.call, "tabs_create_mcp")
+                asked = await host.heard("createTab")
+                await host.announce(wire.TabChanged(tab=tab(9, "null", owner=asked["params"]["session"])))
+                await host.answer(asked, {"tabId": 9, "windowId": 1, "groupId": 5, "url": "about:blank"})
+            await client.aclose()
+            await host.heard("closeSession")  # and says nothing
 
 
 async def test_a_client_that_stops_reading_ends_the_bridge() -> None:
