@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -164,13 +164,6 @@ class Acted(Told, kw_only=True):
     untrusted: tuple[str, ...] = ("target",)
 
 
-@dataclass
-class Typed:
-    """What is to be answered to prompts that are open, by native host and tab."""
-
-    answers: dict[tuple[str, int], str] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Deed:
     """What an action has done."""
@@ -307,19 +300,17 @@ async def _new_tabs(turn: Turn, place: Place, known: set[int]) -> list[wire.Tab]
 
 async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
     """While a dialog is open, keys and text are for it."""
-    dialog, answers = page.dialog, turn.kept.of(Typed).answers
+    dialog = page.dialog
     assert dialog is not None
-    at = page.host, page.tab_id
     text = given.text if isinstance(given.text, str) else ""
     if given.action == "type" and dialog.kind == "prompt":
-        answers[at] = text
+        page.dialog = replace(dialog, text=text)
         return _answer(given, page, "The text is in the prompt's field. key with text Return answers OK.")
     pressed = _pressed(given) if given.action == "key" else set()
     if pressed not in ({"Enter"}, {"Escape"}):
         raise DialogError(str(dialog))
     accepts = pressed == {"Enter"}
-    typed = answers.pop(at, None)
-    await page.answer_dialog(accept=accepts, text=typed if dialog.kind == "prompt" else None)
+    await page.answer_dialog(accept=accepts)
     await page.settle()
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
     news = page.happened.take(turn.may_tell)

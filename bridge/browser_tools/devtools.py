@@ -103,8 +103,8 @@ class Dialog:
     kind: str
     """confirm, prompt or beforeunload."""
     message: str
-    default: str = ""
-    """What is in the field of a prompt."""
+    text: str = ""
+    """What is in the field of a prompt: the page's own first."""
 
     def __str__(self) -> str:
         said = f": {quoted(self.message, MAX_SAID)}" if self.message else ""
@@ -113,6 +113,8 @@ class Dialog:
         if self.kind == "beforeunload":
             opened = "The page asks whether to leave it: what was entered may be lost"
             keys = "Return leaves, with Escape stays"
+        if self.text:
+            opened += f" (in its field: {quoted(self.text, MAX_SAID)})"
         into = "computer with action type enters text into its field. " if self.kind == "prompt" else ""
         return (
             f"{opened}. Until it is answered nothing else works in the tab. {into}computer with action key "
@@ -228,11 +230,11 @@ class Devtools(ABC):
         """Whether a file chooser is told of from now on, and shown to nobody."""
         self.begin("Page.setInterceptFileChooserDialog", {"enabled": enabled})
 
-    async def answer_dialog(self, *, accept: bool, text: str | None = None) -> None:
-        """Answer the dialog that is open, if it still is; without text a prompt with what is in its field."""
-        if text is None and self.dialog and self.dialog.kind == "prompt":
-            text = self.dialog.default
-        params: Params = {"accept": accept} if text is None else {"accept": accept, "promptText": text}
+    async def answer_dialog(self, *, accept: bool) -> None:
+        """Answer the dialog that is open, if it still is; a prompt with the text in its field."""
+        params: Params = {"accept": accept}
+        if self.dialog and self.dialog.kind == "prompt":
+            params["promptText"] = self.dialog.text  # the browser would leave it empty
 
         def begin(on_done: OnDone) -> Pending:
             return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
