@@ -69,7 +69,7 @@ function post(message) {
 }
 
 /** @param {Report} report */
-function show({ connected, resting, attempts, trouble, host, sites, handedOver, offers, ...about }) {
+function show({ connected, resting, attempts, trouble, host, sites, owner, handedOver, offers, ...about }) {
   element("state").textContent = stateText(host, trouble);
   element("trouble").hidden = connected || !trouble;
   element("what").textContent = trouble?.what ?? "";
@@ -78,7 +78,7 @@ function show({ connected, resting, attempts, trouble, host, sites, handedOver, 
   element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
   const attached = about.clients.flatMap((client) => clientItems(client, about));
   element("clients").replaceChildren(...orNone(attached));
-  element("tab").replaceChildren(...handOver(handedOver));
+  element("tab").replaceChildren(...handOver(owner, handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
 }
@@ -129,8 +129,12 @@ function siteItem({ origin, paused }) {
   );
 }
 
-/** @param {boolean} handedOver */
-function handOver(handedOver) {
+/**
+ * @param {string | null} owner
+ * @param {boolean} handedOver
+ */
+function handOver(owner, handedOver) {
+  if (owner !== null) return [`This is a tab of ${owner || "a client"}.`];
   return [
     handedOver ? "Clients may steer this tab." : "Clients may only call its page's tools.",
     button(handedOver ? "Take it back" : "Hand this tab over", { type: "hand-over", handedOver: !handedOver }),

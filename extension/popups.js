@@ -14,9 +14,10 @@ import { isOrigin } from "./pauses.js";
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
- *   controlling: string[], sites: Site[], handedOver: boolean, offers: ReturnType<Frames["ofTab"]> }} Report
+ *   controlling: string[], sites: Site[], owner: string | null, handedOver: boolean,
+ *   offers: ReturnType<Frames["ofTab"]> }} Report
  *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
- *   paused
+ *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did
  * @typedef {{ origin: string, paused: boolean }} Site
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
  * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
@@ -112,9 +113,20 @@ export class Popups {
       pausedSessions: this.pauses.all.sessions,
       controlling: this.devtools?.sessions ?? [],
       sites: this.#sites(this.tabs.get(tabId), offers),
+      owner: this.#owner(tabId),
       handedOver: this.handovers.has(tabId),
       offers,
     };
+  }
+
+  /** @param {number} tabId */
+  #owner(tabId) {
+    const id = this.tabs.get(tabId)?.owner ?? null;
+    if (id === null) return null;
+    const session = this.clients()
+      .flatMap(({ sessions }) => sessions)
+      .find((each) => each.id === id);
+    return session?.title || session?.client.name || "";
   }
 
   /**

@@ -269,6 +269,21 @@ async def test_a_tab_that_is_handed_over_may_be_commanded_until_it_is_taken_back
         assert refused["code"] == Code.NOT_YOURS
 
 
+async def test_a_tab_of_a_client_is_named_as_such_and_is_not_there_to_be_handed_over(
+    browser: Chromium, client: Onlooker
+) -> None:
+    sessions = [{"id": "s1", "title": "hana in shop", "client": {"name": "hana", "version": "2"}}]
+    await client.notify("bridge/sessions", sessions=sessions)
+    await client.request("createTab", session="s1", url="about:blank", active=True)
+    popup = await open_popup(browser)
+    tab = "document.getElementById('tab').innerText"
+    await popup.wait_until(f"{tab} === 'This is a tab of hana in shop.'")
+    await client.request("closeSession", session="s1")
+    await client.notify("bridge/sessions", sessions=[])
+    await click(popup, "Clients may only call", "Hand this tab over")
+    await popup.wait_until(f"{tab}.startsWith('Clients may steer')")
+
+
 async def test_a_handover_ends_with_its_tab(chain: Chain, browser: Chromium, client: Onlooker) -> None:
     page = await chain.open(browser, "plain.html")
     await client.until_tab("plain.html")
