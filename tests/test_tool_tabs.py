@@ -118,7 +118,7 @@ def test_a_tab_that_is_gone_is_said_to_be(tools: Tools) -> None:
     tools.done("tabs_close_mcp", tabId=tab)
     assert f"That tab is closed: tab {tab}. Nothing was run." in tools.refused("read_page", tabId=tab)
     assert "tabs_context_mcp lists your tabs" in tools.refused("read_page", tabId=str(tab))
-    assert "tabId: Expected `int`" in tools.refused("read_page", tabId="the first")
+    assert "tabId is a whole number" in tools.refused("read_page", tabId="the first")
 
 
 def test_a_ref_from_before_the_connection_broke_means_nothing_afterwards(

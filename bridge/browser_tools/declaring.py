@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 import msgspec
 from msgspec import Meta, UnsetType
 
+from bridge.browser_tools import complaints
 from bridge.browser_tools.answer import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
@@ -86,7 +87,8 @@ class Tool(Generic[G]):
         try:
             return msgspec.convert(plain, self.given, strict=False)
         except msgspec.ValidationError as error:
-            raise CallError(Code.INVALID_PARAMS, self._explained(str(error)), handed=False) from None
+            complaint = complaints.in_words(str(error), input_schema(self.given))
+            raise CallError(Code.INVALID_PARAMS, complaint, handed=False) from None
 
     def as_given(self, given: G) -> Tool[G]:
         """It, as it is in a call with these arguments."""
