@@ -64,6 +64,24 @@ async def test_the_first_failure_ends_it_and_what_was_done_before_is_told(tools:
     assert [each["told"]["message"] for each in told.structured["results"]] == ["one", "no tea"]
 
 
+async def test_a_script_that_throws_fails_and_ends_it(tools: PlayedTools) -> None:
+    thrown = {"exceptionId": 1, "text": "Uncaught", "exception": {"type": "string", "value": "no tea"}}
+    tools.devtools = {"Runtime.evaluate": {"result": {"type": "object"}, "exceptionDetails": thrown}}
+    script = step("javascript_tool", action="javascript_exec", text="throw 'no tea'")
+    told = await tools.call("browser_batch", actions=[script, echo("two")])
+    assert told.is_error
+    assert told.text.startswith(
+        "Step 1 of 2 failed. 1 more was not run.\nStep 1, javascript_tool: The script"
+    )
+    assert "no tea" in told.text
+
+
+async def test_the_names_that_a_wrong_one_is_answered_with_can_all_be_steps(tools: PlayedTools) -> None:
+    said = await tools.ask_fails("browser_batch", actions=[step("website_tool_shop")])
+    assert "navigate" in said
+    assert not {"browser_batch", "shortcuts_execute"} & set(said.replace(".", ",").split(", "))
+
+
 async def test_a_step_that_a_rule_or_the_browser_refuses_is_told_in_its_own_words(tools: PlayedTools) -> None:
     told = await tools.call("browser_batch", actions=[step("tabs_close_mcp", tabId=7), echo("two")])
     assert "Step 1, tabs_close_mcp: That tab is closed: tab 7. Nothing was run. tabs_context_mcp" in told.text

@@ -61,7 +61,7 @@ def until(read: Callable[[], Result], wanted: Callable[[Result], bool]) -> Resul
 
 
 def run(tools: Tools, tab: int, script: str) -> Result:
-    return tools.done("javascript_tool", action="javascript_exec", text=script, tabId=tab)
+    return tools.call("javascript_tool", action="javascript_exec", text=script, tabId=tab)
 
 
 def value(tools: Tools, tab: int, script: str) -> tuple[str, str]:
@@ -341,8 +341,6 @@ def test_the_last_value_comes_back(tools: Tools, page: int, script: str, kind: s
     ("script", "told"),
     [
         ("null.foo", "TypeError: Cannot read properties of null (reading 'foo')\n    at <anonymous>:1:"),
-        ("let x = ;", "SyntaxError: Unexpected token ';'"),
-        ("return 1", "SyntaxError: Illegal return statement"),
         ("throw {code: 7}", '{"code":7}'),
         ("throw 'words'", '"words"'),
         ("Promise.reject(new Error('no'))", "Error: no\n    at <anonymous>:1:"),
@@ -350,9 +348,30 @@ def test_the_last_value_comes_back(tools: Tools, page: int, script: str, kind: s
     ],
 )
 def test_what_it_throws_comes_back_with_where(tools: Tools, page: int, script: str, told: str) -> None:
-    kind, text = value(tools, page, script)
-    assert kind == "thrown"
-    assert text.startswith(told)
+    found = run(tools, page, script)
+    assert (found.is_error, found.structured["type"]) == (True, "thrown")
+    assert found.structured["result"].startswith(told)
+    assert found.text.startswith("The script threw this")
+
+
+@pytest.mark.parametrize(
+    ("script", "told", "is_run"),
+    [
+        ("let x = ;", "SyntaxError: Unexpected token ';'", False),
+        ("return 1", "SyntaxError: Illegal return statement", False),
+        ("JSON.parse('{')", "SyntaxError: Expected property name", True),
+        ("1; await 0; eval('let x = ;')", "SyntaxError: Unexpected token ';'", True),
+        ("let once = 1;\nnew Function('return return')()", "SyntaxError: Unexpected token 'return'", True),
+    ],
+)
+def test_a_script_that_is_none_was_not_run_and_one_that_makes_a_bad_one_was(
+    tools: Tools, page: int, script: str, told: str, is_run: bool
+) -> None:
+    found = run(tools, page, script)
+    assert found.is_error
+    assert found.structured["result"].startswith(told)
+    nothing_ran = "It could not be parsed; nothing was run."
+    assert found.text.startswith("The script threw this" if is_run else nothing_ran)
 
 
 @pytest.mark.parametrize(

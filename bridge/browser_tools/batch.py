@@ -95,10 +95,10 @@ class Ran:
         after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
-    def succeeded(self, name: str, answer: Answer) -> None:
+    def answered(self, name: str, answer: Answer) -> None:
         """The next step gave this."""
         told = msgspec.to_builtins(answer.told)
-        self.results.append(StepResult(name, True, told, len(answer.images)))
+        self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
             self.pages.append(f"Step {len(self.results)}, {name}:\n{marked(answer.page, answer.origin)}")
         self.images += answer.images
@@ -144,7 +144,7 @@ async def run_in_order(turn: Turn, steps: Sequence[Step]) -> Ran:
 
 async def _run(turn: Turn, step: Step, ran: Ran) -> bool:
     try:
-        ran.succeeded(step.name, await turn.call_tool(step.name, step.input))
+        ran.answered(step.name, await turn.call_tool(step.name, step.input))
     except ToolError as error:
         ran.failed(step.name, str(error))
     except CallError as error:
@@ -166,7 +166,8 @@ def complaint_about(step: Step, turn: Turn) -> str:
     """Why it cannot be run whatever the pages are like; empty if it can."""
     tool = turn.around.tools.get(step.name)
     if tool is None:
-        return f"there is no browser tool of this name; there are {', '.join(turn.around.tools)}"
+        names = ", ".join(name for name in turn.around.tools if name not in ALONE)
+        return f"there is no browser tool of this name; there are {names}"
     if step.name in ALONE:
         return "a sequence of steps is no step of another"
     try:

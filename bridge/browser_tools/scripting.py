@@ -39,6 +39,10 @@ THROWN_LINES = 6
 _STOPPED = "Internal error"
 """So the browser calls a script that it has stopped."""
 _LED_AWAY = "The script has led the tab to another document, and its value is lost with the old one."
+_THREW = "The script threw this; what it had done before is done."
+_NOT_PARSED = (
+    "It could not be parsed; nothing was run. `return` does not work at the top level: write the value last."
+)
 _LEFT = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context")
 
 
@@ -92,6 +96,14 @@ class _Script(NamedTuple):
 class _ThrownError(Exception):
     """The script threw; the text is the page's."""
 
+    has_run: ClassVar[bool] = True
+
+
+class _UnparsedError(_ThrownError):
+    """It is no script."""
+
+    has_run = False
+
 
 async def javascript_tool(given: Script, turn: Turn) -> Answer:
     """Run it, and tell what came of it."""
@@ -104,7 +116,7 @@ async def javascript_tool(given: Script, turn: Turn) -> Answer:
     if told.type != "none" or not page.dialog:
         await page.settle()
     told.message += page.happened.take(turn.may_tell)
-    return Answer(told, told.result, place.tab.origin)
+    return Answer(told, told.result, place.tab.origin, is_error=told.type == "thrown")
 
 
 async def _told(page: Page, script: _Script, tab_id: int) -> Evaluated:
@@ -114,8 +126,7 @@ async def _told(page: Page, script: _Script, tab_id: int) -> Evaluated:
             return _with_result(_about(value), tab_id, value.type, value.text)
         return Evaluated(message=await _given_up(page), tab_id=tab_id, type="none")
     except _ThrownError as error:
-        message = "The script threw this; what it had done before is done."
-        return _with_result(message, tab_id, "thrown", str(error))
+        return _with_result(_THREW if error.has_run else _NOT_PARSED, tab_id, "thrown", str(error))
     except DialogError as error:
         return Evaluated(
             message=f"The script runs, and waits in a dialog. {error}", tab_id=tab_id, type="none"
@@ -243,9 +254,16 @@ async def _evaluated(page: Page, method: str, asked: dict[str, Any]) -> dict[str
     """A RemoteObject."""
     answer = await page.command(method, asked, timeout_s=LIMIT_S + 2 * SPARE_S)
     if details := answer.get("exceptionDetails"):
-        raise _ThrownError(await _thrown(page, details))
+        said = await _thrown(page, details)
+        raise _UnparsedError(said) if _is_unparsed(details, said) else _ThrownError(said)
     result: dict[str, Any] = answer["result"]
     return result
+
+
+def _is_unparsed(details: dict[str, Any], said: str) -> bool:
+    """Whether it is of the script's own grammar: then it was thrown nowhere."""
+    is_grammar = details.get("exception", {}).get("className") == "SyntaxError"
+    return is_grammar and "stackTrace" not in details and "\n    at " not in said
 
 
 async def _thrown(page: Page, details: dict[str, Any]) -> str:
