@@ -50,7 +50,7 @@ def test_without_a_file_there_are_none(tmp_path: Path) -> None:
 def test_a_shortcut_has_a_name_parameters_and_steps(tmp_path: Path) -> None:
     write(tmp_path, REPORT)
     (shortcut,) = read(tmp_path)
-    assert (shortcut.name, shortcut.title, shortcut.usage) == ("report", "Report", "/report query [page=1]")
+    assert (shortcut.name, shortcut.title, shortcut.usage) == ("report", "Report", "/report <query> [page=1]")
     assert [each.name for each in shortcut.parameters] == ["query", "page"]
     assert [each.tool for each in shortcut.steps] == ["navigate", "dev_utils"]
 
@@ -122,7 +122,7 @@ def test_words_behind_a_command_are_parameters_by_name_or_in_order(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("", r"query must be given: /report query \[page=1\]"),
+        ("", r"query must be given: /report <query> \[page=1\]"),
         ("page=2", "query must be given"),
         ("red apples 3", "“3” is too much for /report"),
         ("query=red apples pears", "“pears” is too much"),
@@ -164,7 +164,7 @@ def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
 
 async def test_they_are_listed_with_what_they_want(tools: PlayedTools) -> None:
     told = await tools.call("shortcuts_list")
-    assert told.text.endswith("/report query [page=1]: Looks for something in the shop")
+    assert told.text.endswith("/report <query> [page=1]: Report. Looks for something in the shop")
     (shortcut,) = told.structured["shortcuts"]
     assert (shortcut["id"], shortcut["command"]) == ("report", "/report")
     assert shortcut["parameters"][1] == {"name": "page", "description": "", "default": "1"}
@@ -216,7 +216,12 @@ async def test_it_stops_at_the_first_failure_and_says_which(tools: PlayedTools, 
         (REPORT, {"command": "/"}, "Give shortcutId or command"),
         (REPORT, {"command": "/tea"}, "There is no shortcut tea; there are: report. Nothing was run."),
         (REPORT, {"shortcutId": "tea"}, "There is no shortcut tea"),
-        (REPORT, {"command": "/report"}, "query must be given: /report query [page=1]. Nothing was run."),
+        (
+            "",
+            {"command": "/tea"},
+            "There is no shortcut tea; there are none yet: the user keeps them in shortcuts.toml.",
+        ),
+        (REPORT, {"command": "/report"}, "query must be given: /report <query> [page=1]. Nothing was run."),
         ("x = ", {"command": "/report"}, "The shortcuts cannot be used: "),
         (
             "[[shortcut]]\nname = 'f'\n[[shortcut.step]]\ntool = 'nope'",

@@ -60,9 +60,9 @@ class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usage(self) -> str:
-        """How its command is written, for instance `/report query [pages=1]`."""
+        """How its command is written, for instance `/report <query> [pages=1]`."""
         shown = (
-            each.name if each.default is None else f"[{each.name}={shlex.quote(each.default)}]"
+            f"<{each.name}>" if each.default is None else f"[{each.name}={shlex.quote(each.default)}]"
             for each in self.parameters
         )
         return " ".join([f"/{self.name}", *shown])
@@ -248,8 +248,13 @@ async def shortcuts_list(_given: ListShortcuts, turn: Turn) -> Answer:
         return Answer(
             Listed(message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[])
         )
-    lines = "\n".join(f"{each.usage}: {each.description or each.title}".rstrip(": ") for each in listed)
+    lines = "\n".join(map(_line, listed))
     return Answer(Listed(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed))
+
+
+def _line(shortcut: ListedShortcut) -> str:
+    about = ". ".join(filter(None, (shortcut.title.rstrip("."), shortcut.description)))
+    return f"{shortcut.usage}: {about}" if about else shortcut.usage
 
 
 async def shortcuts_execute(given: ExecuteShortcut, turn: Turn) -> Answer:
@@ -296,8 +301,9 @@ def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
     for shortcut in known:
         if shortcut.name == name.removeprefix("/"):
             return shortcut
-    names = ", ".join(shortcut.name for shortcut in known) or "none"
-    raise ShortcutsError(f"There is no shortcut {name}; there are: {names}")
+    names = ", ".join(shortcut.name for shortcut in known)
+    there_are = f"there are: {names}" if names else f"there are none yet: the user keeps them in {FILE}"
+    raise ShortcutsError(f"There is no shortcut {name}; {there_are}")
 
 
 def _listed(shortcut: Shortcut) -> ListedShortcut:
