@@ -157,8 +157,13 @@ async def test_a_client_that_cannot_ask_is_told_what_the_user_can_set(
     tools.connect(own_tab(1))
     said = await tools.ask_fails("navigate", url=SHOP)
     assert "https://shop.example was not allowed yet, and this client cannot ask the user" in said
-    assert f'add "https://shop.example": {{}} to {tmp_path}/state/approvals.json' in said
-    assert 'or set browser.sites = "any" in config.toml' in said
+    path = tmp_path / "state" / "approvals.json"
+    assert f'write {{"https://shop.example": {{}}}} into {path}' in said
+    assert 'or set browser.sites = "any" in config.toml and restart this client' in said
+    path.parent.mkdir(mode=0o700)
+    path.write_text('{"https://bank.example": {}}')
+    said = await tools.ask_fails("navigate", url=SHOP)
+    assert f'add "https://shop.example": {{}} to the sites in {path}' in said
 
 
 async def test_a_broken_file_of_approvals_allows_nothing_and_is_named(

@@ -166,7 +166,9 @@ async def test_what_would_be_asked_is_not_allowed_where_nobody_can_be(tools: Pla
 async def test_a_pause_is_a_rule_too(tools: PlayedTools) -> None:
     tools.transport.announce("h1", wire.Paused(sites=[SHOP]))
     told = await tools.call("permissions_check", url=SHOP)
-    assert "to resume it: mcpb pause https://shop.example --resume" in told.structured["rule"]
+    resume = "mcpb pause https://shop.example --resume"
+    rule = f"a person has paused this: https://shop.example; to resume it: {resume}"
+    assert told.structured["rule"] == rule
 
 
 async def test_a_broken_file_of_approvals_is_named(tools: PlayedTools, tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:
             return Verdict("ask", 'browser.tabs is "ask", and the tab is the user\'s own')
     detail = f"tab {tab.tab_id} is the user's own"
     then = (
-        "They can hand it over in the extension's popup, or set browser.tabs in config.toml; or open the "
-        "page in a tab of yours with navigate."
+        "They can hand it over in the extension's popup, or set browser.tabs in config.toml and restart this "
+        "client; or open the page in a tab of yours with navigate."
     )
     return Verdict("no", detail, Code.NOT_YOURS, then)
 
@@ -275,15 +275,23 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
     if wish.tab is not None and _of_tab(turn, wish) is not None:
         return _about_tab(turn, wish, wish.tab, act)
     kept = origins.origin_of(wish.origin)
-    entry = f'add "{kept}": {{}} to {turn.around.approvals.path}, or ' if kept else ""
+    entry = f"{_by_hand(turn, kept)}, or " if kept else ""
     return _Doubt(
         f"{who(turn)} wants to {act}. May it act on this site?",
         (FOR_SESSION, ALWAYS, NO) if kept else (FOR_SESSION, NO),
         lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
         kept,
         wish.origin,
-        f'The user can {entry}set browser.sites = "any" in config.toml.',
+        f'The user can {entry}set browser.sites = "any" in config.toml and restart this client.',
     )
+
+
+def _by_hand(turn: Turn, site: str) -> str:
+    """What the person can do to allow a site for good."""
+    path = turn.around.approvals.path
+    if path.exists():
+        return f'add "{site}": {{}} to the sites in {path}'
+    return f'write {{"{site}": {{}}}} into {path}'
 
 
 def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:

@@ -17,6 +17,7 @@ from bridge.browser_tools.navigating import address
 from bridge.browser_tools.turn import Turn
 from bridge.hub import origins
 from bridge.hub.describing import cleaned
+from native_host.wire import Code
 
 MAX_DOMAINS = 20
 MAX_STEPS = 20
@@ -109,7 +110,8 @@ def _instead(turn: Turn) -> str:
     ask = "Tell them your plan in the conversation, and ask there."
     if turn.around.settings.sites == "any":
         return f"{ask} No site needs their approval here."
-    return f'{ask} Sites need their approval here: they can set browser.sites = "any" in config.toml.'
+    can = 'they can set browser.sites = "any" in config.toml and restart this client'
+    return f"{ask} Sites need their approval here: {can}."
 
 
 def _not_approved(sites: list[str], chosen: str) -> Answer:
@@ -173,7 +175,8 @@ def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], st
     if verdict.decision == "ask" and not turn.can_ask:
         return "no", f"{verdict.rule}, and this client cannot ask the user"
     then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
-    return verdict.decision, f"{verdict.rule}{then}"
+    paused = "a person has paused this: " if verdict.code is Code.PAUSED else ""
+    return verdict.decision, f"{paused}{verdict.rule}{then}"
 
 
 def _known(name: str, turn: Turn) -> str:
