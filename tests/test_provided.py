@@ -19,9 +19,11 @@ from bridge.hub.records import Called, Record, Recording
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
-from bridge.hub.transport import Caller
+from bridge.hub.transport import Caller, LookedAround
+from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
+from said_by_hosts import tab
 
 DONE = b'{"content":[{"type":"text","text":"done"}]}'
 NOTHING = Arguments(b"{}")
@@ -156,3 +158,25 @@ async def test_calls_are_counted_with_those_of_pages_tools(router: Router, whist
 async def test_the_end_of_a_session_is_told(router: Router, whistle: Whistle) -> None:
     await router.release(SESSION)
     assert whistle.released == [SESSION]
+
+
+class OwnTools(Whistle):
+    """The browser's own, as far as their names are known."""
+
+    names = ("navigate",)
+
+
+async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: trio.Nursery) -> None:
+    transport = PlayedTransport()
+    router = Router(transport, lambda _: "Run: mcpb demo --serve")
+    router.provide(OwnTools())
+    nursery.start_soon(router.run)
+    transport.happen(LookedAround())
+    with trio.fail_after(5):
+        alone = await router.call(SESSION, "list_page_tools", NOTHING)
+        transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
+        connected = await router.call(SESSION, "list_page_tools", NOTHING)
+        named = await router.call(SESSION, "call_page_tool", Arguments.of({"name": "navigate"}))
+    assert b"mcpb demo" in alone
+    assert b"No page offers a tool right now.\\nUse the browser's own: navigate" in connected
+    assert b"navigate is a tool of the browser, not of a page: call it by itself" in named

@@ -245,13 +245,18 @@ class Router:
 
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
-                detail = f"no page offers {asked.name!r}; list_page_tools has the names"
+                detail = self._not_of_a_page(asked.name)
                 outcome = failed(self._told(CallError(Code.INVALID_PARAMS, detail, handed=False)))
             on_done(outcome)
 
         call = Call(self._around, session, asked.name, Arguments(bytes(asked.arguments)), on_outcome, caller)
         call.begin()
         return call
+
+    def _not_of_a_page(self, name: str) -> str:
+        if name in self._provider.names:
+            return f"{name} is a tool of the browser, not of a page: call it by itself"
+        return f"no page offers {name!r}; list_page_tools has the names"
 
     async def _tell_page_tools(self, session: Session, arguments: Arguments, on_done: OnOutcome) -> None:
         outcome: Outcome
@@ -272,7 +277,15 @@ class Router:
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
         session.show(self.catalog.meanings())
-        return toolbox.page_tools(entries, asked, notices, self.whats_missing)
+        return toolbox.page_tools(entries, asked, notices, self._without_page_tools)
+
+    def _without_page_tools(self) -> str:
+        """What a model can do then: where a browser is, its own tools do without pages'."""
+        browsers = self.registry.browsers()
+        is_let_in = all(browser.hello and browser.hello.sites_allowed for browser in browsers)
+        if browsers and is_let_in and "navigate" in self._provider.names:
+            return "Use the browser's own: navigate, read_page, find and the others."
+        return self.whats_missing()
 
     def _told(self, error: CallError) -> str:
         """A tool that is gone may be gone because a whole link of the chain is."""
