@@ -14,7 +14,7 @@ from bridge.hub.policy import PolicyRules, ToolRule
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host import wire
 from played_host import PlayedHost
-from played_tools import BANK, SHOP, PlayedTools, at, own_tab
+from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 
 PLAN: dict[str, Any] = {"domains": ["shop.example"], "approach": ["Find tea", "Put it into the cart"]}
 SOON_S = 10
@@ -169,6 +169,13 @@ async def test_a_pause_is_a_rule_too(tools: PlayedTools) -> None:
     resume = "mcpb pause https://shop.example --resume"
     rule = f"a person has paused this: https://shop.example; to resume it: {resume}"
     assert told.structured["rule"] == rule
+
+
+async def test_a_client_that_is_paused_can_ask_and_is_told_so(tools: PlayedTools) -> None:
+    tools.transport.announce("h1", wire.Paused(sessions=[SESSION]))
+    told = await tools.call("permissions_check", url=SHOP)
+    assert told.structured["allowed"] == "no"
+    assert told.structured["rule"].startswith("a person has paused this: it is this client; to resume it: ")
 
 
 async def test_a_broken_file_of_approvals_is_named(tools: PlayedTools, tmp_path: Path) -> None:

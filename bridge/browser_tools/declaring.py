@@ -57,6 +57,8 @@ class Tool(Generic[G]):
     """It changes nothing, neither in the page nor in the browser."""
     only_reads: Callable[[G], bool] | None = None
     """Which calls are as `reads_only`, where not all of them are."""
+    is_for_paused: bool = False
+    """A client that is paused may call it all the same."""
     destroys: bool = False
     """What it does may not be undone."""
     is_repeatable: bool = False

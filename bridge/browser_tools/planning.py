@@ -229,5 +229,6 @@ TOOLS = (
         told=Permission,
         run=permissions_check,
         reads_only=True,
+        is_for_paused=True,
     ),
 )
