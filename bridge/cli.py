@@ -345,6 +345,12 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
     """Call the tool NAME, with KEY=VALUE for each argument.
 
     Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'.
+
+    Each call is a session of its own, and tabs that it opens are nobody's afterwards. Several steps go into
+    one call of browser_batch:
+
+    \b
+    mcpb call browser_batch actions='[{"name": "navigate", "input": {…}}, …]'
     """
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError

@@ -170,6 +170,16 @@ async def test_call_reads_values_as_json_where_the_tool_does_not_want_text(shop:
     assert done.exit_code == 0
 
 
+async def test_several_steps_in_one_call_are_one_session_and_its_tabs_are_nobody_s_afterwards(
+    shop: SimulatedBrowser,
+) -> None:
+    steps = [{"name": "tabs_create_mcp", "input": {}}, {"name": "tabs_context_mcp", "input": {}}]
+    done = await run("call", "browser_batch", f"actions={json.dumps(steps)}", "--json")
+    created, context = (step["told"] for step in json.loads(done.output)["structuredContent"]["results"])
+    assert [tab["tabId"] for tab in context["availableTabs"]] == [created["tabId"]]
+    assert [tab.state.owner for tab in shop.tabs.values()] == [None, None]
+
+
 async def test_call_with_json_prints_the_whole_result(shop: SimulatedBrowser) -> None:
     done = await run("call", GET_CART, "--json")
     assert json.loads(done.output) == {"content": [{"type": "text", "text": "{}"}]}
