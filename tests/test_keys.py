@@ -133,3 +133,13 @@ def test_where_there_is_no_field_each_character_is_a_key() -> None:
     (chord,) = keys.parts_of("é", by_key=True)
     assert isinstance(chord, Chord)
     assert [event.get("text") for event in keys.events(chord)] == ["é", None]
+
+
+@pytest.mark.parametrize("text", ["ctrl+w", "cmd+T", "ctrl+shift+n", "a ctrl+Tab", "F12"])
+def test_of_a_shortcut_of_the_browser_it_is_said_that_only_the_page_gets_it(text: str) -> None:
+    assert "the browser's own shortcuts do nothing here" in keys.browsers_own(keys.sequence_in(text))
+
+
+@pytest.mark.parametrize("text", ["w", "ctrl+a", "Tab", "shift+Tab", "shift+F12", "F2"])
+def test_of_other_keys_nothing_is_said(text: str) -> None:
+    assert keys.browsers_own(keys.sequence_in(text)) == ""

@@ -107,7 +107,9 @@ def test_the_tabs_of_another_client_and_of_the_person_are_out_of_reach(
         for name in ("read_page", "tabs_close_mcp", "get_page_text"):
             assert "is another client's" in tools.refused(name, tabId=theirs)
             assert "is another client's" in neighbour.refused(name, tabId=mine)
-        told = tools.done("tabs_context").structured
+        context = tools.done("tabs_context")
+        assert f"tab {mine} (own, current)" in context.text
+        told = context.structured
         assert theirs not in [tab["tabId"] for tab in told["availableTabs"]]
         assert told["tabsOfOthers"] >= 2
     persons.close()

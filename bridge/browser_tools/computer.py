@@ -277,7 +277,7 @@ async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
     """What has come of an action, for the end of its sentence."""
     news = page.happened.take(turn.may_tell)
     for tab in await _new_tabs(turn, place, tabs):
-        news += f" It opened tab {tab.tab_id}, which is yours."
+        news += f" It opened tab {tab.tab_id}, which is yours; your current tab is still {page.tab_id}."
     return f"{news} {page.dialog}" if page.dialog else news
 
 
@@ -433,11 +433,14 @@ def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand
         await hand.aim(seen.what, point)
         with hand.input():
             await hand.pointer.click(point, button, times)
-        what = seen.what or "nothing"
-        said = f"{verb} {what} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
+        said = f"{verb} {_the(seen.what)} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
         return Deed(said, seen.what)
 
     return click
+
+
+def _the(what: str) -> str:
+    return f"the {what}" if what else "nothing"
 
 
 def _opened(seen: Seen) -> str:
@@ -452,7 +455,7 @@ def _opened(seen: Seen) -> str:
 
 async def _hover(hand: Hand) -> Deed:
     point, seen = await _onto(hand, also_disabled=True)
-    return Deed(f"The pointer is on {seen.what or 'nothing'} at {hand.told(point)}.", seen.what)
+    return Deed(f"The pointer is on {_the(seen.what)} at {hand.told(point)}.", seen.what)
 
 
 async def _drag(hand: Hand) -> Deed:
@@ -474,8 +477,8 @@ async def _drag(hand: Hand) -> Deed:
     over = await look(hand.page, hand.main, end)
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
     said = (
-        f"Dragged from {hand.told(start)} ({seen.what or 'nothing'}) to {hand.told(end)}, {kind}. There is "
-        f"{over.what or 'nothing'} now."
+        f"Dragged {_the(seen.what)} from {hand.told(start)} to {hand.told(end)}, {kind}. At its end is now "
+        f"{_the(over.what)}."
     )
     return Deed(said, seen.what)
 
@@ -539,7 +542,7 @@ async def _what_scrolled(page: Page, before: Scrollers, way: str) -> str:
         for now in answer["scrollers"]:
             moved = now[side] - was[now["ref"]][side]
             if moved:
-                what = "the page" if now["isPage"] else in_words(now)
+                what = "the page" if now["isPage"] else _the(in_words(now))
                 return f"Scrolled {what} {way} by {abs(moved):.0f} px, to {now[side]:.0f} of {now[most]:.0f}."
     return f"Nothing scrolled {way}: what is there has come to its end, or does not scroll that way."
 
@@ -554,7 +557,7 @@ async def _scroll_to(hand: Hand) -> Deed:
     point = Point(*lies.outward(found["x"], found["y"]))
     what = in_words(found)
     covered = f" {found['covered']} covers it." if found["covered"] else ""
-    return Deed(f"{what} is in view, at {hand.told(point)}.{covered}", what)
+    return Deed(f"The {what} is in view, at {hand.told(point)}.{covered}", what)
 
 
 # ── The keyboard ────────────────────────────────────────────────────────────────────────────────────────────
@@ -572,7 +575,8 @@ async def _key(hand: Hand) -> Deed:
     with hand.input():
         await _press(hand.page, chords * times)
     often = f", {times} times" if times > 1 else ""
-    return Deed(f"Pressed {' '.join(text.split()) or 'space'}{often}.", text)
+    said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keys.browsers_own(chords)}"
+    return Deed(said, text)
 
 
 async def _press(page: Page, chords: list[keys.Chord]) -> None:
@@ -583,8 +587,8 @@ async def _press(page: Page, chords: list[keys.Chord]) -> None:
 
 
 async def _type(hand: Hand) -> Deed:
-    if isinstance(hand.given.text, UnsetType):
-        raise ToolError("type needs text.")
+    if not isinstance(hand.given.text, str) or not hand.given.text:
+        raise ToolError("type needs text. To empty a field, use form_input with the value “”.")
     text = hand.given.text.replace("\r\n", "\n")
     focus = await _focused(hand)
     what, is_field = in_words(focus), focus["editable"]
@@ -603,8 +607,8 @@ async def _type(hand: Hand) -> Deed:
                 await _press(hand.page, [part])
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
     if is_field:
-        return Deed(f"Typed {count} into {what}.", what)
-    why = f"{what} has the focus and is no field for text" if what else "Nothing has the focus"
+        return Deed(f"Typed {count} into {_the(what)}.", what)
+    why = f"The {what} has the focus and is no field for text" if what else "Nothing has the focus"
     return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 

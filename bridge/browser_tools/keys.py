@@ -119,6 +119,9 @@ _EDITING = {"a": "selectAll", "c": "copy", "v": "paste", "x": "cut", "z": "undo"
 """With Cmd, macOS has these in the application's menu, which DevTools do not reach: the page is told."""
 
 _ZOOM_CODES = {"Equal", "Minus", "Digit0"}
+_OF_TABS = {"w", "t", "n", "l", "Tab"}
+"""With Ctrl or Cmd, browsers take them for themselves. From DevTools they come to the page alone."""
+_OF_WINDOWS = {"F11", "F12"}
 
 
 def modifiers_in(text: str) -> tuple[str, ...]:
@@ -168,6 +171,22 @@ def _chord(word: str) -> Chord:
     chord = Chord(held, _named(last, is_alone=not held))
     _refuse_zoom(chord, word)
     return chord
+
+
+def browsers_own(chords: Iterable[Chord]) -> str:
+    """A word on those that a person would press for the browser; empty: there are none."""
+    if not any(map(_is_browsers_own, chords)):
+        return ""
+    return (
+        " The page got it; the browser's own shortcuts do nothing here: use navigate, tabs_create_mcp and "
+        "tabs_close_mcp."
+    )
+
+
+def _is_browsers_own(chord: Chord) -> bool:
+    if {"Control", "Meta"} & set(chord.modifiers):
+        return chord.key.key in _OF_TABS
+    return not chord.modifiers and chord.key.key in _OF_WINDOWS
 
 
 def _named(name: str, *, is_alone: bool) -> Key:

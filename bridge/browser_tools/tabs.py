@@ -129,7 +129,7 @@ def _context(turn: Turn, browser: Browser) -> Answer:
         tab_group_id=groups[0] if groups else None,
         tabs_of_others=others,
     )
-    lines = [f"tab {tab.tab_id} ({tab.access}) “{tab.title}” {tab.url}" for tab in tabs]
+    lines = [_line(tab, is_current=tab.tab_id == selected) for tab in tabs]
     return Answer(told, page="\n".join(lines), origin="the pages' titles")
 
 
@@ -139,6 +139,11 @@ def _listed(turn: Turn, tab: wire.Tab) -> ListedTab:
     if not turn.may_read(origin_in(tab)):
         title, url = "", origin_in(tab)
     return ListedTab(tab.tab_id, title, url, whose, tab.status)
+
+
+def _line(tab: ListedTab, *, is_current: bool) -> str:
+    current = ", current" if is_current else ""
+    return f"tab {tab.tab_id} ({tab.access}{current}) “{tab.title}” {tab.url}"
 
 
 def _told(own: int, others: int, *, may_open: bool) -> str:
