@@ -96,14 +96,6 @@ class Tool(Generic[G]):
         """It, as it is in a call with these arguments."""
         return replace(self, reads_only=self.only_reads(given)) if self.only_reads else self
 
-    def _explained(self, complaint: str) -> str:
-        what, _, where = complaint.partition(" - at `$.")
-        told = f"{where.rstrip('`')}: {what}" if where else what
-        if "unknown field" in complaint:
-            names = ", ".join(input_schema(self.given)["properties"]) or "nothing"
-            told = f"{told}; {self.name} takes {names}"
-        return told.replace("Object", "it", 1).replace("field `", "argument `")
-
 
 def input_schema(given: type[Given]) -> dict[str, Any]:
     """The JSON Schema of arguments."""
