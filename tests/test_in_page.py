@@ -379,6 +379,41 @@ def test_what_is_seen_comes_before_what_is_not(shop: InPage) -> None:
     ]
 
 
+NARROW = {
+    "an element inside of another that says more": (
+        "<div>A <span draggable=true>Card</span></div>",
+        "card",
+        [["clickable", "Card", "text is just that"], ["div", "", "text has that"]],
+    ),
+    "a button that sends its form": (
+        "<form><button>Send</button><button type=button>No</button></form><button>Out</button>",
+        "submit button",
+        [["button", "Send", "type is just that, is a button"]],
+    ),
+    "a letter that begins the word for a kind": (
+        "<button>B</button><button>Go</button>",
+        "B",
+        [["button", "B", "name is just that"]],
+    ),
+    "a menu by its kind, and by its name": (
+        "<button>Go</button><div role=menu aria-label=Tools></div><button>Main menu</button>",
+        "menu",
+        [["menu", "Tools", "is a menu"], ["button", "Main menu", "name has that"]],
+    ),
+    "some of several words": (
+        "<button>Pay the cart</button>",
+        "cart now",
+        [["button", "Pay the cart", "name has some of your words"]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("html", "query", "found"), NARROW.values(), ids=NARROW)
+def test_just_what_is_meant_is_found(page: InPage, html: str, query: str, found: list[list[str]]) -> None:
+    matches = page.show(html).call("find", query=query)["matches"]
+    assert [[match["role"], match["name"], match["why"]] for match in matches] == found
+
+
 def test_what_there_is_not_is_not_found(shop: InPage) -> None:
     assert shop.call("find", query="purple elephant")["matches"] == []
     assert shop.call("find", query="")["matches"] == []

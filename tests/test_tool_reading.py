@@ -351,7 +351,11 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
         ("read_page", {"ref_id": "ref_f99_1"}, "The frame of ref_f99_1 is gone"),
         ("read_page", {"filter": "links"}, "filter is one of all, interactive"),
         ("read_page", {"depth": 0}, "depth is at least 1"),
-        ("read_page", {"selector": "#a"}, "read_page takes tabId, filter, depth, ref_id, max_chars"),
+        (
+            "read_page",
+            {"selector": "#a"},
+            "there is no argument selector; there are tabId, filter, depth, ref_id, max_chars",
+        ),
         ("read_page", {"tabId": 1}, "tabs_context_mcp lists your tabs"),
         ("find", {"query": ""}, "query has at least 1 character"),
         ("find", {}, "query is missing"),

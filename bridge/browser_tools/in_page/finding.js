@@ -25,7 +25,7 @@ const ROLE_WORDS = {
   select: ["combobox", "listbox"],
   combobox: ["combobox"],
   option: ["option", "menuitem", "radio"],
-  menu: ["menu", "menubar", "menuitem", "navigation", "button"],
+  menu: ["menu", "menubar", "menuitem", "navigation"],
   menuitem: ["menuitem"],
   tab: ["tab"],
   heading: ["heading"],
@@ -94,19 +94,19 @@ function spaced(text) {
  */
 function likeness({ phrase, words }, text) {
   if (!text || !phrase) return [0, ""];
-  if (text === phrase) return [100, "is"];
+  if (text === phrase) return [100, "is just that"];
   const long = Math.min(text.length - phrase.length, 100) / 10;
-  if (text.startsWith(`${phrase} `)) return [82 - long, "begins with"];
-  if (` ${text} `.includes(` ${phrase} `)) return [72 - long, "has"];
-  if (text.startsWith(phrase)) return [66 - long, "begins with"];
-  if (text.includes(phrase)) return [50 - long, "has"];
+  if (text.startsWith(`${phrase} `)) return [82 - long, "begins with that"];
+  if (` ${text} `.includes(` ${phrase} `)) return [72 - long, "has that"];
+  if (text.startsWith(phrase)) return [66 - long, "begins with that"];
+  if (text.includes(phrase)) return [50 - long, "has that"];
   let sum = 0;
   for (const word of words) {
     const at = ` ${text} `.indexOf(` ${word}`);
     sum +=
       at >= 0 ? (` ${text} `[at + 1 + word.length] === " " ? 60 : 45) : word.length > 2 && text.includes(word) ? 25 : 0;
   }
-  return [Math.max(0, sum / words.length - long / 2), "has words of"];
+  return [Math.max(0, sum / words.length - long / 2), "has some of your words"];
 }
 
 /** @typedef {{element: Element, role: string, score: number, why: string, order: number, isUsed: boolean}} Found */
@@ -153,7 +153,6 @@ class Search {
   #score(element, role, isUsed) {
     const { query } = this;
     const isKind = query.roles.has(role) || (isUsed && !role && query.roles.has("button"));
-    if (!query.phrase && !isKind) return [0, ""];
     let best = 0;
     let why = "";
     /** @type {Set<string>} */
@@ -162,16 +161,17 @@ class Search {
     for (const [what, weight, value] of fieldsOf(element, role, isUsed)) {
       const said = folded(value.slice(0, 400));
       if (what === "name") namedKinds = query.kinds.filter((kind) => said.includes(kind)).length;
-      const found = query.words.filter((word) => said.includes(word));
+      const found = query.words.filter((word) => (what === "role" ? said === word : said.includes(word)));
       if (!found.length) continue;
       for (const word of found) matched.add(word);
       const [score, how] = likeness(query, spaced(value.slice(0, 400)));
-      if (score * weight > best) [best, why] = [score * weight, `${what} ${how} the words`];
+      if (score * weight > best) [best, why] = [score * weight, `${what} ${how}`];
     }
-    if (!query.phrase) return [30 + 10 * namedKinds, `is a ${role || "clickable"}`];
+    if (!query.phrase && isKind) return [30 + 10 * namedKinds, `is a ${role || "clickable"}`];
+    if (!query.phrase) return isUsed && namedKinds ? [20 + 10 * namedKinds, "name has that"] : [0, ""];
     const share = matched.size / query.words.length;
     if (share < 0.5) return [0, ""];
-    const kind = isKind ? 25 : query.roles.size ? -20 : 0;
+    const kind = isKind ? 25 : namedKinds ? 10 : query.roles.size ? -20 : 0;
     return [
       Math.max(1, best + 20 * share + kind + (isUsed ? 15 : 0)),
       isKind ? `${why}, is a ${role || "clickable"}` : why,
@@ -187,10 +187,10 @@ function fieldsOf(element, role, isUsed) {
   const fields = [];
   const name = isUsed || role === "img" || role === "iframe" ? nameOf(element, role).text : labelOf(element);
   if (name) fields.push(["name", 1, name]);
-  const text = isUsed ? "" : ownText(element);
+  const text = isUsed && name ? "" : ownText(element);
   if (text) fields.push(["text", 0.85, text]);
   for (const attributeName of ATTRIBUTES) {
-    const value = attribute(element, attributeName);
+    const value = attributeName === "type" ? typeOf(element) : attribute(element, attributeName);
     if (value) fields.push([attributeName, isUsed ? 0.7 : 0.4, value]);
   }
   if (isUsed) {
@@ -199,6 +199,12 @@ function fieldsOf(element, role, isUsed) {
   }
   if (role && fields.length) fields.push(["role", 0.3, role]);
   return fields;
+}
+
+/** A button of a form sends it, if it does not say otherwise.
+ * @param {Element} element */
+function typeOf(element) {
+  return element instanceof HTMLButtonElement && element.form ? element.type : attribute(element, "type");
 }
 
 /** Text that is the element's own, with that of inline elements in it.
