@@ -6,6 +6,7 @@
 
 import { Attachment } from "./devtools_tab.js";
 import { invalid } from "./params.js";
+import { Code, WireError } from "./wire.js";
 
 /**
  * @import { Asking, Subscription } from "./devtools_tab.js"
@@ -91,7 +92,12 @@ export class DevTools {
     const { entries, currentIndex } = /** @type {any} */ (await ask("Page.getNavigationHistory", {}));
     const entry = entries[currentIndex + by];
     if (!entry) throw invalid("The tab's history ends here.");
-    await ask("Page.navigateToHistoryEntry", { entryId: entry.id });
+    try {
+      await ask("Page.navigateToHistoryEntry", { entryId: entry.id });
+    } catch (error) {
+      // A page of the browser itself lets nobody stay attached, and so comes before the answer.
+      if (!(error instanceof WireError) || error.code !== Code.NAVIGATED) throw error;
+    }
     return true;
   }
 

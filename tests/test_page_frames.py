@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from bridge.browser_tools.devtools import SUBSCRIBED
-from bridge.browser_tools.page import FRAME_S, GoneError, Numbering, Page
+from bridge.browser_tools.page import FAILED, FRAME_S, GoneError, Numbering, Page
 from bridge.errors import CallError
 from native_host import wire
 from native_host.wire import Code
@@ -25,6 +25,8 @@ class PlayedPage:
         transport = PlayedTransport()
         transport.on_request = self._obey
         self.inner = inner
+        self.unreachable = ""
+        """Where a page is said to be that did not load."""
         self.page = Page(transport, "h1", 1, SESSION, Numbering())
 
     def _obey(self, asked: Asked) -> Answer:
@@ -41,10 +43,14 @@ class PlayedPage:
                 return None
             case wire.ForwardCdpCommand(method="Page.createIsolatedWorld"):
                 return {"executionContextId": 7}
+            case wire.ForwardCdpCommand(method="Runtime.evaluate") if self.unreachable:
+                return {"result": {"value": FAILED}}
             case wire.ForwardCdpCommand(method="Runtime.evaluate"):
                 return CallError(Code.INTERNAL_ERROR, "Cannot find context with specified id", handed=True)
             case wire.ForwardCdpCommand(session_id=""):
-                return {"frameTree": {"frame": {"id": "F", "loaderId": "L", "url": SHOP}}}
+                failed = {"url": FAILED, "unreachableUrl": self.unreachable}
+                where = failed if self.unreachable else {"url": SHOP}
+                return {"frameTree": {"frame": {"id": "F", "loaderId": "L", **where}}}
             case _:
                 return self.inner
 
@@ -69,3 +75,10 @@ async def test_a_document_that_goes_while_it_is_looked_into_is_told_as_gone() ->
     page = PlayedPage(CallError(Code.INVALID_PARAMS, "gone", handed=False)).page
     with pytest.raises(GoneError, match="went to another document meanwhile"):
         await page.call("read")
+
+
+async def test_a_page_that_did_not_load_is_known_by_its_address() -> None:
+    played = PlayedPage(CallError(Code.INVALID_PARAMS, "gone", handed=False))
+    played.unreachable = BANK
+    assert (await played.page.main()).url == BANK
+    assert await played.page.call("read") == FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -73,6 +74,29 @@ def test_an_address_without_a_scheme_is_of_this_machine_or_of_the_web(
     assert "https://no-such-host.invalid/ did not load: net::ERR_NAME_NOT_RESOLVED" in refused
 
 
+def test_a_page_that_did_not_load_is_seen_as_one_of_its_address(tools: Tools, browsing: Browsing) -> None:
+    tab = tools.open_site("tall.html")
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    failed = f"http://localhost:{port}/ did not load: net::ERR_CONNECTION_REFUSED"
+    assert failed in tools.refused("navigate", tabId=tab, url=f"http://localhost:{port}/")
+    read = tools.done("get_page_text", tabId=tab).text
+    assert f"from http://localhost:{port}" in read
+    assert "ERR_CONNECTION_REFUSED" in read
+    tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/search.html")
+    assert failed in tools.refused("navigate", tabId=tab, url="back")
+
+
+def test_the_way_back_from_the_first_page_of_a_tab_ends_at_an_empty_one(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab = tools.done("tabs_create_mcp").structured["tabId"]
+    tools.look(tab).wait_until("location.protocol === 'chrome:' && document.readyState === 'complete'")
+    tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/tall.html")
+    tools.done("get_page_text", tabId=tab)  # its DevTools end with the way
+    assert f"Tab {tab} is at an empty page." in tools.done("navigate", tabId=tab, url="back").text
+
+
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "chrome://quit", "javascript:alert(1)", "data:,x"])
 def test_only_web_addresses_are_loaded(tools: Tools, url: str) -> None:
     assert f"not {url.partition(':')[0]}: ones; nothing was loaded" in tools.refused("navigate", url=url)
@@ -81,6 +105,15 @@ def test_only_web_addresses_are_loaded(tools: Tools, url: str) -> None:
 def test_a_pdf_is_a_page_that_has_loaded(tools: Tools) -> None:
     tab = tools.open_site("leaflet.pdf")
     assert path(tools, tab) == "/leaflet.pdf"
+
+
+def test_an_address_that_is_a_download_leaves_the_tab_where_it_is(tools: Tools, browsing: Browsing) -> None:
+    tools.open_site("downloads.html")
+    tools.done("get_page_text")  # from here on events of the tab are heard
+    told = tools.done("navigate", url=f"{browsing.site.url}/loans.csv")
+    assert "That address is no page. A download began: “loans.csv”." in told.text
+    assert told.structured["url"].endswith("/downloads.html")
+    assert "List of books" in tools.done("get_page_text").text
 
 
 def test_a_page_that_asks_whether_to_leave_it_is_left_when_that_is_answered(

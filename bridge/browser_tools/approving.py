@@ -52,6 +52,9 @@ LOOK = "tabs_context_mcp lists your tabs."
 _AROUND = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
 """What stands before the address of whose page it really is."""
 
+_NEW_TABS = ("chrome://newtab/", "chrome://new-tab-page/", "edge://newtab/")
+"""What a tab shows that was just opened, by the names that browsers have for it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -131,7 +134,12 @@ def origin_at(url: str) -> str:
 
 def is_blank(url: str) -> bool:
     """Nobody's page."""
-    return url in ("", "about:blank")
+    return url in ("", "about:blank", *_NEW_TABS)
+
+
+def named(origin: str) -> str:
+    """An origin in a sentence; no page of the web has the one that is called null."""
+    return "a page of no site" if origin == "null" else origin
 
 
 def origin_in(tab: wire.Tab) -> str:
@@ -193,7 +201,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
             return Verdict("yes", f"the user allowed {site} always ({turn.around.approvals.path.name})")
     except ApprovalsError as error:
         return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
-    return Verdict("ask", f'browser.sites is "ask", and {site} was not allowed yet')
+    return Verdict("ask", f'browser.sites is "ask", and {named(site)} was not allowed yet')
 
 
 # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────────
@@ -271,7 +279,7 @@ def who(turn: Turn) -> str:
 
 
 def _doubt(turn: Turn, wish: Wish) -> _Doubt:
-    act = f"{ACTS.get(turn.tool.name, _ELSE)} {wish.origin}"
+    act = f"{ACTS.get(turn.tool.name, _ELSE)} {named(wish.origin)}"
     if wish.tab is not None and _of_tab(turn, wish) is not None:
         return _about_tab(turn, wish, wish.tab, act)
     kept = origins.origin_of(wish.origin)
@@ -281,7 +289,7 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
         (FOR_SESSION, ALWAYS, NO) if kept else (FOR_SESSION, NO),
         lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
         kept,
-        wish.origin,
+        named(wish.origin),
         f'The user can {entry}set browser.sites = "any" in config.toml and restart this client.',
     )
 

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import origin_at
+from bridge.browser_tools.approving import named, origin_at
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned, quoted
@@ -190,6 +190,8 @@ class Devtools(ABC):
         self._stayed = False
         """That way has led to none: it may have become a download, of which is told next."""
         self._is_loading = False
+        self.downloads = 0
+        """How many have begun."""
         self._changed = trio.Event()
 
     # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────
@@ -385,7 +387,7 @@ class Devtools(ABC):
                 self.is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
-                without = f"The tab is at {origin_at(url)} now, of which nothing may be told."
+                without = f"The tab is at {named(origin_at(url))} now, of which nothing may be told."
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.", url, without)
             case "Page.loadEventFired":
                 self._is_loading = False
@@ -420,6 +422,7 @@ class Devtools(ABC):
                 self.happened.note(_CHOOSER)
             case "Page.downloadWillBegin":
                 self._stayed = False
+                self.downloads += 1
                 name = quoted(params.get("suggestedFilename", ""), MAX_SAID)
                 url = params.get("url", "")
                 self.happened.note(f"A download began: {name}.", url, "A download began.")

@@ -12,8 +12,10 @@ from msgspec import UNSET, Meta, field
 from bridge.browser_tools import recording
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import origin_at
+from bridge.browser_tools.approving import is_blank, named, origin_at, origin_in
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
+from bridge.browser_tools.devtools import DOWNLOAD_S
+from bridge.browser_tools.page import Page
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
@@ -23,8 +25,12 @@ from native_host.wire import Code
 LOAD_S = 30.0
 ANSWER_S = 3.0
 """For a page that may still be loading."""
+TOLD_S = 1.0
+"""Until DevTools tell of what the browser has told already."""
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
+_NO_PAGE = "net::ERR_ABORTED"
+"""In the browser's words: nothing has failed."""
 _STEPS = {"back": "goBack", "forward": "goForward"}
 _SCHEMES = ("http", "https")
 """Not the browser's own pages, some of which end it; not files, which no page could read either."""
@@ -67,8 +73,21 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         place = await turn.place(given.tab_id, leaves=True)
     page = turn.kept.pages.get((place.browser.host, place.tab.tab_id))
     going = partial(_step, turn, place, step) if step else partial(_go, turn, place, url)
+    downloads = page.downloads if page else 0
     try:
         here = await (page.unless_dialog(going) if page else going())
+    except CallError as error:
+        if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
+            raise
+        if _NO_PAGE in error.detail:
+            return await _without_page(turn, place, page, downloads)
+        raise ToolError(await _not_loaded(turn, place, error)) from None
+    else:
+        if is_blank(here.url) and not is_blank(url or here.url):
+            return await _without_page(turn, place, page, downloads)
+        if page:  # until then its tab would be judged by the site that it has left
+            there = ("", origin_at(here.url))
+            await page.wait_until(lambda: origin_at(page.url) in there, TOLD_S)
     finally:
         if page:
             page.happened.take(turn.may_tell)  # that it has gone there is no news
@@ -76,7 +95,7 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
     with suppress(ToolError):  # without DevTools there are no pictures
         await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")
     url = cleaned(here.url, MAX_URL)
-    message = f"Tab {here.tab_id} is at {url}."
+    message = f"Tab {here.tab_id} is at {'an empty page' if is_blank(url) else url}."
     return Answer(Navigated(message=message, tab_id=here.tab_id, url=url, title=here.title))
 
 
@@ -89,16 +108,32 @@ async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
     asked = wire.Navigate(
         session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
     )
-    try:
-        return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
-    except CallError as error:
-        if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
-            raise
-        detail = error.detail.rstrip(".")
-        if error.code == Code.TIMED_OUT:
-            detail += await _after_a_wait(turn, place)
-        text = f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
-        raise ToolError(text) from None
+    return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
+
+
+async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: int) -> Answer:
+    """What has come of an address that no page has come of; `downloads`: how many there were before.
+
+    Raises:
+        ToolError: nobody knows.
+    """
+    tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
+    url = cleaned(tab.url, MAX_URL)
+    stays = f" Tab {tab.tab_id} stays where it was."
+    if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
+        text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
+        raise ToolError(text + stays)
+    message = f"That address is no page.{page.happened.take(turn.may_tell)}{stays}"
+    if turn.may_read(origin_in(tab)):
+        return Answer(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
+    return Answer(Navigated(message=message, tab_id=tab.tab_id, url=origin_in(tab), title=""))
+
+
+async def _not_loaded(turn: Turn, place: Place, error: CallError) -> str:
+    detail = error.detail.rstrip(".")
+    if error.code == Code.TIMED_OUT:
+        detail += await _after_a_wait(turn, place)
+    return f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
 
 
 async def _after_a_wait(turn: Turn, place: Place) -> str:
@@ -133,8 +168,9 @@ async def _arrive(turn: Turn, here: wire.Navigated) -> None:
     try:
         await turn.admit(here.url)
     except CallError as error:
+        there = named(origin_at(here.url))
         raise ToolError(
-            f"Tab {here.tab_id} was sent on to {origin_at(here.url)}, and nothing of that may be told: "
+            f"Tab {here.tab_id} was sent on to {there}, and nothing of that may be told: "
             f"{error.detail}. navigate to another address, or close the tab."
         ) from None
 

@@ -33,6 +33,8 @@ OBJECTS = "mcpb"
 """DevTools' name for the objects that we have been shown."""
 FRAME_S = 3.0
 """For a frame inside the page: the code of another site may never end there."""
+FAILED = "chrome-error://chromewebdata/"
+"""The browser's own page that says why another did not load, in a frame at the other's address."""
 MAX_FAILURE = 500
 """Characters of what our code in a page could not do."""
 
@@ -172,7 +174,7 @@ class Page(Devtools):
             self._main, number = frame["id"], 0
         else:
             number = self._numbers.setdefault(frame["id"], len(self._numbers) + 1)
-        url = frame["url"] + frame.get("urlFragment", "")
+        url = frame.get("unreachableUrl") or frame["url"] + frame.get("urlFragment", "")
         yield Frame(frame["id"], url, frame["loaderId"], session, parent, number)
         for child in tree.get("childFrames", []):
             yield from self._frames_in(child, session)
@@ -312,7 +314,7 @@ class Page(Devtools):
         )
         params = {"expression": begin, "contextId": context, "returnByValue": True}
         here = (await self._evaluate(params, frame, COMMAND_S))["result"]["value"]
-        if origin_at(here) != origin_at(frame.url):
+        if here != FAILED and origin_at(here) != origin_at(frame.url):
             raise GoneError(ELSEWHERE)
         self._contexts[frame.id] = frame.loader, context
         return context

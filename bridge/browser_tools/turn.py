@@ -165,7 +165,8 @@ class Turn:
         """
         origin = approving.origin_at(url)
         if not url.startswith("about:") and not self.may_read(origin):
-            raise ToolError(f"There is a frame of {origin}, which may not be used. Nothing was done in it.")
+            whose = approving.named(origin)
+            raise ToolError(f"There is a frame of {whose}, which may not be used. Nothing was done in it.")
 
     def check_here(self, url: str) -> None:
         """A tab is at this address now, whatever it showed when it was admitted.
@@ -174,8 +175,9 @@ class Turn:
             ToolError: it has gone to a site that may not be used, or not unasked.
         """
         if not self.may_see(url):
+            there = approving.named(approving.origin_at(url))
             raise ToolError(
-                f"The tab has just gone to {approving.origin_at(url)}. Nothing was done there, and nothing "
+                f"The tab has just gone to {there}. Nothing was done there, and nothing "
                 "of it is told. Call again: whether you may use that site is decided then."
             )
 
