@@ -209,9 +209,11 @@ def test_what_a_worker_writes_is_told_once_by_its_own_session() -> None:
 
 
 def test_a_message_that_comes_again_in_a_row_is_counted() -> None:
-    found = entries(*(written("tick", at=at) for at in range(3)), written("tock"), written("tick", at=9))
+    found = entries(
+        *(written("tick", at=at) for at in range(3)), written("tock", at=5), written("tick", at=9)
+    )
     assert [(entry.text, entry.count) for entry in found] == [("tick", 3), ("tock", 1), ("tick", 1)]
-    assert [entry.at for entry in found] == [2, 0, 9]
+    assert [entry.at for entry in found] == [2, 5, 9]
 
 
 # ── Whose they are ──────────────────────────────────────────────────────────────────────────────────────────
@@ -259,6 +261,13 @@ def test_the_newest_that_fit_come_in_their_order_with_the_number_of_all() -> Non
     assert ([entry.text for entry in newest], found) == (["n7", "n9"], 5)
     newest, found = console.newest(9, fits=lambda entry: entry.text < "n2")
     assert ([entry.text for entry in newest], found) == (["n0", "n1"], 2)
+
+
+def test_what_processes_of_a_page_tell_late_stands_where_its_time_is() -> None:
+    late, early = written("late", at=2_000), written("early", at=1_000)
+    assert texts(late, early) == ["early", "late"]
+    (newest,), _ = heard(late, early).newest(1)
+    assert newest.text == "late"
 
 
 def test_the_oldest_go_when_there_are_too_many_and_are_counted() -> None:

@@ -147,6 +147,7 @@ async def test_pictures_come_in_the_order_of_their_steps_and_pages_words_are_mar
     lines = told.text.splitlines()
     assert lines.count("Step 1, look:") == 1
     assert sum(f"written by others, from {SHOP}: data" in line for line in lines) == 2
+    assert sum("written by others" in line for line in lines) == 2
 
 
 async def test_progress_is_reported_step_by_step(tools: PlayedTools) -> None:

@@ -223,6 +223,7 @@ def test_a_page_that_is_all_frames_is_read_in_them(tools: Tools, browsing: Brows
     tools.open_site("frames.html")
     told = tools.done("get_page_text").structured
     assert told["source"] == "frames"
+    assert " and its frames in tab " in told["message"]
     assert f"[frame {browsing.site.elsewhere}/frame.html?name=within]\nPress within" in told["text"]
 
 

@@ -28,7 +28,7 @@ async def test_a_model_that_begins_to_answer_lets_go_of_tabs_in_which_nothing_ca
         page.subscribe()
     pages["h1", 2].holds.add("console")
     told = await tools.call("turn_answer_start")
-    assert told.text == "Go on with your answer. 1 of them keep capturing."
+    assert told.text == "Go on with your answer. 1 tab of yours is still captured."
     assert [asked.tab.tab_id for asked in tools.transport.given_up] == [1]
     assert (told.structured["ownTabs"], told.structured["capturingTabs"]) == (2, 1)
 

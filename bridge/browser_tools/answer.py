@@ -49,6 +49,8 @@ class Answer:
     """The page's own words, which `told` has as well: shown below the message, and marked."""
     origin: str = ""
     """Whose words they are."""
+    is_marked: bool = False
+    """The page's words are of several, and marked one by one."""
     images: Sequence[Image] = ()
     links: Sequence[Link] = ()
     is_error: bool = False
@@ -64,9 +66,8 @@ def succeeded(answer: Answer) -> answers.Answer:
     content: list[dict[str, Any]] = [{"type": "text", "text": answer.told.message}]
     result: dict[str, Any] = {"content": content, "structuredContent": answer.told}
     if answer.page:
-        content.append(
-            {"type": "text", "text": marked(answer.page, answer.origin), "_meta": {UNTRUSTED: True}}
-        )
+        text = answer.page if answer.is_marked else marked(answer.page, answer.origin)
+        content.append({"type": "text", "text": text, "_meta": {UNTRUSTED: True}})
         result["_meta"] = {UNTRUSTED: True}
     content += [_image(image) for image in answer.images]
     content += [_link(link) for link in answer.links]

@@ -113,9 +113,9 @@ class Ran:
         return Answer(
             told,
             "\n".join(self.pages),
-            "the pages of these steps" if self.pages else "",
-            self.images,
-            self.links,
+            images=self.images,
+            links=self.links,
+            is_marked=True,
             is_error=self.failed_at is not None,
         )
 

@@ -228,11 +228,14 @@ class Console:
     def newest(
         self, limit: int, *, only_errors: bool = False, fits: Callable[[Entry], bool] = lambda _: True
     ) -> tuple[list[Entry], int]:
-        """The newest that are wanted, in the order in which they came, and how many are wanted in all."""
+        """The newest that are wanted, in the order of their times, and how many are wanted in all.
+
+        Processes of a page tell theirs independently: a later one may have come first.
+        """
         wanted = [
             entry for entry in self._entries if fits(entry) and (entry.level == "error" or not only_errors)
         ]
-        return wanted[-limit:], len(wanted)
+        return sorted(wanted, key=lambda entry: entry.at)[-limit:], len(wanted)
 
     def clear(self) -> None:
         """Forget all."""

@@ -79,7 +79,8 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
-        message=_message(page, text, source, is_cut=is_cut) + page.happened.take(turn.may_tell),
+        message=_message(page, text, _of_what(said.source, source), is_cut=is_cut)
+        + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         title=said.title,
         url=said.url,
@@ -118,17 +119,20 @@ _SOURCES = {
     "main": "The main part of the page",
     "block": "The part of the page with most of its paragraphs",
     "body": "All text of the page",
-    "frames": "The text of the page and of its frames",
 }
 
 
-def _message(page: Page, text: str, source: str, *, is_cut: bool) -> str:
+def _of_what(of_main: str, source: str) -> str:
+    return f"{_SOURCES[of_main]} and its frames" if source == "frames" else _SOURCES[source]
+
+
+def _message(page: Page, text: str, of_what: str, *, is_cut: bool) -> str:
     if not text:
         return (
             f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
             "can be used."
         )
-    message = f"{_SOURCES[source]} in tab {page.tab_id}: {len(text)} characters."
+    message = f"{of_what} in tab {page.tab_id}: {len(text)} characters."
     if is_cut:
         message += " More was cut off: give a larger max_chars, or use find for what you look for."
     return message

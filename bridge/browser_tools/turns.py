@@ -34,7 +34,8 @@ class Answering(Told, kw_only=True):
 async def turn_answer_start(_given: NoArguments, turn: Turn) -> Answer:
     """Nothing is done in the browser while the model writes: its tabs are let go."""
     told = _let_go(turn)
-    still = f" {told.capturing_tabs} of them keep capturing." if told.capturing_tabs else ""
+    count = "1 tab of yours is" if told.capturing_tabs == 1 else f"{told.capturing_tabs} tabs of yours are"
+    still = f" {count} still captured." if told.capturing_tabs else ""
     return Answer(msgspec.structs.replace(told, message=f"Go on with your answer.{still}"))
 
 
