@@ -43,7 +43,7 @@ _LOOK = "Run `mcpb status` to see what is connected."
 
 _WORDS: dict[int, _Words] = {
     Code.INVALID_PARAMS: _Words("The arguments cannot be used", "Correct them and call again."),
-    Code.NO_SUCH_TAB: _Words("That tab is closed", _AGAIN),
+    Code.NO_SUCH_TAB: _Words("No such tab", _AGAIN),
     Code.GONE: _Words("The browser, or the connection to it, went away", _LOOK),
     Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before calling again."),
     Code.TOO_LARGE: _Words("That is too large to be passed on", "Ask for less, or in parts."),

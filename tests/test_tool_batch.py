@@ -84,7 +84,7 @@ async def test_the_names_that_a_wrong_one_is_answered_with_can_all_be_steps(tool
 
 async def test_a_step_that_a_rule_or_the_browser_refuses_is_told_in_its_own_words(tools: PlayedTools) -> None:
     told = await tools.call("browser_batch", actions=[step("tabs_close_mcp", tabId=7), echo("two")])
-    assert "Step 1, tabs_close_mcp: That tab is closed: tab 7. Nothing was run. tabs_context_mcp" in told.text
+    assert "Step 1, tabs_close_mcp: No such tab: tab 7. Nothing was run. tabs_context_mcp" in told.text
 
 
 @pytest.mark.parametrize(

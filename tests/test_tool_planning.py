@@ -190,7 +190,7 @@ async def test_a_broken_file_of_approvals_is_named(tools: PlayedTools, tmp_path:
     [
         ({"tool": "navigat"}, "There is no browser tool navigat; did you mean navigate?"),
         ({"tool": "??"}, "There is no browser tool ??; there are navigate, "),
-        ({"tabId": 9}, "That tab is closed: tab 9"),
+        ({"tabId": 9}, "No such tab: tab 9"),
         ({"url": "mailto:x"}, "navigate loads web addresses"),
     ],
 )

@@ -7,7 +7,9 @@ import trio
 import trio.testing
 
 from bridge.browser_tools.page import Page
-from native_host import __version__
+from bridge.errors import CallError
+from native_host import __version__, wire
+from native_host.wire import Code
 from played_tools import SESSION, SHOP, PlayedTools, at, own_tab
 
 
@@ -70,3 +72,18 @@ async def test_a_failure_on_demand_and_an_action_that_there_is_not(tools: Played
     assert await tools.ask_fails("dev_utils", action="fail", text="no tea") == "no tea"
     said = await tools.ask_fails("dev_utils", action="reset")
     assert said == "There is no action reset; there are info, echo, delay and fail."
+
+
+async def test_who_reads_a_page_that_hangs_is_told_that_nothing_was_changed(tools: PlayedTools) -> None:
+    tools.devtools["Page.getFrameTree"] = CallError(Code.TIMED_OUT, "no answer", handed=True)
+    said = await tools.ask_fails("read_page", tabId=1)
+    assert "The page is busy" in said
+    assert "Nothing was changed." in said
+    assert "It may have run" in await tools.ask_fails("form_input", tabId=1, ref="ref_1", value="tea")
+
+
+async def test_a_tab_of_one_s_own_that_was_closed_is_not_there_any_more(tools: PlayedTools) -> None:
+    for tab_id in (2, 1):
+        await tools.ask_fails("read_page", tabId=tab_id)  # from now on it is the current one
+        tools.transport.announce("h1", wire.TabRemoved(tab_id=tab_id))
+    assert "You have no tab any more." in await tools.ask_fails("read_page")

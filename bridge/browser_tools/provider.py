@@ -53,11 +53,19 @@ IDLE_S = 20.0
 LOOK_EVERY_S = 5.0
 
 _THEN: dict[int, str] = {
-    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs.",
+    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
     Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
-    Code.TIMED_OUT: "Look at the page, with read_page or a screenshot, before you call again.",
+    Code.TIMED_OUT: (
+        "Look at the page, with read_page or a screenshot, before you call again; if that takes too long "
+        "as well, navigate loads another page in this tab."
+    ),
 }
 """What to do next, where it is not what holds for tools of pages."""
+
+_BUSY = (
+    "The page is busy, perhaps with a script that does not end, and has not answered. Nothing was changed. "
+    "Wait and call again, or load a page in this tab anew with navigate."
+)
 
 FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
     navigating.TOOLS,
@@ -167,8 +175,13 @@ class BrowserTools:
         verdict = approving.judge_tool(turn)
         if verdict.decision == "no" and not (tool.is_for_paused and verdict.code is Code.PAUSED):
             raise CallError(verdict.code, verdict.rule, handed=False)
-        with turn.limited(tool.limit_s) as limit:
-            answer = await tool.run(given, turn)
+        try:
+            with turn.limited(tool.limit_s) as limit:
+                answer = await tool.run(given, turn)
+        except CallError as error:
+            if error.code == Code.TIMED_OUT and error.handed and turn.tool.reads_only:
+                raise ToolError(_BUSY) from None
+            raise
         if limit.cancelled_caught:
             raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
         return answer

@@ -217,8 +217,9 @@ class Turn:
                 "tab over in the extension's popup; tabs_context_mcp lists what there is."
             )
         if not own:
+            yet = "yet" if self.kept.tab_id is None else "any more"
             raise ToolError(
-                "You have no tab yet. navigate with a url opens one, tabs_create_mcp an empty one; "
+                f"You have no tab {yet}. navigate with a url opens one, tabs_create_mcp an empty one; "
                 "tabs_context_mcp lists what there is."
             )
         return max(own, key=lambda tab: tab.last_accessed).tab_id
