@@ -116,7 +116,7 @@ async def test_a_tab_that_another_session_opened_is_refused(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1, owner="theirs")]), tools(1, "getCart"))
-    assert "another session" in failure_of(await router.call(Session("ours"), GET_CART, Arguments.of({})))
+    assert "not this session's" in failure_of(await router.call(Session("ours"), GET_CART, Arguments.of({})))
     assert transport.asked == []
 
 

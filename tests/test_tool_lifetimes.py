@@ -15,7 +15,7 @@ from played_tools import PlayedTools, own_tab
 
 
 @pytest.fixture
-def tools(nursery: trio.Nursery, tmp_path: Path, autojump_clock: trio.testing.MockClock) -> PlayedTools:
+def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
     played = PlayedTools(nursery, tmp_path)
     nursery.start_soon(played.tools.run_forever)
     played.connect(own_tab(1), own_tab(2))
@@ -32,7 +32,9 @@ def pages(tools: PlayedTools) -> dict[tuple[str, int], Any]:
     return tools.tools.kept(tools.session).pages
 
 
-async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(tools: PlayedTools) -> None:
+async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(
+    tools: PlayedTools, autojump_clock: trio.testing.MockClock
+) -> None:
     await tools.call("read_page", tabId=1)
     await tools.call("read_page", tabId=2)
     assert held(tools) == [1, 2]
@@ -43,7 +45,9 @@ async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(tool
     assert sorted(pages(tools)) == [("h1", 1), ("h1", 2)]
 
 
-async def test_nothing_is_kept_of_a_tab_that_is_gone(tools: PlayedTools) -> None:
+async def test_nothing_is_kept_of_a_tab_that_is_gone(
+    tools: PlayedTools, autojump_clock: trio.testing.MockClock
+) -> None:
     await tools.call("read_page", tabId=1)
     tools.transport.announce("h1", wire.TabRemoved(tab_id=1))
     await trio.sleep(LOOK_EVERY_S + 1)
@@ -51,7 +55,9 @@ async def test_nothing_is_kept_of_a_tab_that_is_gone(tools: PlayedTools) -> None
     assert pages(tools) == {}
 
 
-async def test_a_session_s_end_lets_all_go(tools: PlayedTools) -> None:
+async def test_a_session_s_end_lets_all_go(
+    tools: PlayedTools, autojump_clock: trio.testing.MockClock
+) -> None:
     await tools.call("read_page", tabId=1)
     await tools.router.release(tools.session)
     assert held(tools) == []
