@@ -13,6 +13,8 @@ import { Code, WireError } from "./wire.js";
 const LONGEST_MS = 2 ** 31 - 1;
 /** After a load that may go on elsewhere; then the tab tells whether it did. */
 const MOMENT_MS = 500;
+/** The page of a tab that was just opened is asked for by one name, and comes by another. */
+const NEW_TAB = /^(chrome|edge):\/\/(newtab|new-tab-page)\//;
 const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
 /**
@@ -83,6 +85,10 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
     let document = "";
     const left = new Set([before]);
+    /** It is of the navigation that was under way before ours. @param {string} url */
+    const isEarlier = (url) => url !== target && (url === heading || (NEW_TAB.test(url) && NEW_TAB.test(heading)));
+    /** The end of the newest navigation, while the one before it is still to come. @type {(() => void) | null} */
+    let held = null;
     const of = (/** @type {(details: any) => void} */ react) => (/** @type {any} */ details) => {
       if (details.tabId === tabId && details.frameId === 0) react(details);
     };
@@ -92,7 +98,9 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       const tab = await existing(tabId);
       // The frames of a PDF's viewer make its own address one to go to.
       const isLeaving = tab?.pendingUrl && tab.pendingUrl !== tab.url;
-      if (!isLeaving && count === navigations && isOver(tab)) settle();
+      if (count !== navigations) return;
+      if (isLeaving) return void (held = () => void end(settle, isOver));
+      if (isOver(tab)) settle();
     };
     const isComplete = (/** @type {chrome.tabs.Tab | null} */ tab) => tab?.status === "complete";
     /** Firefox says of loads that go on what it says of those that come to nothing. @param {string} url */
@@ -104,12 +112,17 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
 
     const begins = of(() => {
       navigations += 1;
+      held = null;
       if (document) left.add(document);
       document = "";
     });
     const commits = of(({ documentId, url, transitionQualifiers }) => {
-      if (url === heading && url !== target) return void (documentId && left.add(documentId));
+      if (isEarlier(url)) {
+        if (documentId) left.add(documentId);
+        return held?.();
+      }
       navigations += 1;
+      held = null;
       document = documentId;
       if (waitUntil === "commit") return void end(resolve);
       // A page from the back/forward cache was loaded long ago: no load event follows.
@@ -129,7 +142,8 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (error === LOAD_ABORTED) return look(url);
       // What has been committed is there: it was stopped, or gives way to another page.
       if (documentId === document) return void end(resolve, isComplete);
-      if (document === "" && navigations > 0 && !left.has(documentId)) void end(() => reject(notLoaded(error, url)));
+      if (document !== "" || navigations === 0 || left.has(documentId) || isEarlier(url)) return;
+      void end(() => reject(notLoaded(error, url)));
     });
     const closes = (/** @type {number} */ closed) => closed === tabId && reject(closedMeanwhile());
 

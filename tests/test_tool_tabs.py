@@ -87,6 +87,15 @@ def test_a_page_that_did_not_load_is_seen_as_one_of_its_address(tools: Tools, br
     assert failed in tools.refused("navigate", tabId=tab, url="back")
 
 
+def test_the_page_of_a_new_tab_does_not_pass_for_the_one_that_was_asked_for(tools: Tools) -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    for _ in range(4):  # which of the two comes first is the machine's to decide
+        tools.done("tabs_create_mcp")
+        assert "ERR_CONNECTION_REFUSED" in tools.refused("navigate", url=f"http://localhost:{port}/")
+        tools.done("tabs_close_mcp")
+
+
 def test_the_way_back_from_the_first_page_of_a_tab_ends_at_an_empty_one(
     tools: Tools, browsing: Browsing
 ) -> None:
