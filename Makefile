@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance test-others test-parts test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance test-one-half test-other-half test-parts test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -17,13 +17,17 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so three groups run beside each other; each line of output is whole.
+# Browsers often wait, so two halves run beside each other; each line of output is whole.
 test: check
-	@$(MAKE) --no-print-directory -j3 --output-sync=line test-chromium test-tools test-others
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-one-half test-other-half
 	@$(MAKE) --no-print-directory test-machine
 
-test-others:
+test-one-half:
 	@$(MAKE) --no-print-directory test-firefox
+	@$(MAKE) --no-print-directory test-chromium
+
+test-other-half:
+	@$(MAKE) --no-print-directory test-tools
 	@$(MAKE) --no-print-directory test-parts
 
 test-chromium:
