@@ -33,8 +33,9 @@ test-other-half:
 test-chromium:
 	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(addprefix --ignore=,$(TOOLS))
 
-# The browser's own tools, in a browser.
-TOOLS = tests/test_agent_run.py tests/test_site.py $(wildcard tests/test_in_page*.py tests/test_tool_*.py)
+# The browser's own tools and what they are made of, in a browser.
+TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
+	$(wildcard tests/test_in_page*.py tests/test_tool_*.py)
 test-tools:
 	@.venv/bin/pytest -q -m "chromium and not machine" $(TOOLS)
 
