@@ -111,7 +111,7 @@ async def test_unless_its_page_says_that_running_it_twice_does_no_harm(
 async def test_a_call_to_one_tab_is_not_made_in_another(router: Router, transport: PlayedTransport) -> None:
     two_tabs(transport)
     transport.on_request = failing_in(1, CallError(Code.NO_SUCH_TAB, handed=False))
-    assert "tab is closed" in failure_of(await router.call(Session("ours"), TAB1, Arguments.of({})))
+    assert "No such tab" in failure_of(await router.call(Session("ours"), TAB1, Arguments.of({})))
     assert transport.executed() == [(1, "d1")]
 
 
