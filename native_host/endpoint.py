@@ -50,6 +50,8 @@ class Record(Wire, kw_only=True):
     browser: str = ""
     profile_id: str = ""
     profile_label: str = ""
+    channel: str = ""
+    """Another product's socket that it holds; empty: a browser of ours is behind it."""
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:

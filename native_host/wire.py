@@ -367,6 +367,8 @@ class CallTool(Asked, kw_only=True):
 
     name: str
     args: msgspec.Raw
+    asks: bool = False
+    """The asker can put questions to its person, so that whoever runs the tool need not."""
 
 
 class PageMcp(Asked, kw_only=True):

@@ -1,0 +1,123 @@
+"""What another product's extension, its native host and their clients say: as far as we speak it.
+
+Its users call it Claude in Chrome. Frames are those of native messaging, little-endian on the socket. Between
+extension and host each message has a `type`; on the socket requests have a `method`, and answers are what the
+extension said without its `type`. Read in its host, version 2.1.329; docs/COEXISTENCE.md has it as a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+FRAME_BYTES = 1_048_576
+"""Of a body, either way: its host closes for good over an extension's longer one, and cuts a client off."""
+ABOVE = "/tmp"  # noqa: S108 - its own choice
+"""Where all of it is."""
+DIRECTORIES = "claude-mcp-browser-bridge-*"
+"""In which its hosts have their sockets, each called by its pid."""
+OLD_SOCKETS = "claude-code-mcp-*.sock"
+"""Which its hosts of 2025 had."""
+BRAND = "Claude in Chrome"
+CLIENT_ID = "mcpb"
+
+TOOLS = (
+    "navigate",
+    "computer",
+    "read_page",
+    "find",
+    "form_input",
+    "get_page_text",
+    "tabs_context",
+    "tabs_create",
+    "tabs_context_mcp",
+    "tabs_create_mcp",
+    "tabs_close_mcp",
+    "resize_window",
+    "read_console_messages",
+    "read_network_requests",
+    "upload_image",
+    "file_upload",
+    "gif_creator",
+    "update_plan",
+    "shortcuts_list",
+    "shortcuts_execute",
+    "javascript_tool",
+    "browser_batch",
+    "turn_answer_start",
+)
+"""What one of its versions or another runs; it announces none, and refuses what it does not have."""
+
+
+class SessionScope(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Whose tab group a call is about; versions that do not know it have one group for all."""
+
+    session_id: str
+    display_name: str = ""
+
+
+class ExecuteTool(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The `params` of `execute_tool`."""
+
+    tool: str
+    args: Raw
+    client_id: str = ""
+    tool_use_id: str | UnsetType = UNSET
+    """By which the answer is known; versions up to 1.0.36 leave it out of that."""
+    handle_permission_prompts: bool = False
+    """The asker puts the extension's questions to its person; otherwise the extension does."""
+    session_scope: SessionScope | UnsetType = UNSET
+
+
+class Request(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """On the socket, from a client."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+
+
+class ToolRequest(msgspec.Struct, tag="tool_request", omit_defaults=True, kw_only=True):
+    """The same, from a host to its extension."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+
+
+class Blocks(msgspec.Struct):
+    """What a tool answered: text, or a list of blocks."""
+
+    content: Any = ""
+
+
+class Said(msgspec.Struct, kw_only=True):
+    """What an extension says, with or without its `type`: an answer to a call, or a notification."""
+
+    type: str = ""
+    tool_use_id: str | UnsetType = UNSET
+    result: Any = UNSET
+    error: Any = UNSET
+    method: str = ""
+    params: Raw | UnsetType = UNSET
+
+
+class PermissionRequest(msgspec.Struct, kw_only=True):
+    """The `params` of the notification `permission_request`: may a call do what it is about to do?"""
+
+    request_id: str
+    tool_use_id: str = ""
+    tool_type: str = ""
+    url: str = ""
+
+
+class PermissionResponse(msgspec.Struct, kw_only=True):
+    """The `params` of `permission_response`."""
+
+    request_id: str
+    allowed: bool
+    tool_use_id: str = ""
+
+
+Flavour = Literal["socket", "extension"]
+"""To whom we speak: a host's socket as its client, or the extension as its host."""
