@@ -21,6 +21,7 @@ from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.routing import CALL_S
+from bridge.links.channel_settings import ChannelSettings
 
 FILE = "config.toml"
 
@@ -34,6 +35,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "policy": PolicyRules,
     "http": HttpSettings,
     "browser": BrowserSettings,
+    "existing_channel": ChannelSettings,
 }
 _VARIABLES_OF_HTTP = {
     "CLAUDE_BROWSER_MCP_PORT": "port",
@@ -42,6 +44,9 @@ _VARIABLES_OF_HTTP = {
 }
 """Variables → keys of [http]; of two for one key, the later counts."""
 _VARIABLES_OF_BROWSER = {f"MCPB_BROWSER_{key.upper()}": key for key in BrowserSettings.__struct_fields__}
+_VARIABLES_OF_CHANNEL = {
+    f"MCPB_EXISTING_CHANNEL_{key.upper()}": key for key in ChannelSettings.__struct_fields__
+}
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
@@ -68,13 +73,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyRules = PolicyRules()
     http: HttpSettings = HttpSettings()
     browser: BrowserSettings = BrowserSettings()
+    existing_channel: ChannelSettings = ChannelSettings()
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
 
-    For keys of [http] and [browser] that is `MCPB_HTTP_<KEY>` and `MCPB_BROWSER_<KEY>`; [policy] stands
-    in the file alone.
+    For keys of a table that is `MCPB_<TABLE>_<KEY>`; [policy] stands in the file alone.
 
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
@@ -91,7 +96,9 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     http = _overridden(config.http, _VARIABLES_OF_HTTP, environ)
     browser = _overridden(config.browser, _VARIABLES_OF_BROWSER, environ)
-    return msgspec.structs.replace(_overridden(config, variables, environ), http=http, browser=browser)
+    channel = _overridden(config.existing_channel, _VARIABLES_OF_CHANNEL, environ)
+    whole = _overridden(config, variables, environ)
+    return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,10 +150,9 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
         return "; write it above the first [table]"  # TOML takes what follows a table's head for its content
     if key in PolicyRules.__struct_fields__:
         return "; write it below [policy], above the first [[policy.tools]]"
-    if key in HttpSettings.__struct_fields__:
-        return "; write it below [http]"
-    if key in BrowserSettings.__struct_fields__:
-        return "; write it below [browser]"
+    for name, table in _TABLES.items():
+        if key in table.__struct_fields__:
+            return f"; write it below [{name}]"
     near = difflib.get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.__struct_fields__)}"
 

@@ -12,8 +12,10 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.config import Config, ConfigError, read
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.links.channel_settings import ChannelSettings
 from bridge.own_files import MAX_BYTES
 
+TABLES = {"policy", "http", "browser", "existing_channel"}
 DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
 
@@ -90,6 +92,7 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         ("[http]\nauthToken = 'x'", "there is no key authToken in [http]; did you mean auth_token?"),
         ("cors_origins = []", "there is no key cors_origins; write it below [http]"),
         ("upload_dirs = []", "there is no key upload_dirs; write it below [browser]"),
+        ("attach = true", "there is no key attach; write it below [existing_channel]"),
         ("[browser]\nsite = 'ask'", "there is no key site in [browser]; did you mean sites?"),
         (
             "[http]\ncached_days = 1",
@@ -134,6 +137,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ("[browser]\ntabs = 'all'", 'browser.tabs = \'all\': expected "own" or "ask" or "any"'),
         ("[browser]\nsites = true", "browser.sites = True: expected str, got bool"),
         ("[browser]\nupload_dirs = '/x'", "browser.upload_dirs = '/x': expected array, got str"),
+        ("[existing_channel]\ndirectory = 'x'", 'existing_channel: directory: "x" is no whole path'),
         ("[browser]\nupload_dirs = ['photos']", 'browser: upload_dirs: "photos" is no whole path'),
         ("[http]\nport = 65536", "http.port = 65536: expected int <= 65535"),
         ("[http]\nport = '3456'", "http.port = '3456': expected int, got str"),
@@ -327,6 +331,12 @@ def test_the_keys_of_browser_have_variables_too(tmp_path: Path) -> None:
     assert read(tmp_path, environ).browser == BrowserSettings(tabs="own", sites="ask", upload_dirs=dirs)
 
 
+def test_the_keys_of_the_existing_channel_have_variables_too(tmp_path: Path) -> None:
+    write(tmp_path, "[existing_channel]\ndirectory = '/run/theirs'")
+    settings = ChannelSettings(attach=True, directory="/run/theirs")
+    assert read(tmp_path, {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}).existing_channel == settings
+
+
 def test_port_and_token_have_other_names_which_our_own_go_before(tmp_path: Path) -> None:
     write(tmp_path, "[http]\nport = 4000")
     environ = {"CLAUDE_BROWSER_MCP_PORT": "4001", "CLAUDE_BROWSER_AUTH_TOKEN": "abc"}
@@ -384,8 +394,8 @@ def keys_of(shape: type[msgspec.Struct], prefix: str = "") -> set[str]:
 
 
 def test_the_document_names_every_key_and_no_other() -> None:
-    ours = keys_of(Config) - {"policy", "http", "browser"} | keys_of(HttpSettings, "http.")
-    ours |= keys_of(BrowserSettings, "browser.")
+    ours = keys_of(Config) - TABLES | keys_of(HttpSettings, "http.")
+    ours |= keys_of(BrowserSettings, "browser.") | keys_of(ChannelSettings, "existing_channel.")
     ours |= keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
     assert set(documented()) == ours
 
@@ -394,9 +404,8 @@ def test_the_document_has_the_right_defaults() -> None:
     found = {key: value for key, value in documented().items() if not key.startswith("policy.")}
     whole = "\n".join(f"{key} = {value}" for key, value in found.items())
     assert msgspec.convert(tomllib.loads(whole), Config) == Config()
-    assert len(found) == len(keys_of(Config)) - 3 + len(
-        keys_of(HttpSettings) | keys_of(BrowserSettings, "b.")
-    )
+    keys = keys_of(HttpSettings) | keys_of(BrowserSettings, "b.") | keys_of(ChannelSettings, "c.")
+    assert len(found) == len(keys_of(Config) - TABLES) + len(keys)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
