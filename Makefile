@@ -1,11 +1,12 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance test-one-half test-other-half test-parts test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance interop record-interop test-one-half test-other-half test-parts test-interop test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
 	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
+	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
@@ -29,6 +30,7 @@ test-one-half:
 test-other-half:
 	@$(MAKE) --no-print-directory test-tools
 	@$(MAKE) --no-print-directory test-parts
+	@$(MAKE) --no-print-directory test-interop
 
 test-chromium:
 	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(addprefix --ignore=,$(TOOLS))
@@ -43,7 +45,10 @@ test-firefox:
 	@.venv/bin/pytest -q -m "firefox and not machine"
 
 test-parts:
-	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine"
+	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine and not interop"
+
+test-interop:
+	@.venv/bin/pytest -q tests/test_interop.py
 
 test-machine:
 	@.venv/bin/pytest -q -m machine
@@ -62,6 +67,15 @@ picture:
 conformance:
 	@install/prepare.sh test
 	@.venv/bin/pytest -q tests/test_conformance.py
+
+interop:
+	@install/prepare.sh test
+	@$(MAKE) --no-print-directory test-interop
+
+# What the real host says, for tests/test_dialect.py; after its version was raised.
+record-interop:
+	@install/prepare.sh test
+	@MCPB_RECORD=yes .venv/bin/pytest -q tests/test_dialect.py
 
 bench:
 	@install/prepare.sh test
@@ -85,5 +99,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules benchmarks/peers/node_modules benchmarks/last.json .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules tests/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

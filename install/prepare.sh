@@ -120,6 +120,15 @@ install_node_packages() {
     stamp node_modules/lock.stamp package-lock.json
 }
 
+# Another product's native host, beside which ours is tested. It is run by these tests alone, hence no scripts.
+install_other_host() {
+    [ "$(uname -sm)" = "Linux x86_64" ] || return 0
+    up_to_date tests/interop/node_modules/lock.stamp tests/interop/package-lock.json && return 0
+    say "Fetching the package of tests/interop/package-lock.json, 180 MB ..."
+    npm ci --prefix tests/interop --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || return 1
+    stamp tests/interop/node_modules/lock.stamp tests/interop/package-lock.json
+}
+
 # ── Browsers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 has_chromium() {
@@ -162,6 +171,10 @@ test)
     bring_firefox || missing=yes
     if [ -n "$missing" ] && [ "${CI:-}" = true ]; then
         fail "CI=true: the tests in real browsers are not optional."
+    fi
+    if ! install_other_host; then
+        [ "${CI:-}" != true ] || fail "CI=true: the tests beside another product's host are not optional."
+        say "Missing: another product's native host. The tests beside it are left out."
     fi
     ;;
 *)
