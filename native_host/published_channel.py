@@ -1,0 +1,242 @@
+"""Our own socket among another product's: put there, told from theirs, and removed, also after a kill.
+
+`mcpb serve --publish-channel` has a socket in that product's directory, so that clients made for its hosts
+find us. It is bound under a name of ours, marked and written down, and only then gets the name that clients
+look for: at no moment could it be taken for the other product's, or one of theirs for it. The mark is the
+fraction of the second in which the socket was last changed: it needs no file beside it in a directory that
+is not ours, and tells those of other homes of mcpb as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from native_host import endpoint
+from native_host.channel_wire import ABOVE, DIRECTORIES
+from native_host.endpoint import EndpointError
+
+RECORDS = "channel-*.json"
+"""In the state directory: one for each server that publishes a socket, held by it as long as it lives."""
+MARK_NS = 109_099_112
+"""`mcp` in ASCII."""
+
+_SECOND_NS = 10**9
+_MAX_BYTES = 8192
+
+
+class _Record(msgspec.Struct, kw_only=True):
+    """What a server has put where."""
+
+    path: str
+    """Of the socket."""
+    draft: str
+    """Of the same until it is marked."""
+    made_directory: bool
+    """It was not there before."""
+    device: int = 0
+    inode: int = 0
+    changed_ns: int = 0
+    """Of the socket; 0 until it is marked."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A socket of ours that listens."""
+
+    path: Path
+    listener: socket.socket
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a killed server could not remove."""
+
+    files: list[Path]
+    directories: list[Path]
+    """That it made: to be removed where they are empty."""
+
+
+def is_ours(path: Path) -> bool:
+    """Whether some mcpb of this user has put this socket there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    is_marked = found.st_mtime_ns % _SECOND_NS == MARK_NS
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid() and is_marked
+
+
+def directory_for(chosen: str = "") -> Path:
+    """Where clients look for sockets: `chosen`, the product's of this user, or another that is there.
+
+    Its hosts name the directory by a user name that a browser's environment may lack.
+    """
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    named = Path(ABOVE) / DIRECTORIES.replace("*", _user_name())
+    if os.path.lexists(named):
+        return named
+    for found in sorted(Path(ABOVE).glob(DIRECTORIES)):
+        with suppress(EndpointError):
+            endpoint.check_directory(found)
+            return found
+    return named
+
+
+@contextmanager
+def publishing(state: Path, directory: Path) -> Iterator[Published]:
+    """A socket that listens in `directory` as that product's do; all of it is gone when the block is left.
+
+    Raises:
+        EndpointError: the directory is not private, or the system refuses.
+    """
+    path = directory / f"{os.getpid()}.sock"
+    draft = directory / f".mcpb-{os.getpid()}"
+    endpoint.check_length(path)
+    if not directory.parent.is_dir():
+        raise EndpointError(f"{directory.parent} is not there: of the directory only the last folder is made")
+    endpoint.prepare(state)
+    record = _Record(path=str(path), draft=str(draft), made_directory=not os.path.lexists(directory))
+    with _held(state / f"channel-{os.getpid()}.json", record) as file:
+        try:
+            endpoint.prepare(directory)
+            if _is_socket_of_ours(draft):  # a killed server's of another home, which had our pid
+                draft.unlink()
+            listener = endpoint.bind(draft)
+            try:
+                _mark(draft, record)
+                _write(file, record)
+                _reveal(draft, path)
+                yield Published(path, listener)
+            finally:
+                listener.close()
+        finally:
+            _remove(_left_by(record))
+
+
+def sweep(state: Path) -> None:
+    """Remove what killed servers have left, and only that."""
+    _remove(left_behind(state))
+
+
+def left_behind(state: Path) -> Left:
+    """What `sweep` removes."""
+    files: list[Path] = []
+    directories: list[Path] = []
+    for path in sorted(state.glob(RECORDS)):
+        if record := _of_dead_server(path):
+            left = _left_by(record)
+            files += [*left.files, path]
+            directories += left.directories
+    return Left(files, directories)
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "default"  # as that product says
+
+
+# ── The socket ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _mark(draft: Path, record: _Record) -> None:
+    found = draft.lstat()
+    marked_ns = found.st_mtime_ns // _SECOND_NS * _SECOND_NS + MARK_NS
+    os.utime(draft, ns=(marked_ns, marked_ns), follow_symlinks=False)
+    found = draft.lstat()
+    record.device, record.inode, record.changed_ns = found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _reveal(draft: Path, path: Path) -> None:
+    """Under the name that clients look for; a host of theirs that had our pid may have left one."""
+    if os.path.lexists(path):
+        raise EndpointError(f"{path} is there already, and not ours to remove: start mcpb serve again")
+    draft.rename(path)
+
+
+def _left_by(record: _Record) -> Left:
+    drafts = [path for path in [Path(record.draft)] if _is_socket_of_ours(path)]
+    sockets = [path for path in [Path(record.path)] if _is_that(path, record)]
+    return Left([*drafts, *sockets], [Path(record.path).parent] if record.made_directory else [])
+
+
+def _is_socket_of_ours(path: Path) -> bool:
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid()
+    return False
+
+
+def _is_that(path: Path, record: _Record) -> bool:
+    with suppress(OSError):
+        found = path.lstat()
+        is_same = (found.st_dev, found.st_ino) == (record.device, record.inode)
+        return is_same and found.st_mtime_ns == record.changed_ns and _is_socket_of_ours(path)
+    return False
+
+
+def _remove(left: Left) -> None:
+    for path in left.files:
+        with suppress(OSError):
+            path.unlink()
+    for directory in left.directories:
+        with suppress(OSError):  # others use it by now
+            directory.rmdir()
+
+
+# ── The record ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _held(path: Path, record: _Record) -> Iterator[int]:
+    """Its file, locked: liveness is the lock, never the pid."""
+    draft = path.with_name(f".{path.stem}")
+    try:
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise EndpointError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _write(file, record)
+        draft.rename(path)
+        yield file
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _write(file: int, record: _Record) -> None:
+    try:
+        os.ftruncate(file, 0)
+        os.pwrite(file, msgspec.json.encode(record), 0)
+    except OSError as error:
+        raise EndpointError(f"the state directory cannot be written: {error.strerror}") from error
+
+
+def _of_dead_server(path: Path) -> _Record | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+            return None
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=_Record)
+    except (BlockingIOError, msgspec.DecodeError):  # its server lives, or it is no record of ours
+        return None
+    finally:
+        os.close(file)
