@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import trio
@@ -28,12 +28,16 @@ from bridge.hub.records import Called, Keep, Record, to_each
 from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
+from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, wire
 from native_host.home import mcpb_home
+
+if TYPE_CHECKING:
+    from bridge.links.channel_holders import ChannelHolders
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
@@ -56,11 +60,12 @@ class Hub:
 @asynccontextmanager
 async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator[Hub]:
     """A hub that is linked to the native hosts of this user, as long as the block runs."""
-    links = NativeLinks(endpoint.candidates())
+    holders = _channel_holders(config.existing_channel)
+    links = NativeLinks(endpoint.candidates(), holders)
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
-            lambda registry: _whats_missing(registry, links),
+            lambda registry: _whats_missing(registry, links, holders),
             terms=_terms(config),
             store=store,
             keep=keep,
@@ -72,6 +77,15 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             nursery.start_soon(tools.run_forever)
             yield Hub(router, links)
             nursery.cancel_scope.cancel()
+
+
+def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
+    if not settings.attach:
+        return None
+    # What looks for another product's sockets is imported by nobody else.
+    from bridge.links.channel_holders import ChannelHolders  # noqa: PLC0415
+
+    return ChannelHolders(Path(settings.directory) if settings.directory else None)
 
 
 def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
@@ -91,16 +105,19 @@ def _browser_tools(config: Config, router: Router, links: NativeLinks) -> Browse
     return tools
 
 
-def configuration() -> Config:
-    """What the person has set.
+def configuration(*, existing_channel: bool = False) -> Config:
+    """What the person has set; `existing_channel` uses another product's channel whatever the file says.
 
     Raises:
         SystemExit: it cannot be used. Nothing is called by rules that nobody has read.
     """
     try:
-        return read_config(mcpb_home())
+        config = read_config(mcpb_home())
     except ConfigError as error:
         raise SystemExit(f"mcpb: {error}") from None
+    channel = config.existing_channel
+    attached = msgspec.structs.replace(channel, attach=channel.attach or existing_channel)
+    return msgspec.structs.replace(config, existing_channel=attached)
 
 
 def _terms(config: Config) -> Terms:
@@ -121,11 +138,11 @@ def _state() -> Path:
     return mcpb_home() / "state"
 
 
-def serve_stdio() -> None:
+def serve_stdio(*, existing_channel: bool = False) -> None:
     """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
     log.configure(_state())
     try:
-        config = configuration()
+        config = configuration(existing_channel=existing_channel)
     except SystemExit as refusal:
         _log.error("%s", refusal)  # clients show no stderr; the log file stays
         raise SystemExit(1) from None
@@ -242,13 +259,16 @@ async def _stop_on_signal(
             stopped.set()
 
 
-def run_with_hub(session: Session, job: Callable[[Hub, Session], Awaitable[T]]) -> T:
+def run_with_hub(
+    session: Session, job: Callable[[Hub, Session], Awaitable[T]], *, existing_channel: bool = False
+) -> T:
     """Run `job` once all live hosts have said what they know, as the session of a command.
 
     A person at a terminal can take any number of tools.
     """
     log.configure()
-    config = msgspec.structs.replace(configuration(), max_listed_tools=0)
+    config = configuration(existing_channel=existing_channel)
+    config = msgspec.structs.replace(config, max_listed_tools=0)
     audit = _audit(config)
 
     def keep_calls(record: Record) -> None:
@@ -286,10 +306,11 @@ def _working_folder() -> str:
         return ""
 
 
-def _whats_missing(registry: Registry, links: NativeLinks) -> str:
+def _whats_missing(registry: Registry, links: NativeLinks, holders: ChannelHolders | None) -> str:
     from bridge.status import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
 
-    return whats_missing(registry, links, registration)
+    missing = whats_missing(registry, links, registration)
+    return f"{missing} {holders.missing()}" if holders and not registry.browsers() else missing
 
 
 def registration() -> str:

@@ -125,8 +125,14 @@ def main() -> None:
     """
 
 
+_existing_channel = click.option(
+    "--existing-channel", is_flag=True, help="Also use another product's extension."
+)
+
+
 @main.command()
-def bridge() -> None:
+@_existing_channel
+def bridge(*, existing_channel: bool) -> None:
     """Speak MCP on stdin and stdout (for MCP clients)."""
     if closed := [name for name in ("stdin", "stdout") if getattr(sys, name) is None]:
         click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)
@@ -140,7 +146,7 @@ def bridge() -> None:
         click.echo(
             "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
         )
-    serve_stdio()
+    serve_stdio(existing_channel=existing_channel)
 
 
 @main.command()
@@ -300,7 +306,8 @@ def _no_browser(hub: Hub) -> str:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="The tools as MCP sees them.")
 @click.option("--forget", metavar="ORIGIN", help="Instead forget the tools that were kept of a site.")
-def tools(*, as_json: bool, forget: str | None) -> None:
+@_existing_channel
+def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
     """List the tools that MCP clients may call."""
     if forget is not None:
         _forget(forget)
@@ -310,7 +317,7 @@ def tools(*, as_json: bool, forget: str | None) -> None:
     async def read(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
         return await hub.router.tools(session), hub.router.whats_missing()
 
-    found, missing = run_with_hub(new_session(), read)
+    found, missing = run_with_hub(new_session(), read, existing_channel=existing_channel)
     if as_json:
         click.echo(shown(_pretty({"tools": found})))
         return
@@ -341,7 +348,10 @@ def _forget(origin: str) -> None:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--args", "args_json", metavar="JSON", help="All arguments as one JSON object.")
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
-def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_json: bool) -> None:
+@_existing_channel
+def call(
+    name: str, arguments: tuple[str, ...], args_json: str | None, *, as_json: bool, existing_channel: bool
+) -> None:
     """Call the tool NAME, with KEY=VALUE for each argument.
 
     Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'.
@@ -368,7 +378,7 @@ def call(name: str, arguments: tuple[str, ...], args_json: str | None, *, as_jso
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.whats_missing())
 
-    answer = run_with_hub(new_session("call"), run)
+    answer = run_with_hub(new_session("call"), run, existing_channel=existing_channel)
     if isinstance(answer, str):
         raise click.ClickException(shown(answer, on=sys.stderr))
     result = json.loads(answer)

@@ -76,8 +76,8 @@ def find_target(text: str, browsers: Sequence[Browser]) -> Target:
 
 
 def live_browsers(registry: Registry) -> list[Browser]:
-    """Those that can be asked now."""
-    return [browser for browser in registry.browsers() if browser.is_live]
+    """Those that can be asked now; another product's extension pauses nothing for us."""
+    return [browser for browser in registry.browsers() if browser.is_live and not browser.is_channel]
 
 
 async def pause(

@@ -21,12 +21,13 @@ from native_host.home import mcpb_home
 @click.option("--host", metavar="ADDRESS", help="Listen there, not only for this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes one that is free.")
 @click.option("--socket", metavar="PATH", help="Listen on a Unix socket as well.")
-def serve(**flags: Any) -> None:
+@click.option("--existing-channel", is_flag=True, help="Also use another product's extension.")
+def serve(*, existing_channel: bool, **flags: Any) -> None:
     """Speak MCP over HTTP (for clients that want a URL).
 
     What stays the same from one run to the next is set in config.toml, under [http].
     """
-    config = configuration()
+    config = configuration(existing_channel=existing_channel)
     given = {key: value for key, value in flags.items() if value is not None}
     try:
         settings = msgspec.structs.replace(config.http, **given)

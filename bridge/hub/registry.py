@@ -102,6 +102,11 @@ class Browser:
         """The browser's process id: tells two browsers with a copied profile apart."""
         return self.host_hello.browser_pid if self.host_hello else 0
 
+    @property
+    def is_channel(self) -> bool:
+        """Whether another product's extension is behind it, which runs tools of its own and nothing else."""
+        return self.hello is not None and bool(self.hello.capabilities.tools)
+
     def frame(self, tab_id: int, frame_id: int) -> Frame | None:
         """A frame that has said what it offers."""
         return self.frames.get(tab_id, {}).get(frame_id)

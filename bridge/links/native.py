@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
@@ -58,13 +60,33 @@ class Problem:
         return math.isinf(self.retry_at)
 
 
+class Holders(Protocol):
+    """Sees to it that another product's sockets are held: `ChannelHolders`."""
+
+    def look(self, held: Container[str], now: float) -> set[str]:
+        """Start the holders that are missing; the sockets whose holders are on their way."""
+        ...
+
+    def problems(self, held: Container[str], now: float) -> Mapping[str, str]:
+        """Why sockets have no holder, by socket."""
+        ...
+
+    def let_go(self) -> None:
+        """They are not needed here any more."""
+        ...
+
+
 class NativeLinks(TabTransport):
     """A `TabTransport` over native messaging hosts, one link each."""
 
-    def __init__(self, directories: Sequence[Path]) -> None:
+    def __init__(self, directories: Sequence[Path], holders: Holders | None = None) -> None:
+        """Without `holders`, hosts that hold another product's socket are passed over."""
         self.problems: dict[str, Problem] = {}
         """By host instance or directory: what `mcpb status` shows."""
         self._directories = [HostDirectory(directory) for directory in directories]
+        self._holders = holders
+        self._coming: set[str] = set()
+        """Sockets whose holders are on their way: each stands for a host until that is found."""
         self._links: dict[str, Link] = {}
         self._sessions: list[wire.Session] = []
         self._listeners: list[Listener] = []
@@ -86,6 +108,8 @@ class NativeLinks(TabTransport):
                     self.look()
             finally:
                 self._nursery = None
+                if self._holders:
+                    self._holders.let_go()
 
     def listen(self, listener: Listener) -> None:
         """See `TabTransport.listen`."""
@@ -123,15 +147,32 @@ class NativeLinks(TabTransport):
         if self._nursery is None:
             return
         live: set[str] = set()
+        held: set[str] = set()
         for directory in self._directories:
-            for record in self._live_hosts(directory):
+            for record in self._wanted(directory):
                 live.add(record.instance)
+                held.add(record.channel)
                 if record.instance not in self._busy and self._may_try(record.instance):
                     self._busy.add(record.instance)
                     self._emit(HostSeen(record.instance, record.started_at))
                     self._nursery.start_soon(self._serve, directory.path, record.instance)
         for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
+        if self._holders:
+            self._look_for_channels(self._holders, held)
+
+    def _wanted(self, directory: HostDirectory) -> Iterator[Record]:
+        yield from (record for record in self._live_hosts(directory) if self._holders or not record.channel)
+
+    def _look_for_channels(self, holders: Holders, held: Container[str]) -> None:
+        now = trio.current_time()
+        coming = holders.look(held, now)
+        for socket in coming - self._coming:
+            self._emit(HostSeen(socket, time.time()))
+        for socket in self._coming - coming:
+            self._emit(HostLost(socket))
+        self._coming = coming
+        self.problems |= {socket: Problem(text, 0) for socket, text in holders.problems(held, now).items()}
 
     async def _until_next_look(self) -> None:
         pause_s = LINKED_LOOK_EVERY_S if self._links else LOOK_EVERY_S

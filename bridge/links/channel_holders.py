@@ -1,0 +1,138 @@
+"""Processes that hold another product's sockets: looked for once a second, started where one is missing.
+
+Such a process (`native_host/holder.py`) belongs to no bridge: the first that misses it starts it, all share
+it, and it ends by itself when none needs it any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import subprocess
+import sys
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from native_host.channel_sockets import FoundChannel, find_channels
+from native_host.channel_wire import BRAND
+
+LOOK_EVERY_S = 1.0
+AGAIN_S = 5.0
+"""Before a holder is started again for the same socket."""
+COMING_S = 3.0
+"""So long one that was started is expected to appear."""
+COMMAND = (sys.executable, "-I", "-m", "native_host.holder")
+
+_NOTHING = (
+    "The process that is to hold {socket} has come to nothing; it is started again now and then. To find out "
+    "why, run: mcpb doctor"
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Started:
+    """A holder that this bridge has started."""
+
+    at: float
+    process: subprocess.Popen[bytes] | None = None
+    """None: it could not be started."""
+    problem: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        """A child that has ended is reaped by that."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """One that ends in peace leaves the socket to another holder, or found it gone."""
+        return self.process is None or self.process.poll() not in (None, 0)
+
+
+class ChannelHolders:
+    """Sees to it that each socket that can be used has a holder. Times are trio's."""
+
+    def __init__(self, directory: Path | None = None, command: tuple[str, ...] = COMMAND) -> None:
+        """
+        Args:
+            directory: the only one to look into; None: all that have the product's form.
+            command: what is started, with the socket's path as its last argument.
+        """
+        self._directory = directory
+        self._command = command
+        self._look_at = -math.inf
+        self._found: list[FoundChannel] = []
+        self._started: dict[str, _Started] = {}
+        """By socket."""
+
+    def look(self, held: Container[str], now: float) -> set[str]:
+        """Start the holders that are missing. `held` are the sockets that have one.
+
+        Returns:
+            The sockets whose holders are on their way.
+        """
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            self._found = find_channels(self._directory)
+            for channel in self._found:
+                if not channel.fault and str(channel.path) not in held:
+                    self._see_to(str(channel.path), now)
+        return {socket for socket, it in self._started.items() if socket not in held and _is_coming(it, now)}
+
+    def problems(self, held: Container[str], now: float) -> dict[str, str]:
+        """Why sockets that can be used have no holder, by socket."""
+        usable = {str(channel.path) for channel in self._found if not channel.fault}
+        told = {}
+        for socket in usable & self._started.keys():
+            started = self._started[socket]
+            if socket not in held and not _is_coming(started, now):
+                told[socket] = started.problem or _NOTHING.format(socket=socket)
+        return told
+
+    def let_go(self) -> None:
+        """Our bridge ends; other bridges may need the holders that it has started."""
+        for started in self._started.values():
+            if started.is_running and started.process:
+                started.process.returncode = 0  # it goes on without a parent: nobody is to complain of that
+        self._started.clear()
+
+    def missing(self) -> str:
+        """Why no channel is used, where none is; in a sentence."""
+        faults = [f"{channel.path} is not used: {channel.fault}." for channel in self._found if channel.fault]
+        if faults:
+            return f"The existing channel {faults[0]}"
+        if self._found:
+            return "An existing channel was found, but nobody is connected to it yet."
+        return (
+            f"No existing channel was found either: {BRAND} has none until its extension has started its "
+            "native host. To see what is there, run: mcpb doctor"
+        )
+
+    def _see_to(self, socket: str, now: float) -> None:
+        last = self._started.get(socket)
+        if last is None or (not last.is_running and now >= last.at + AGAIN_S):
+            self._started[socket] = self._start(socket, now)
+
+    def _start(self, socket: str, now: float) -> _Started:
+        try:
+            process = subprocess.Popen(
+                [*self._command, socket],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            problem = f"The process that holds {socket} cannot be started: {error.strerror}"
+            _log.warning("%s", problem)
+            return _Started(now, problem=problem)
+        _log.debug("a holder of %s is started (pid %d)", socket, process.pid)
+        return _Started(now, process)
+
+
+def _is_coming(started: _Started, now: float) -> bool:
+    return now < started.at + COMING_S and not started.has_failed
