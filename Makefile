@@ -75,7 +75,7 @@ interop:
 # What the real host says, for tests/test_dialect.py; after its version was raised.
 record-interop:
 	@install/prepare.sh test
-	@MCPB_RECORD=yes .venv/bin/pytest -q tests/test_dialect.py
+	@MCPB_RECORD=yes .venv/bin/pytest -q tests/test_interop.py -k transcripts
 
 bench:
 	@install/prepare.sh test

@@ -148,8 +148,8 @@ class StubExtension:
     def say(self, **message: Any) -> None:
         self.port.post(msgspec.json.encode(message))
 
-    def say_together(self, *bodies: bytes) -> None:
-        """Several frames in one write."""
+    def say_bodies(self, *bodies: bytes) -> None:
+        """Frames of these, in one write."""
         self.port.post_bytes(b"".join(frame(body, "native") for body in bodies))
 
     def say_too_much(self) -> None:

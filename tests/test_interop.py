@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+import transcript
 from native_host.channel_wire import FRAME_BYTES
 from other_host import OtherHost, other_host
 from peers import until
 from raw_channel_client import RawChannelClient, bytes_of
-from stub_extension import Call
+from stub_extension import Call, StubExtension
+from transcript import EXTENSION, TRANSCRIPTS
 
 pytestmark = pytest.mark.interop
 
@@ -100,6 +104,56 @@ async def test_what_a_client_says_is_longer_when_the_extension_hears_it(theirs: 
         ):
             await client.say(**said)
             assert await extension.hear("tool_request") == {"type": "tool_request", **said}
+
+
+class TheirStage:
+    """The real host, and clients of its socket."""
+
+    def __init__(self, extension: StubExtension, path: Path, nursery: trio.Nursery) -> None:
+        self._extension = extension
+        self._path = path
+        self._nursery = nursery
+        self._clients: dict[str, RawChannelClient] = {}
+        self._gone: dict[str, trio.Event] = {}
+
+    async def connect(self, who: str) -> None:
+        self._clients[who] = await self._nursery.start(partial(self._keep, who))
+
+    async def leave(self, who: str) -> None:
+        self._gone[who].set()
+
+    async def say(self, who: str, what: Any) -> None:
+        if who == EXTENSION:
+            self._extension.say_bodies(*transcript.bodies(what))
+        else:
+            await self._clients[who].say(**what)
+
+    async def hear(self, who: str) -> Any:
+        message = await (self._extension if who == EXTENSION else self._clients[who]).hear()
+        changing = {"timestamp": "when it was said", "computer_name": "where it was said"}
+        return message | {name: text for name, text in changing.items() if name in message}
+
+    async def until_cut_off(self, who: str) -> None:
+        await self._clients[who].until_closed()
+
+    async def _keep(self, who: str, *, task_status: trio.TaskStatus[RawChannelClient]) -> None:
+        self._gone[who] = gone = trio.Event()
+        async with RawChannelClient.connected(self._path) as client:
+            task_status.started(client)
+            await gone.wait()
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+async def test_the_transcripts_are_what_it_says(theirs: OtherHost, path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with theirs.extension().running() as extension, trio.open_nursery() as nursery:
+            stage = TheirStage(extension, await theirs.socket(extension), nursery)
+            cues = transcript.read(path)
+            played = await transcript.play(cues, stage)
+            nursery.cancel_scope.cancel()
+    if os.environ.get("MCPB_RECORD"):
+        transcript.write(path, played)
+    assert played == transcript.read(path)
 
 
 async def test_without_ids_a_second_clients_answer_is_taken_for_ones_own(theirs: OtherHost) -> None:
