@@ -92,7 +92,7 @@ def _log_to_stderr() -> None:
 def _accepted_callers() -> set[str]:
     """Our own extension, and those that the installer baked into the wrapper."""
     registered = os.environ.get("MCPB_CALLERS", "").split()
-    return {f"chrome-extension://{wire.EXTENSION_ID}/", wire.FIREFOX_ID, *registered}
+    return {wire.EXTENSION_ORIGIN, wire.FIREFOX_ID, *registered}
 
 
 def _refuse(browser_out: int, caller: str) -> int:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 
+from native_host import processes
 from native_host.channel_wire import ABOVE, DIRECTORIES, OLD_SOCKETS
+from native_host.published_channel import is_ours
 
 
 @dataclass(frozen=True)
@@ -29,39 +31,57 @@ class FoundChannel:
 def find_channels(directory: Path | None = None, ours: Container[Path] = ()) -> list[FoundChannel]:
     """All of this machine that could be meant for us, in the order of their names; the newer form first.
 
+    Those that an mcpb has put there itself are none: it would speak with itself.
+
     Args:
         directory: the only one to look into; None: all that have the product's form.
-        ours: sockets that we have put there ourselves.
+        ours: to be passed over as well.
     """
     directories = [directory] if directory else sorted(Path(ABOVE).glob(DIRECTORIES))
     found = [channel for each in directories for channel in _in_directory(each)]
     if directory is None:
-        found += [_judged(path, None) for path in sorted(Path(ABOVE).glob(OLD_SOCKETS))]
-    return [channel for channel in found if channel.path not in ours]
+        found += [judged(path) for path in sorted(Path(ABOVE).glob(OLD_SOCKETS))]
+    return [channel for channel in found if not (channel.path in ours or is_ours(channel.path))]
+
+
+def judged(path: Path) -> FoundChannel:
+    """What stands at this path."""
+    pid = int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
+    return FoundChannel(path, pid, _fault_around(path.parent) or _fault_of(path, pid))
 
 
 def _in_directory(directory: Path) -> list[FoundChannel]:
-    fault = _fault(directory, stat.S_ISDIR, "directory")
-    if fault.startswith("it belongs"):
-        return []  # another user's business
+    if _is_anothers(directory):
+        return []
     try:
-        names = sorted(path.name for path in directory.iterdir() if path.suffix == ".sock")
+        return [judged(path) for path in sorted(directory.iterdir()) if path.suffix == ".sock"]
     except OSError:
         return []
-    found = []
-    for name in names:
-        stem = name.removesuffix(".sock")
-        pid = int(stem) if stem.isascii() and stem.isdigit() else None
-        channel = _judged(directory / name, pid)
-        found.append(FoundChannel(channel.path, pid, f"in {directory}: {fault}") if fault else channel)
-    return found
 
 
-def _judged(path: Path, pid: int | None) -> FoundChannel:
-    fault = _fault(path, stat.S_ISSOCK, "socket")
-    if not fault and pid is not None and not _lives(pid):
-        fault = f"its host (pid {pid}) has ended without removing it"
-    return FoundChannel(path, pid, fault)
+def _is_anothers(directory: Path) -> bool:
+    """Another user's business."""
+    try:
+        return directory.lstat().st_uid != os.getuid()
+    except OSError:
+        return True
+
+
+def _fault_around(directory: Path) -> str:
+    if directory == Path(ABOVE):
+        return ""  # the old form stands among everybody's
+    fault = _fault(directory, stat.S_ISDIR, "directory")
+    return f"of {directory}: {fault}" if fault else ""
+
+
+def _fault_of(path: Path, pid: int | None) -> str:
+    if fault := _fault(path, stat.S_ISSOCK, "socket"):
+        return fault
+    if is_ours(path):
+        return "mcpb has put it there itself"
+    if pid is not None and not processes.is_running(pid):
+        return f"its host (pid {pid}) has ended without removing it"
+    return ""
 
 
 def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
@@ -78,13 +98,3 @@ def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
     if found.st_mode & 0o077:
         return "it is open to other users"
     return ""
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # it is another user's
-        return True
-    return True

@@ -321,13 +321,17 @@ def socket_path(directory: Path, instance: str) -> Path:
 
 
 async def connect(directory: Path, instance: str) -> trio.SocketStream:
-    """Connect to a host, sure that it is our own user's.
+    """Connect to a host, sure that it is our own user's. Raises as `connect_to` does."""
+    return await connect_to(socket_path(directory, instance))
+
+
+async def connect_to(path: Path) -> trio.SocketStream:
+    """Connect to a socket, sure that it is our own user's, and so is who listens there.
 
     Raises:
         EndpointError: what stands there is no socket of ours, or the peer is another user.
         OSError: nobody answers.
     """
-    path = socket_path(directory, instance)
     if not _is_ours(path, stat.S_ISSOCK):
         raise EndpointError(f"{path} is not a socket of yours")
     stream = await trio.open_unix_socket(path)

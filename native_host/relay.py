@@ -10,6 +10,8 @@ import logging
 import math
 import os
 import signal
+import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -18,6 +20,8 @@ from functools import partial
 import trio
 
 from native_host import __version__, endpoint, envelope, memory, wire
+from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
+from native_host.channel import Channel, offer
 from native_host.endpoint import Endpoint
 from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
@@ -35,6 +39,11 @@ _MESSAGE_BYTES = 512
 """What keeping a message costs beside its own bytes, so that a million of very short ones count as well."""
 _LOOK_SECONDS = 3.0
 """Between looks at our own files (without them no bridge finds us: better a new host) and at our memory."""
+FIRST_CLIENT_SECONDS = 20.0
+"""So long who ends without clients waits for the first: a busy machine may have just started both."""
+FIRST_MESSAGE_SECONDS = 0.5
+"""For an extension whose dialect is not known: those that do not wait for us have begun by then."""
+_WANTED_LOOK_SECONDS = 1.0
 _FAREWELL_SECONDS = 0.5
 """How long a last message may take before its connection is closed regardless."""
 
@@ -47,10 +56,38 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     """
     memory.keep_freed()
     place = endpoint.open_first(endpoint.candidates())
+    record = record_of(place, extension_origin, os.getppid())
+    side = browser_side(extension_origin, place.instance)
     try:
-        await Relay(place, extension_origin, browser_in, browser_out).serve()
+        await Relay(place, record, side, browser_in, browser_out).serve()
     finally:
         place.close()
+
+
+def browser_side(extension_origin: str, instance: str) -> BrowserSide:
+    """Our own extension speaks our wire; of others that may start us, their first message tells."""
+    if extension_origin in (wire.EXTENSION_ORIGIN, wire.FIREFOX_ID):
+        return OwnExtension()
+    return FirstMessage(has_type, channel_of(extension_origin, instance))
+
+
+def channel_of(extension_origin: str, instance: str) -> Channel:
+    """Another product's extension that has us for its native host."""
+    hello = offer(f"{extension_origin}{instance}", __version__, sys.platform)
+    return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))
+
+
+def record_of(place: Endpoint, extension_origin: str, browser_pid: int, channel: str = "") -> endpoint.Record:
+    """What this process says of itself. See `endpoint.Record`."""
+    return endpoint.Record(
+        instance=place.instance,
+        pid=os.getpid(),
+        browser_pid=browser_pid,
+        extension_origin=extension_origin,
+        version=__version__,
+        started_at=time.time(),
+        channel=channel,
+    )
 
 
 class _Client:
@@ -92,22 +129,38 @@ class _Client:
 class Relay:
     """One browser and its clients, as descriptors."""
 
-    def __init__(self, place: Endpoint, extension_origin: str, browser_in: int, browser_out: int) -> None:
+    def __init__(
+        self,
+        place: Endpoint,
+        record: endpoint.Record,
+        side: BrowserSide,
+        browser_in: int,
+        browser_out: int,
+        *,
+        lingers_s: float = math.inf,
+        why_ended: Callable[[], str] = lambda: "",
+    ) -> None:
+        """
+        Args:
+            place: where bridges connect.
+            record: what they read there.
+            side: how the browser's end speaks.
+            browser_in: a descriptor to read from; the caller's to close, as `browser_out` is.
+            browser_out: the one to write to; it may be the same.
+            lingers_s: without a client for so long, it ends; at first it waits FIRST_CLIENT_SECONDS.
+            why_ended: is asked when the browser's end is gone.
+        """
         self._place = place
-        self._record = endpoint.Record(
-            instance=place.instance,
-            pid=os.getpid(),
-            browser_pid=os.getppid(),
-            extension_origin=extension_origin,
-            version=__version__,
-            started_at=time.time(),
-        )
+        self._record = record
+        self._side = side
+        self._lingers_s = lingers_s
+        self._why_ended = why_ended
         self._switchboard = Switchboard(_hello(self._record))
         self._clients: dict[str, _Client] = {}
         self._unflushed: set[_Client] = set()
         """Clients to whom something was said since the last flush."""
         self._accepted = 0
-        self._from_browser = Inlet(browser_in, wire.FROM_BROWSER_BYTES, "native")
+        self._from_browser = Inlet(browser_in, wire.FROM_BROWSER_BYTES, side.byte_order)
         self._to_browser = Outlet(browser_out, refill=self._refill_browser)
         self._being_written: list[tuple[str, int]] = []
         """Keys and lengths of what the outlet to the browser was given last."""
@@ -125,7 +178,11 @@ class Relay:
                 nursery.start_soon(self._expire_transfers)
                 nursery.start_soon(self._look_now_and_then, nursery.cancel_scope)
                 nursery.start_soon(self._accept)
+                if self._lingers_s < math.inf:
+                    nursery.start_soon(self._end_unwanted, nursery.cancel_scope)
+                nursery.start_soon(self._watch_beginning)
                 await self._read_from_browser()
+                self._hear_last(self._side.ended(self._why_ended()))
                 nursery.cancel_scope.cancel()
 
     # ── The browser ─────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +196,29 @@ class Relay:
         except trio.BrokenResourceError:
             logger.info("the browser's pipe broke")
 
+    async def _watch_beginning(self) -> None:
+        self._turn(self._side.opened())
+        self._flush()
+        await trio.sleep(FIRST_MESSAGE_SECONDS)
+        self._turn(self._side.silent())
+        self._flush()
+
     def _hear_browser(self, body: bytes) -> None:
+        self._turn(self._side.heard(body))
+
+    def _turn(self, turned: Turned) -> None:
+        """Pass on what follows from a message; `_flush` when all that has arrived is heard."""
+        for frame_body in turned.theirs:
+            self._to_browser.put(*framed((frame_body,), self._side.byte_order))
+        for body in turned.ours:
+            self._hear(body)
+
+    def _hear_last(self, bodies: list[bytes]) -> None:
+        for body in bodies:
+            self._hear(body)
+        self._flush_clients()
+
+    def _hear(self, body: bytes) -> None:
         known = self._switchboard.browser
         self._deliver(self._switchboard.from_browser(body))
         browser = self._switchboard.browser
@@ -147,6 +226,7 @@ class Relay:
             self._introduce(browser)
 
     def _introduce(self, browser: wire.BrowserHello) -> None:
+        self._switchboard.largest_bytes = self._side.largest_bytes
         self._record.browser = f"{browser.browser.brand} {browser.browser.version}".strip()
         self._record.profile_id = browser.profile.id
         self._record.profile_label = browser.profile.label
@@ -176,9 +256,10 @@ class Relay:
         outbox, given = self._switchboard.outbox, 0
         while outbox and given < _GIVEN_BYTES:
             body, key, done = outbox.take(trio.current_time())
-            self._to_browser.put(*framed((body,), "native"))
+            self._turn(self._side.said(body))
             self._being_written.append((key, done))
             given += len(body)
+        self._flush_clients()  # who was refused
         if outbox.is_transferring:
             self._transferring.set()
         if self._room_in_browser:
@@ -202,6 +283,15 @@ class Relay:
         logger.warning(
             "the files in %s are gone: ending, so that the next host makes new ones", self._place.directory
         )
+        host.cancel()
+
+    async def _end_unwanted(self, host: trio.CancelScope) -> None:
+        """Nobody has been here for a while."""
+        until = trio.current_time() + FIRST_CLIENT_SECONDS
+        while trio.current_time() < until:
+            await trio.sleep(_WANTED_LOOK_SECONDS)
+            if self._clients:
+                until = trio.current_time() + self._lingers_s
         host.cancel()
 
     # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,15 +389,18 @@ class Relay:
 
     def _flush(self) -> None:
         """Write what was queued, to everybody, as far as they take it."""
+        self._flush_clients()
+        if self._switchboard.outbox or self._to_browser.backlog:
+            self._to_browser.flush()
+        if self._room_in_browser:
+            self._room_in_browser.unpark_all()
+
+    def _flush_clients(self) -> None:
         for client in self._unflushed:
             client.outlet.flush()
             if client.lags and not client.is_closing:
                 self._drop_laggard(client)
         self._unflushed.clear()
-        if self._switchboard.outbox:
-            self._to_browser.flush()
-        if self._room_in_browser:
-            self._room_in_browser.unpark_all()
 
     def _drop_laggard(self, client: _Client) -> None:
         logger.warning("client %s is dropped: it does not read what it asked for", client.connection)

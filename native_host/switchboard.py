@@ -69,6 +69,8 @@ class Switchboard:
 
     def __init__(self, hello: wire.HostHello) -> None:
         self.outbox = Outbox()
+        self.largest_bytes = wire.CHUNKED_BYTES
+        """Of a request to the browser."""
         self.browser: wire.BrowserHello | None = None
         self.dropped: Counter[str] = Counter()
         """What was thrown away, by reason."""
@@ -165,9 +167,9 @@ class Switchboard:
         except TooManyRequestsError as error:
             return envelope.failure(raw_id, Code.RATE_LIMITED, str(error), retryAfterMs=100)
         body = envelope.request(_encode(shared), message.method, message.params)
-        if len(body) > wire.CHUNKED_BYTES:
+        if len(body) > self.largest_bytes:
             self._correlation.complete(shared)
-            text = f"{len(body)} bytes for the browser, the limit is {wire.CHUNKED_BYTES}"
+            text = f"{len(body)} bytes for the browser, the limit is {self.largest_bytes}"
             return envelope.failure(raw_id, Code.TOO_LARGE, text)
         client.waiting_bytes += len(body)
         self.outbox.put(shared, body)

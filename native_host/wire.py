@@ -16,6 +16,7 @@ HOST_NAME = "dev.mcpb.native_host"
 """What the extension passes to `connectNative`, and the file name of the host manifest."""
 EXTENSION_ID = "jhipampgcbajgajeedfncbijjojmbnbc"
 """Follows from the fixed `key` in extension/manifest.json (first 32 hex digits of its sha256, as a to p)."""
+EXTENSION_ORIGIN = f"chrome-extension://{EXTENSION_ID}/"
 FIREFOX_ID = "extension@mcpb.dev"
 """Of the same extension in Firefox, where its manifest says it."""
 

@@ -12,8 +12,9 @@ import pytest
 import trio
 
 from native_host import endpoint
+from native_host.browser_side import OwnExtension
 from native_host.framing import FrameDecoder, frame
-from native_host.relay import Relay
+from native_host.relay import Relay, record_of
 from native_host.wire import MIB, TO_BROWSER_BYTES
 from peers import ORIGIN, SocketClient
 
@@ -29,7 +30,8 @@ class InProcess:
         self.from_host = trio.lowlevel.FdStream(from_host)
 
     async def serve(self) -> None:
-        await Relay(self.place, ORIGIN, self._browser_in, self._browser_out).serve()
+        record = record_of(self.place, ORIGIN, os.getppid())
+        await Relay(self.place, record, OwnExtension(), self._browser_in, self._browser_out).serve()
 
     async def close(self) -> None:
         await self.to_host.aclose()

@@ -1,0 +1,317 @@
+"""Another product's extension, as if it were ours: its messages ⇄ our wire. Sans-IO.
+
+A `Channel` is a browser side that offers tools (`capabilities.tools`, `browser/callTool`), nothing else. It
+speaks with the extension itself, as its host, or with that product's host, as a client of its socket.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from native_host import channel_wire as theirs
+from native_host import envelope, wire
+from native_host.browser_side import Turned
+from native_host.channel_calls import Call, Calls, Refusal, Step
+from native_host.channel_results import content_of, tool_result
+from native_host.channel_wire import Flavour
+from native_host.envelope import Envelope
+from native_host.framing import ByteOrder
+from native_host.wire import Code
+
+_HOST_VERSION = "1.0.0"
+"""Of that product's host: what it says to its extension."""
+_ALLOW = {"type": "boolean", "title": "Allow it?", "default": True}
+_SCHEMA = msgspec.json.encode({"type": "object", "properties": {"allow": _ALLOW}, "required": ["allow"]})
+
+_encode = msgspec.json.encode
+_said = msgspec.json.Decoder(theirs.Said)
+_permission = msgspec.json.Decoder(theirs.PermissionRequest)
+_call_tool = msgspec.json.Decoder(wire.CallTool)
+_cancel = msgspec.json.Decoder(wire.Cancel)
+_clients = msgspec.json.Decoder(wire.HostClients)
+
+
+class _Question(NamedTuple):
+    request_id: str
+    call: Call
+
+
+class Channel:
+    """A `BrowserSide`: one extension of that product."""
+
+    largest_bytes = theirs.FRAME_BYTES
+
+    def __init__(
+        self,
+        flavour: Flavour,
+        hello: wire.BrowserHello,
+        *,
+        computer: str = "",
+        is_alone: Callable[[], bool] = lambda: True,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """
+        Args:
+            flavour: with whom we speak.
+            hello: how bridges shall know it; `offer` makes one.
+            computer: its name, as the extension is told.
+            is_alone: whether nobody else uses the channel now.
+            now_ms: since the epoch, as the extension is told.
+        """
+        self.byte_order: ByteOrder = "little" if flavour == "socket" else "native"
+        self._flavour = flavour
+        self._hello = hello
+        self._computer = computer
+        self._now_ms = now_ms
+        self._calls = Calls(is_alone)
+        self._titles: dict[str, str] = {}
+        """Of sessions, by id."""
+        self._are_there = False
+        """There are clients."""
+        self._questions: dict[bytes, _Question] = {}
+        """By their id on our wire."""
+        self._asked = 0
+        self._for_us: list[bytes] = []
+        self._for_them: list[bytes] = []
+
+    def opened(self) -> Turned:
+        """See `BrowserSide`: it is introduced. Nothing is said of tabs: only its own tools know them."""
+        self._announce("browser/hello", self._hello)
+        self._announce("browser/tabs", wire.Tabs(tabs=[]))
+        return self._turned()
+
+    def silent(self) -> Turned:
+        """See `BrowserSide`."""
+        return self._turned()
+
+    # ── From the other side ─────────────────────────────────────────────────────────────────────────────────
+
+    def heard(self, body: bytes) -> Turned:
+        """See `BrowserSide`."""
+        try:
+            said = _said.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            self._complain("Invalid message format")
+            return self._turned()
+        if self._flavour == "socket":
+            self._heard_on_socket(said)
+        else:
+            self._heard_from_extension(said)
+        return self._turned()
+
+    def _heard_on_socket(self, said: theirs.Said) -> None:
+        if said.method:
+            self._notified(said)
+        else:
+            self._answered(said)
+
+    def _heard_from_extension(self, said: theirs.Said) -> None:
+        match said.type:
+            case "tool_response":
+                self._answered(said)
+            case "notification":
+                self._notified(said)
+            case "ping":
+                self._tell({"type": "pong", "timestamp": self._now_ms()})
+            case "get_status":
+                about = {"native_host_version": _HOST_VERSION, "computer_name": self._computer}
+                self._tell({"type": "status_response", **about})
+            case "":
+                self._complain("Invalid message format")
+            case _:
+                self._complain(f"Unknown message type: {said.type}")
+
+    def _answered(self, said: theirs.Said) -> None:
+        step = self._calls.heard(said.tool_use_id if isinstance(said.tool_use_id, str) else None)
+        if step.answered:
+            self._forget_questions(step.answered)
+            is_error = said.error is not msgspec.UNSET
+            member = said.error if is_error else said.result
+            content = None if member is msgspec.UNSET else content_of(member)
+            self._for_us.append(
+                envelope.result(step.answered.raw_id, tool_result(content, is_error=is_error))
+            )
+        self._take(step)
+
+    def _notified(self, said: theirs.Said) -> None:
+        if said.method != "permission_request" or isinstance(said.params, msgspec.UnsetType):
+            return
+        try:
+            asked = _permission.decode(bytes(said.params))
+        except msgspec.DecodeError:
+            return
+        if call := self._calls.named(asked.tool_use_id):
+            self._ask(call, asked)
+
+    def _ask(self, call: Call, asked: theirs.PermissionRequest) -> None:
+        if call.is_given_up:
+            self._respond(asked.request_id, call, allowed=False)
+            return
+        self._asked += 1
+        raw_id = b'"ext:%d"' % self._asked
+        self._questions[raw_id] = _Question(asked.request_id, call)
+        question = wire.ElicitConfirmation(
+            message=_question(asked, call), requested_schema=msgspec.Raw(_SCHEMA)
+        )
+        self._for_us.append(
+            b'{"jsonrpc":"2.0","id":%b,"for":%b,"method":"browser/elicitConfirmation","params":%b}'
+            % (raw_id, call.raw_id, _encode(question))
+        )
+
+    def ended(self, why: str) -> list[bytes]:
+        """See `BrowserSide`: `why` is said to whoever waits."""
+        sent, waiting = self._calls.end()
+        self._questions.clear()
+        return [
+            envelope.failure(call.raw_id, Code.GONE, why, handed=handed)
+            for calls, handed in ((sent, True), (waiting, False))
+            for call in calls
+        ]
+
+    # ── From the switchboard ────────────────────────────────────────────────────────────────────────────────
+
+    def said(self, body: bytes) -> Turned:
+        """See `BrowserSide`."""
+        message = envelope.decode(body)
+        if message.is_request:
+            self._requested(message)
+        elif message.is_response:
+            self._resolved(message)
+        elif message.method == "browser/cancel":
+            self._cancelled(_encode(_cancel.decode(bytes(message.params)).id))
+        elif message.method == "host/clients":
+            self._hear_of_clients(_clients.decode(bytes(message.params)).clients)
+        return self._turned()
+
+    def _requested(self, message: Envelope) -> None:
+        raw_id = bytes(message.id)
+        if message.method != "browser/callTool":
+            text = f"{theirs.BRAND} does not know {message.method}: it only runs its own tools"
+            self._fail(raw_id, Code.METHOD_NOT_FOUND, text)
+            return
+        try:
+            asked = _call_tool.decode(bytes(message.params))
+        except msgspec.DecodeError as error:
+            self._fail(raw_id, Code.INVALID_PARAMS, f"browser/callTool: {error}")
+            return
+        call = self._call(raw_id, asked)
+        if len(call.body) > theirs.FRAME_BYTES:
+            text = f"{len(call.body)} bytes for {theirs.BRAND}, the limit is {theirs.FRAME_BYTES}"
+            self._fail(raw_id, Code.TOO_LARGE, text)
+            return
+        self._take(self._calls.begin(call))
+
+    def _call(self, raw_id: bytes, asked: wire.CallTool) -> Call:
+        use_id = str(uuid.uuid4())
+        scope = theirs.SessionScope(asked.session, self._titles.get(asked.session, ""))
+        params = theirs.ExecuteTool(
+            client_id=theirs.CLIENT_ID,
+            tool=asked.name,
+            args=asked.args,
+            tool_use_id=use_id,
+            handle_permission_prompts=asked.asks,
+            session_scope=scope if asked.session else msgspec.UNSET,
+        )
+        return Call(raw_id, use_id, asked.name, self._request("execute_tool", params))
+
+    def _resolved(self, message: Envelope) -> None:
+        """The person has answered, or could not be asked."""
+        question = self._questions.pop(bytes(message.id), None)
+        if question:
+            self._respond(question.request_id, question.call, allowed=_is_allowed(bytes(message.result)))
+
+    def _cancelled(self, raw_id: bytes) -> None:
+        for asked, question in list(self._questions.items()):
+            if question.call.raw_id == raw_id:
+                del self._questions[asked]
+                self._respond(question.request_id, question.call, allowed=False)
+        self._take(self._calls.give_up(raw_id))
+
+    def _hear_of_clients(self, clients: Iterable[wire.Client]) -> None:
+        clients = list(clients)
+        self._titles = {session.id: session.title for client in clients for session in client.sessions}
+        if self._flavour == "extension" and bool(clients) != self._are_there:
+            self._are_there = bool(clients)
+            self._tell({"type": "mcp_connected" if clients else "mcp_disconnected"})
+
+    # ── Both ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, step: Step) -> None:
+        self._for_them += [call.body for call in step.send]
+        for refusal in step.refuse:
+            self._refuse(refusal)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._forget_questions(refusal.call)
+        self._fail(refusal.call.raw_id, Code.INTERNAL_ERROR, refusal.why, handed=refusal.was_sent)
+
+    def _fail(self, raw_id: bytes, code: Code, text: str, *, handed: bool = False) -> None:
+        self._for_us.append(envelope.failure(raw_id, code, text, handed=handed))
+
+    def _forget_questions(self, call: Call) -> None:
+        for raw_id in [raw_id for raw_id, question in self._questions.items() if question.call is call]:
+            del self._questions[raw_id]
+
+    def _respond(self, request_id: str, call: Call, *, allowed: bool) -> None:
+        response = theirs.PermissionResponse(request_id=request_id, allowed=allowed, tool_use_id=call.use_id)
+        self._for_them.append(self._request("permission_response", response))
+
+    def _request(self, method: str, params: msgspec.Struct) -> bytes:
+        shape = theirs.Request if self._flavour == "socket" else theirs.ToolRequest
+        return _encode(shape(method=method, params=msgspec.Raw(_encode(params))))
+
+    def _complain(self, text: str) -> None:
+        if self._flavour == "extension":
+            self._tell({"type": "error", "error": text})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        self._for_them.append(_encode(message))
+
+    def _announce(self, method: str, params: wire.Wire) -> None:
+        self._for_us.append(envelope.notification(method, params))
+
+    def _turned(self) -> Turned:
+        turned = Turned(self._for_us, self._for_them)
+        self._for_us, self._for_them = [], []
+        return turned
+
+
+def offer(profile_id: str, version: str, platform: str, label: str = "") -> wire.BrowserHello:
+    """How bridges know such an extension: a browser with tools of its own, and no commands.
+
+    Args:
+        profile_id: another one for each extension that runs.
+        version: ours, since it does not tell its own.
+        platform: of the browser.
+        label: what a person may call it.
+    """
+    tools = [msgspec.Raw(_encode({"name": name, "inputSchema": {"type": "object"}})) for name in theirs.TOOLS]
+    return wire.BrowserHello(
+        wire=wire.WIRE_VERSION,
+        extension=wire.ExtensionInfo(id="", version=version),
+        browser=wire.BrowserInfo(brand=theirs.BRAND, version="", platform=platform),
+        profile=wire.Profile(id=profile_id, label=label),
+        capabilities=wire.Capabilities(tools=tools),
+    )
+
+
+def _question(asked: theirs.PermissionRequest, call: Call) -> str:
+    what = asked.tool_type or call.tool
+    return f"{theirs.BRAND} asks: may {what} be used{f' on {asked.url}' if asked.url else ''}?"
+
+
+def _is_allowed(raw_result: bytes) -> bool:
+    try:
+        match msgspec.json.decode(raw_result):
+            case {"action": "accept", "content": {"allow": bool(allow)}}:
+                return allow
+            case {"action": "accept"}:
+                return True
+            case _:
+                return False
+    except msgspec.DecodeError:  # nobody could be asked: there is an error instead
+        return False

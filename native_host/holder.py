@@ -1,0 +1,121 @@
+"""Holds the one connection of all our bridges to another product's socket, and looks to them like a host.
+
+Started by a bridge that was told to use that channel (`python -I -m native_host.holder SOCKET`); it ends when
+no bridge is linked any more, or when the socket does. That product's files are only looked at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import trio
+
+from native_host import __version__, channel_users, endpoint, memory, processes, relay
+from native_host.channel import Channel, offer
+from native_host.channel_sockets import judged
+from native_host.channel_wire import BRAND
+
+LINGERS_S = 5.0
+"""Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
+
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Hold the socket that the command line names.
+
+    Exit codes: 0 done, or another process holds it; 1 it cannot be held; 2 usage.
+    """
+    logging.basicConfig(stream=sys.stderr, format="mcpb-holder: %(levelname)s %(message)s")
+    match sys.argv[1:]:
+        case [path]:
+            sys.exit(_hold(Path(path)))
+        case _:
+            sys.stderr.write("mcpb starts this by itself: mcpb bridge --existing-channel\n")
+            sys.exit(2)
+
+
+def _hold(path: Path) -> int:
+    gc.freeze()
+    memory.keep_freed()
+    try:
+        trio.run(hold, path)
+    except (endpoint.EndpointError, OSError) as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+async def hold(path: Path) -> None:
+    """Hold the socket until nobody wants it, or it is gone.
+
+    Raises:
+        EndpointError: it may not be used, or there is no private directory for a socket of ours.
+        OSError: nobody answers there.
+    """
+    found = judged(path)
+    if found.fault:
+        raise endpoint.EndpointError(f"{path}: {found.fault}")
+    with closing(endpoint.open_first(endpoint.candidates())) as place:
+        record = relay.record_of(place, "", processes.parent_of(found.pid or 0), channel=str(path))
+        record.browser = BRAND
+        with _one_at_a_time(place.directory):
+            if any(other.channel == str(path) for other in endpoint.live_hosts(place.directory)):
+                return
+            stream = await endpoint.connect_to(path)
+            place.publish(record)
+        async with stream:
+            await _serve(place, record, stream, found.pid)
+
+
+async def _serve(
+    place: endpoint.Endpoint, record: endpoint.Record, stream: trio.SocketStream, pid: int | None
+) -> None:
+    path = Path(record.channel)
+    hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
+    side = Channel("socket", hello, is_alone=lambda: channel_users.connections(path) in (None, 1))
+    descriptor = stream.socket.fileno()
+    await relay.Relay(
+        place,
+        record,
+        side,
+        descriptor,
+        descriptor,
+        lingers_s=LINGERS_S,
+        why_ended=lambda: why_ended(path, pid),
+    ).serve()
+
+
+@contextmanager
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    """Several bridges may have seen the same socket, and each have started one of us."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def why_ended(path: Path, pid: int | None) -> str:
+    """What has become of the host at the other end, for who waits for an answer."""
+    named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
+    if pid is None or not processes.is_running(pid):
+        return f"{named} has ended: its browser was closed, or its extension connects anew"
+    if path.exists():
+        return f"{named} has closed this connection; it is connected to again"
+    return (
+        f"{named} still runs, but has closed its socket and serves nobody any more, as it does after a "
+        "message over 1 MiB. Open https://clau.de/chrome/reconnect in that browser, or restart it"
+    )
+
+
+if __name__ == "__main__":
+    main()
