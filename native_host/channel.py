@@ -199,8 +199,8 @@ class Channel:
             self._fail(raw_id, Code.INVALID_PARAMS, f"browser/callTool: {error}")
             return
         call = self._call(raw_id, asked)
-        if len(call.body) > theirs.FRAME_BYTES:
-            text = f"{len(call.body)} bytes for {theirs.BRAND}, the limit is {theirs.FRAME_BYTES}"
+        if len(call.body) > theirs.REQUEST_BYTES:
+            text = f"{len(call.body)} bytes for {theirs.BRAND}, the limit is {theirs.REQUEST_BYTES}"
             self._fail(raw_id, Code.TOO_LARGE, text)
             return
         self._take(self._calls.begin(call))

@@ -14,6 +14,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 FRAME_BYTES = 1_048_576
 """Of a body, either way: its host closes for good over an extension's longer one, and cuts a client off."""
+REQUEST_BYTES = FRAME_BYTES - 4096
+"""Of a request: its host adds a type and writes it anew, and a browser closes the port over a longer one."""
 ABOVE = "/tmp"  # noqa: S108 - its own choice
 """Where all of it is."""
 DIRECTORIES = "claude-mcp-browser-bridge-*"
