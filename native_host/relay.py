@@ -154,6 +154,7 @@ class Relay:
         self._record = record
         self._side = side
         self._lingers_s = lingers_s
+        self._wanted_until = 0.0
         self._why_ended = why_ended
         self._switchboard = Switchboard(_hello(self._record))
         self._clients: dict[str, _Client] = {}
@@ -287,11 +288,9 @@ class Relay:
 
     async def _end_unwanted(self, host: trio.CancelScope) -> None:
         """Nobody has been here for a while."""
-        until = trio.current_time() + FIRST_CLIENT_SECONDS
-        while trio.current_time() < until:
+        self._wanted_until = trio.current_time() + FIRST_CLIENT_SECONDS
+        while self._clients or trio.current_time() < self._wanted_until:
             await trio.sleep(_WANTED_LOOK_SECONDS)
-            if self._clients:
-                until = trio.current_time() + self._lingers_s
         host.cancel()
 
     # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -317,6 +316,7 @@ class Relay:
                 await self._talk(client)
         finally:
             del self._clients[client.connection]
+            self._wanted_until = trio.current_time() + self._lingers_s
             self._deliver(self._switchboard.disconnected(client.connection))
             self._flush()
 

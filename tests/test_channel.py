@@ -76,7 +76,7 @@ def _text(answer: dict[str, Any]) -> str:
 def test_it_is_introduced_as_a_browser_with_tools_and_without_commands_or_tabs() -> None:
     hello, tabs = map(msgspec.json.decode, Talk().channel.opened().ours)
     assert hello["params"]["browser"] == {"brand": "Claude in Chrome", "platform": "linux"}
-    assert hello["params"]["capabilities"]["commands"] == []
+    assert "commands" not in hello["params"]["capabilities"]
     assert {tool["name"] for tool in hello["params"]["capabilities"]["tools"]} == set(theirs.TOOLS)
     assert tabs == {"jsonrpc": "2.0", "method": "browser/tabs", "params": {"tabs": []}}
 
