@@ -8,7 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -33,8 +33,9 @@ from bridge.links.native import NativeLinks
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
 from bridge.store import SqliteToolStore
-from native_host import endpoint, memory, wire
+from native_host import endpoint, memory, published_channel, wire
 from native_host.home import mcpb_home
+from native_host.published_channel import Published
 
 if TYPE_CHECKING:
     from bridge.links.channel_holders import ChannelHolders
@@ -45,6 +46,7 @@ _RELEASE_S = 0.5
 """For browsers, at a session's end, to hear that its tabs are nobody's."""
 
 T = TypeVar("T")
+TellHosts = Callable[[list[wire.Session]], None]
 
 _log = logging.getLogger(__name__)
 
@@ -189,12 +191,13 @@ async def _end_on_signal(speaking: trio.CancelScope) -> None:
             speaking.cancel()
 
 
-def serve_http(config: Config, tell: Callable[[str], None]) -> None:
+def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
     """`mcpb serve`: speak MCP over HTTP until a signal says so.
 
     Args:
-        config: with `http` as it shall be.
-        tell: is called with the server's URL once clients can connect.
+        config: with `http` and `existing_channel` as they shall be.
+        tell: is called once clients can connect, with the server's URL, and with the path of the socket that
+            it has put beside another product's.
 
     Raises:
         ListenError: nobody could connect.
@@ -205,8 +208,10 @@ def serve_http(config: Config, tell: Callable[[str], None]) -> None:
     trio.run(_serve_http, config, tell)
 
 
-async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
+async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
     # What HTTP needs is imported by nobody else.
+    from bridge.frontends.channel.device_id import device_id  # noqa: PLC0415
+    from bridge.frontends.channel.front import TRANSPORT, ChannelFront  # noqa: PLC0415
     from bridge.frontends.http import listening  # noqa: PLC0415
     from bridge.frontends.http.front import Front  # noqa: PLC0415
     from bridge.frontends.http.gate import Gate  # noqa: PLC0415
@@ -224,6 +229,9 @@ async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
         port = sockets[0].getsockname()[1]
         url = listening.url(settings.host, port)
         gate = Gate(settings, port, token_for(settings, _state()))
+        published_channel.sweep(_state())
+        channel = stack.enter_context(_published_channel(config.existing_channel))
+        device = device_id(_state()) if channel else ""
         config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
         audit = stack.enter_context(closing(_audit(config)))
         stack.enter_context(
@@ -233,21 +241,47 @@ async def _serve_http(config: Config, tell: Callable[[str], None]) -> None:
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
             async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
+                tell_hosts = _together(hub.links.set_sessions)
+                channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = Watching(
                     hub.router,
                     hub.links,
                     _state(),
                     url,
-                    lambda: {each.session.id: each.transport for each in front.conversations},
+                    lambda: {
+                        **{each.session.id: each.transport for each in front.conversations},
+                        **{session.id: TRANSPORT for session in channel_front.sessions()},
+                    },
                 )
                 stack.callback(watching.close)
                 page = StatusPage(hub.router, hub.links, watching, url)
-                front = Front(
-                    hub.router, hub.links.set_sessions, settings, gate.admit, metrics, page.routes()
-                )
-                tell(url)
-                await front.serve(sockets, stopped)
+                front = Front(hub.router, tell_hosts("http"), settings, gate.admit, metrics, page.routes())
+                tell(url, channel.path if channel else None)
+                async with trio.open_nursery() as fronts:
+                    if channel:
+                        fronts.start_soon(channel_front.serve, channel.listener, stopped)
+                    await front.serve(sockets, stopped)
             top.cancel_scope.cancel()
+
+
+def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Published | None]:
+    if not settings.publish:
+        return nullcontext()
+    return published_channel.publishing(_state(), published_channel.directory_for(settings.directory))
+
+
+def _together(tell: TellHosts) -> Callable[[str], TellHosts]:
+    """Hosts are told one list of sessions: that of each front end goes with those of the others."""
+    told: dict[str, list[wire.Session]] = {}
+
+    def of(front_end: str) -> TellHosts:
+        def tell_all(sessions: list[wire.Session]) -> None:
+            told[front_end] = sessions
+            tell([session for each in told.values() for session in each])
+
+        return tell_all
+
+    return of
 
 
 async def _stop_on_signal(

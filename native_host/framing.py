@@ -25,11 +25,12 @@ class FrameError(ValueError):
 class FrameDecoder:
     """Bytes in, bodies out. A cap is checked as soon as a header is whole, before its body is gathered.
 
-    Zero-length frames carry nothing and are skipped; `ignored` counts them.
+    Zero-length frames carry nothing and are skipped, unless they are not taken; `ignored` counts them.
     """
 
-    def __init__(self, cap: int, byte_order: ByteOrder) -> None:
+    def __init__(self, cap: int, byte_order: ByteOrder, *, takes_empty: bool = True) -> None:
         self._cap = cap
+        self._takes_empty = takes_empty
         self._header = _HEADERS[byte_order]
         self._data = b""
         """What has arrived, whole frames and perhaps a bit of a header, is read from `_at` on."""
@@ -53,7 +54,7 @@ class FrameDecoder:
         """The next whole body, or None until more has been fed.
 
         Raises:
-            FrameError: a header announces more than the cap.
+            FrameError: a header announces more than the cap, or nothing where that is not taken.
         """
         if self.missing:
             return None
@@ -89,6 +90,8 @@ class FrameDecoder:
         size: int = self._header.unpack_from(self._data, self._at)[0]
         if size > self._cap:
             raise FrameError(f"a frame of {size} bytes is announced, the limit is {self._cap}")
+        if not (size or self._takes_empty):
+            raise FrameError("a frame of 0 bytes is announced, which no message has")
         return size
 
     def _gather(self, piece: bytes) -> None:

@@ -18,16 +18,17 @@ _LARGE_READ_BYTES = 1024 * 1024
 class Inlet:
     """Reads frames from a pipe or a socket, which stays its owner's to close."""
 
-    def __init__(self, fd: int, cap: int, byte_order: ByteOrder) -> None:
+    def __init__(self, fd: int, cap: int, byte_order: ByteOrder, *, takes_empty: bool = True) -> None:
         make_ready(fd)
         self._fd = fd
-        self._decoder = FrameDecoder(cap, byte_order)
+        self._decoder = FrameDecoder(cap, byte_order, takes_empty=takes_empty)
 
     async def receive(self) -> list[bytes]:
         """The bodies of all whole frames that have arrived, at least one; none when the other end has closed.
 
         Raises:
-            FrameError: a frame is longer than the cap. What came before it was returned earlier.
+            FrameError: a frame is longer than the cap, or empty where that is not taken. What came before it
+                was returned earlier.
             trio.BrokenResourceError: the other end is gone.
         """
         while not (bodies := self._whole_frames()):

@@ -28,7 +28,12 @@ _ICON = (
 )
 _COMMAND = re.compile(r"`([^`]+)`|(?:[Rr]un|or): (\S.*?)(?=\.?$|\. [A-Z])")
 """As the texts of `status` have them."""
-_TRANSPORTS = {"streamable": "Streamable HTTP", "stateless": "Streamable HTTP", "sse": "HTTP with SSE"}
+_TRANSPORTS = {
+    "streamable": "Streamable HTTP",
+    "stateless": "Streamable HTTP",
+    "sse": "HTTP with SSE",
+    "channel": "another product's socket",
+}
 _KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet", "running": "live"}
 """Of outcomes; all others are bad."""
 

@@ -1,0 +1,71 @@
+"""The sessions behind one connection: a client may speak for several agents, each with tabs of its own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import UNSET
+
+from bridge.hub.describing import cleaned
+from bridge.hub.sessions import Session
+from bridge.server import MAX_SAID
+from native_host import wire
+from native_host.channel_wire import ExecuteTool
+
+MAX_SESSIONS = 64
+"""Of one connection; of more, the one that was used longest ago ends."""
+
+
+class Agents:
+    """By the scope that a call names; calls without one share a session as well."""
+
+    def __init__(
+        self, program: str, on_change: Callable[[], None], on_end: Callable[[Session], None]
+    ) -> None:
+        """
+        Args:
+            program: who has connected, for a person.
+            on_change: is called when there is another session, or one less.
+            on_end: is called with each that ends before its connection does.
+        """
+        self._program = program
+        self._on_change = on_change
+        self._on_end = on_end
+        self._sessions: dict[str, Session] = {}
+        """Those that were used longest ago first."""
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
+
+    def session(self, call: ExecuteTool, busy: Iterable[Session]) -> Session | None:
+        """Whose call it is; None: there are too many, and all of them are `busy`."""
+        scope = "" if call.session_scope is UNSET else call.session_scope.session_id
+        if (found := self._sessions.pop(scope, None)) is None:
+            if len(self._sessions) >= MAX_SESSIONS and not self._end_one(busy):
+                return None
+            found = self._new(call)
+            self._sessions[scope] = found
+            self._on_change()
+        self._sessions[scope] = found
+        return found
+
+    def find(self, scopes: Iterable[str]) -> Session | None:
+        """The first of these that there is, else the one without a scope."""
+        return next((self._sessions[scope] for scope in [*scopes, ""] if scope in self._sessions), None)
+
+    def _new(self, call: ExecuteTool) -> Session:
+        client = cleaned(call.client_id, MAX_SAID)
+        shown = "" if call.session_scope is UNSET else cleaned(call.session_scope.display_name, MAX_SAID)
+        title = " ".join(filter(None, [shown or client, f"({self._program})"]))
+        named = wire.ClientInfo(name=client or self._program)
+        return Session(secrets.token_hex(8), title=title, client=named, is_local=True)
+
+    def _end_one(self, busy: Iterable[Session]) -> bool:
+        working = {session.id for session in busy}
+        for scope, session in self._sessions.items():
+            if session.id not in working:
+                del self._sessions[scope]
+                self._on_end(session)
+                return True
+        return False

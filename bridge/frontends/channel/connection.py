@@ -1,0 +1,257 @@
+"""One client of another product's socket: what it asks, and in which order it hears of that.
+
+A request with a `tool_use_id` is run at once, and its answer has that id. Those without are run one after
+the other: their answers are known by their order alone. (That product's own host sends every answer to all
+clients; here each goes to who asked.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from bridge import questions
+from bridge.frontends.channel import answers
+from bridge.frontends.channel.agents import Agents
+from bridge.frontends.channel.answers import Content, failure
+from bridge.frontends.channel.permissions import About, Permissions
+from bridge.hub.arguments import Arguments
+from bridge.hub.calling import Outcome
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
+from bridge.incoming import CanAsk
+from bridge.questions import Asked
+from native_host import channel_wire as theirs
+
+MAX_OPEN = 256
+"""Requests of one client without an answer."""
+
+OnContent = Callable[[Content], None]
+Begin = Callable[[OnContent], Pending]
+"""Begins something that is answered once, possibly before this returns."""
+Show = Callable[[Session, Callable[[bool], None]], Pending]
+"""Shows a session's tab to the person; what it tells is whether there was one."""
+Say = Callable[[bytes], object]
+"""Sends a message. Never waits, never raises."""
+
+
+class TooManyError(Exception):
+    """What a client asks cannot even be refused in its order: its connection is to be closed."""
+
+
+class Serving(NamedTuple):
+    """What all connections are served with."""
+
+    router: Router
+    show: Show
+    device_id: str
+    """Of this machine's mcpb, for clients that tell bridges by it."""
+
+
+class _Params(msgspec.Struct):
+    """What the `params` of any method may have."""
+
+    tool_use_id: str | UnsetType = UNSET
+    echo: Raw | UnsetType = UNSET
+    session_keys: list[str] | UnsetType = UNSET
+    local_pairing: Raw | UnsetType = UNSET
+    sealed: Raw | UnsetType = UNSET
+
+
+@dataclass(eq=False)
+class _Open:
+    """A request that has no answer yet."""
+
+    tool_use_id: str | None
+    tool: str
+    session: Session | None
+    pending: Pending = ENDED
+
+
+_request = msgspec.json.Decoder(theirs.Request)
+_params = msgspec.json.Decoder(_Params)
+_execute_tool = msgspec.json.Decoder(theirs.ExecuteTool)
+_permission = msgspec.json.Decoder(theirs.PermissionResponse)
+
+
+class Connection:
+    """Nothing of it waits: answers are said when they are there."""
+
+    def __init__(self, serving: Serving, agents: Agents, say: Say) -> None:
+        self.agents = agents
+        self._serving = serving
+        self._say = say
+        self._permissions = Permissions(say)
+        self._open: dict[_Open, None] = {}
+        self._in_turn: deque[Callable[[], None]] = deque()
+        """Requests without an id that wait for their turn."""
+        self._is_turn_taken = False
+        self._is_taking_turns = False
+
+    def hear(self, body: bytes) -> None:
+        """Do what a message asks, now or when its turn comes.
+
+        Raises:
+            TooManyError: it asks too much at once.
+        """
+        try:
+            request = _request.decode(body)
+            params = _Params() if request.params is UNSET else _params.decode(request.params)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._refuse(None, f"This is no request of this channel: {error}.")
+            return
+        tool_use_id = None if params.tool_use_id is UNSET else params.tool_use_id
+        try:
+            self._take(request, params, tool_use_id)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._refuse(tool_use_id, f"The params of {request.method[:60]} cannot be used: {error}.")
+
+    def close(self, why: str = "") -> None:
+        """Cancel what is open; with `why`, its client is told."""
+        self._in_turn.clear()
+        opened, self._open = list(self._open), {}
+        for each in opened:
+            each.pending.cancel()
+            if why:
+                self._say(answers.message(each.tool_use_id, failure(why)))
+
+    # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, request: theirs.Request, params: _Params, tool_use_id: str | None) -> None:
+        raw = b"{}" if request.params is UNSET else bytes(request.params)
+        if params.local_pairing is not UNSET or params.sealed is not UNSET:
+            text = "Pairing is not offered here: only this user can open this socket. Speak without it."
+            self._refuse(tool_use_id, text)
+            return
+        match request.method:
+            case "execute_tool":
+                self._execute(_execute_tool.decode(raw), tool_use_id)
+            case "permission_response":
+                self._permissions.take(_permission.decode(raw))
+            case "get_bridge_identity":
+                told = {"bridge_device_id": self._serving.device_id, **_echo(params)}
+                self._begin(_Open(tool_use_id, "", None), _at_once({"result": told}))
+            case "show_session_tab":
+                self._begin(_Open(tool_use_id, "", None), partial(self._show, params))
+            case method:
+                self._refuse(tool_use_id, f"Unknown method: {method[:60]}")
+
+    def _execute(self, call: theirs.ExecuteTool, tool_use_id: str | None) -> None:
+        if call.client_id == theirs.CLIENT_ID:
+            self._refuse(tool_use_id, "This socket is mcpb's own: it would speak with itself.")
+            return
+        if (session := self.agents.session(call, self._busy())) is None:
+            text = "Too many sessions of this connection are at work: wait for an answer, then call again."
+            self._refuse(tool_use_id, text)
+            return
+        self._begin(_Open(tool_use_id, call.tool, session), partial(self._call, call, session))
+
+    def _call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Pending:
+        arguments = Arguments(bytes(call.args))
+
+        def on_done(outcome: Outcome) -> None:
+            on_content(answers.of_call(call.tool, outcome))
+
+        caller = self._caller(call, arguments)
+        return self._serving.router.begin(session, call.tool, arguments, on_done, caller)
+
+    def _caller(self, call: theirs.ExecuteTool, arguments: Arguments) -> Caller:
+        """Who has not said that it puts questions to its person cannot be asked."""
+        if not call.handle_permission_prompts:
+            return NOBODY
+        tool_use_id = "" if call.tool_use_id is UNSET else call.tool_use_id
+
+        async def ask(asked: Asked) -> bytes:
+            about = About(tool_use_id, call.tool, self._site_of(arguments))
+            return await self._permissions.ask(about, asked)
+
+        return questions.caller(CanAsk(person=True), ask, None)
+
+    def _site_of(self, arguments: Arguments) -> str:
+        """Which site the call with these arguments concerns."""
+        running = self._serving.router.running()
+        return next((each.site.origin for each in running if each.arguments is arguments), "")
+
+    def _show(self, params: _Params, on_content: OnContent) -> Pending:
+        def on_shown(is_shown: bool) -> None:
+            on_content({"result": {"shown": is_shown, **_echo(params)}})
+
+        scopes = [] if params.session_keys is UNSET else params.session_keys
+        session = self.agents.find(scopes)
+        if session is None:
+            on_shown(False)
+            return ENDED
+        return self._serving.show(session, on_shown)
+
+    # ── What is answered ────────────────────────────────────────────────────────────────────────────────────
+
+    def _refuse(self, tool_use_id: str | None, text: str) -> None:
+        self._begin(_Open(tool_use_id, "", None), _at_once(failure(text)))
+
+    def _begin(self, opened: _Open, begin: Begin) -> None:
+        """Now, or when it has its turn."""
+        if opened.tool_use_id is None:
+            if len(self._open) >= MAX_OPEN:
+                raise TooManyError(f"{MAX_OPEN} requests have no answer yet: wait for one")
+            self._open[opened] = None
+            self._in_turn.append(partial(self._run, opened, begin))
+            self._take_turns()
+        elif reason := self._no_room_for(opened.tool_use_id):
+            self._say(answers.message(opened.tool_use_id, failure(reason)))
+        else:
+            self._open[opened] = None
+            self._run(opened, begin)
+
+    def _no_room_for(self, tool_use_id: str) -> str:
+        if any(each.tool_use_id == tool_use_id for each in self._open):
+            return (
+                "A call with this tool_use_id has no answer yet: each needs one of its own. Nothing was run."
+            )
+        if len(self._open) >= MAX_OPEN:
+            return f"{MAX_OPEN} requests have no answer yet: wait for one. Nothing was run."
+        return ""
+
+    def _run(self, opened: _Open, begin: Begin) -> None:
+        def on_content(content: Content) -> None:
+            if opened not in self._open:
+                return
+            del self._open[opened]
+            self._say(answers.message(opened.tool_use_id, content, opened.tool))
+            if opened.tool_use_id is None:
+                self._is_turn_taken = False
+                self._take_turns()
+
+        pending = begin(on_content)
+        if opened in self._open:
+            opened.pending = pending
+
+    def _take_turns(self) -> None:
+        if self._is_taking_turns:  # what is answered at once leads here again
+            return
+        self._is_taking_turns = True
+        while self._in_turn and not self._is_turn_taken:
+            self._is_turn_taken = True
+            self._in_turn.popleft()()
+        self._is_taking_turns = False
+
+    def _busy(self) -> Iterator[Session]:
+        return (each.session for each in self._open if each.session)
+
+
+def _at_once(content: Content) -> Begin:
+    def begin(on_content: OnContent) -> Pending:
+        on_content(content)
+        return ENDED
+
+    return begin
+
+
+def _echo(params: _Params) -> dict[str, Raw]:
+    return {} if params.echo is UNSET else {"echo": params.echo}

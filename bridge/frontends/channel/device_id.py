@@ -1,0 +1,35 @@
+"""By which name clients of another product's socket tell this machine's mcpb from others; no host name."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from native_host.endpoint import EndpointError
+
+FILE = "device-id"
+_MAX_BYTES = 64
+
+
+def device_id(state: Path) -> str:
+    """The same as long as the state directory is there: made when it is first asked for.
+
+    Raises:
+        EndpointError: it cannot be read or written.
+    """
+    path = state / FILE
+    try:
+        with suppress(FileExistsError), open(path, "xb", opener=_private) as file:
+            file.write(str(uuid.uuid4()).encode())
+        with open(path, "rb", opener=_private) as file:
+            return str(uuid.UUID(file.read(_MAX_BYTES).decode().strip()))
+    except (OSError, ValueError) as error:
+        raise EndpointError(
+            f"{path} cannot be used: {error}. Remove it, and start mcpb serve again"
+        ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,185 @@
+"""The front end for clients of another product's socket as a whole: who connects, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from bridge.errors import CallError
+from bridge.frontends.channel import answers
+from bridge.frontends.channel.agents import Agents
+from bridge.frontends.channel.connection import Connection, Serving, TooManyError
+from bridge.frontends.channel.showing import show
+from bridge.hub.describing import cleaned
+from bridge.hub.routing import Router
+from bridge.hub.sessions import Session
+from bridge.hub.transport import TabTransport
+from native_host import endpoint, wire
+from native_host.channel_wire import FRAME_BYTES
+from native_host.endpoint import EndpointError
+from native_host.framing import FrameError, framed
+from native_host.inlet import Inlet
+from native_host.outlet import Outlet
+
+TRANSPORT = "channel"
+"""What its sessions are connected over."""
+MAX_CONNECTIONS = 64
+UNREAD_BYTES = 64 * 1024 * 1024
+"""While a client has left more of its answers unread, nothing more of it is read."""
+LAST_WORDS_S = 0.5
+"""For a client to take what it is told last."""
+RELEASE_S = 1.0
+"""At a session's end, for browsers to hear of it."""
+MAX_PROGRAM = 60
+_ENDING = "mcpb serve was ended. The tool may have run: look before you repeat it."
+_CREDENTIALS = struct.Struct("3i")
+"""`ucred`: pid, uid, gid."""
+
+_log = logging.getLogger(__name__)
+
+
+class ChannelFront:
+    """What answers on a socket like those of that product, for one hub."""
+
+    def __init__(
+        self,
+        router: Router,
+        transport: TabTransport,
+        tell_hosts: Callable[[list[wire.Session]], None],
+        device_id: str,
+    ) -> None:
+        self._router = router
+        self._tell_hosts = tell_hosts
+        self._serving = Serving(router, partial(show, router.registry, transport), device_id)
+        self._connections: dict[Connection, Outlet] = {}
+
+    def sessions(self) -> Iterator[Session]:
+        """Of all who are connected and have called something."""
+        return (session for connection in self._connections for session in connection.agents)
+
+    async def serve(self, listener: socket.socket, until: trio.Event) -> None:
+        """Serve whoever connects. In the end everybody hears that it is one."""
+        accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+        async with trio.open_nursery() as nursery:
+            take = partial(trio.serve_listeners, self._take, [accepting], handler_nursery=nursery)
+            nursery.start_soon(take)
+            await until.wait()
+            await self._say_goodbye()
+            nursery.cancel_scope.cancel()
+
+    async def _say_goodbye(self) -> None:
+        for connection in self._connections:
+            connection.close(_ENDING)
+        with trio.move_on_after(LAST_WORDS_S):
+            for outlet in list(self._connections.values()):
+                with suppress(trio.BrokenResourceError):
+                    await outlet.wait_room()
+
+    # ── One connection ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _take(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            try:
+                endpoint.check_peer(stream)
+            except EndpointError as error:
+                _log.warning("refused a connection: %s", error)
+                return
+            endpoint.tune(stream)
+            try:
+                await self._talk(stream)
+            except Exception:  # noqa: BLE001  (one connection's fault is not the others')
+                _log.exception("a connection ended")
+
+    async def _talk(self, stream: trio.SocketStream) -> None:
+        outlet = Outlet(stream.socket.fileno())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_write, outlet, nursery.cancel_scope)
+            if len(self._connections) >= MAX_CONNECTIONS:
+                text = f"{MAX_CONNECTIONS} clients are connected: end one, then connect again."
+                await _dismiss(stream, outlet, text)
+            else:
+                await self._converse(stream, outlet)
+            nursery.cancel_scope.cancel()
+
+    async def _converse(self, stream: trio.SocketStream, outlet: Outlet) -> None:
+        def say(body: bytes) -> None:
+            outlet.write(*framed((body,), "little"))
+
+        async with trio.open_nursery() as releasing:
+
+            def end(session: Session) -> None:
+                releasing.start_soon(self._release, session)
+
+            agents = Agents(_program(stream), self._tell, end)
+            connection = Connection(self._serving, agents, say)
+            self._connections[connection] = outlet
+            try:
+                await _hear(connection, stream, outlet)
+            finally:
+                connection.close()
+                del self._connections[connection]
+                self._tell()
+                with trio.move_on_after(RELEASE_S, shield=True):
+                    for session in connection.agents:
+                        await self._release(session)
+
+    async def _release(self, session: Session) -> None:
+        try:
+            await self._router.release(session)
+        except CallError as error:
+            _log.info("a browser did not hear that a session is over: %s", error)
+
+    def _tell(self) -> None:
+        self._tell_hosts([session.on_wire() for session in self.sessions()])
+
+
+async def _hear(connection: Connection, stream: trio.SocketStream, outlet: Outlet) -> None:
+    """Until the client goes, or breaks the rules; that product's host cuts it off then without a word."""
+    inlet = Inlet(stream.socket.fileno(), FRAME_BYTES, "little", takes_empty=False)
+    try:
+        while bodies := await inlet.receive():
+            for body in bodies:
+                connection.hear(body)
+            del bodies  # a long one would stay until the next has come
+            await outlet.wait_room(UNREAD_BYTES)
+    except (FrameError, TooManyError) as error:
+        connection.close()
+        text = f"{error}. The connection is closed, and what was open is cancelled."
+        await _dismiss(stream, outlet, text)
+    except trio.BrokenResourceError:
+        _log.info("a client broke off")
+
+
+async def _dismiss(stream: trio.SocketStream, outlet: Outlet, text: str) -> None:
+    """Say why, and let the client hear it: what it still sends is taken and thrown away."""
+    outlet.write(*framed((answers.message(None, answers.failure(text)),), "little"))
+    with trio.move_on_after(LAST_WORDS_S), suppress(trio.BrokenResourceError):
+        await outlet.wait_room()
+        await stream.send_eof()
+        while await stream.receive_some():
+            pass
+
+
+async def _write(outlet: Outlet, connection: trio.CancelScope) -> None:
+    with suppress(trio.BrokenResourceError):
+        await outlet.run()
+    connection.cancel()
+
+
+def _program(stream: trio.SocketStream) -> str:
+    """Who has connected, as `node, pid 4711`; what the system does not say is left out."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return "a program"
+    pid = _CREDENTIALS.unpack(stream.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))[0]
+    with suppress(OSError):
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
+        return f"{cleaned(name, MAX_PROGRAM)}, pid {pid}"
+    return f"pid {pid}"

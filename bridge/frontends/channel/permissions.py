@@ -1,0 +1,96 @@
+"""Questions to the person behind a client of another product's socket: it can say yes or no, nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from bridge import questions
+from bridge.browser_tools.approving import NO
+from bridge.errors import CallError
+from bridge.questions import Asked, Question
+from native_host.channel_wire import PermissionResponse
+from native_host.wire import Code
+
+
+class About(NamedTuple):
+    """The call in which the person is asked."""
+
+    tool_use_id: str
+    tool: str
+    url: str
+    """The site that it concerns; empty: none."""
+
+
+class Permissions:
+    """The questions of one connection that are open."""
+
+    def __init__(self, say: Callable[[bytes], object]) -> None:
+        """`say` sends a message to the client."""
+        self._say = say
+        self._open: dict[str, _Open] = {}
+
+    async def ask(self, about: About, asked: Asked) -> bytes:
+        """An MCP ElicitResult as JSON.
+
+        Raises:
+            CallError: it cannot be answered with a yes or a no.
+        """
+        assert isinstance(asked, Question), "nothing else can be asked"
+        if (filled_in := _yes(asked.form)) is None:
+            text = "this client can only be asked for a yes or a no, and the question wants more than that"
+            raise CallError(Code.INVALID_PARAMS, text, handed=False)
+        request_id, question = str(uuid.uuid4()), _Open()
+        self._open[request_id] = question
+        self._say(_request(request_id, about, asked.message))
+        try:
+            await question.answered.wait()
+        finally:
+            del self._open[request_id]
+        return (
+            questions.answer("accept", filled_in)
+            if question.is_allowed
+            else questions.answer("decline", None)
+        )
+
+    def take(self, response: PermissionResponse) -> None:
+        """An answer; one to a question that is not open any more is late."""
+        if question := self._open.get(response.request_id):
+            question.is_allowed = response.allowed
+            question.answered.set()
+
+
+class _Open:
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+        self.is_allowed = False
+
+
+def _yes(form: dict[str, Any]) -> dict[str, Any] | None:
+    """What a yes fills in; None: the form wants more than a yes or a no.
+
+    Of our own forms it is the first choice: for this session, never for good.
+    """
+    match list(form["properties"].items()):
+        case []:
+            return {}
+        case [(name, {"type": "boolean"})]:
+            return {name: True}
+        case [(name, {"type": "string", "enum": [first, *others]})] if NO in others:
+            return {name: first}
+    return None
+
+
+def _request(request_id: str, about: About, message: str) -> bytes:
+    params = {
+        "tool_use_id": about.tool_use_id,
+        "request_id": request_id,
+        "tool_type": about.tool,
+        "url": about.url,
+        "action_data": {"message": message},
+    }
+    return msgspec.json.encode({"jsonrpc": "2.0", "method": "permission_request", "params": params})
