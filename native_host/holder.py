@@ -24,6 +24,9 @@ from native_host.channel_wire import BRAND
 
 LINGERS_S = 5.0
 """Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
+_ENDING_S = 0.5
+"""So long a process may take to end, once it has closed its sockets."""
+_LOOK_S = 0.01
 
 _log = logging.getLogger(__name__)
 
@@ -104,9 +107,12 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def why_ended(path: Path, pid: int | None) -> str:
+async def why_ended(path: Path, pid: int | None) -> str:
     """What has become of the host at the other end, for who waits for an answer."""
     named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
+    with trio.move_on_after(_ENDING_S):
+        while pid is not None and processes.is_running(pid):  # it closes its sockets before it has ended
+            await trio.sleep(_LOOK_S)
     if pid is None or not processes.is_running(pid):
         return f"{named} has ended: its browser was closed, or its extension connects anew"
     if path.exists():

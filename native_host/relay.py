@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -138,7 +138,7 @@ class Relay:
         browser_out: int,
         *,
         lingers_s: float = math.inf,
-        why_ended: Callable[[], str] = lambda: "",
+        why_ended: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """
         Args:
@@ -183,7 +183,7 @@ class Relay:
                     nursery.start_soon(self._end_unwanted, nursery.cancel_scope)
                 nursery.start_soon(self._watch_beginning)
                 await self._read_from_browser()
-                self._hear_last(self._side.ended(self._why_ended()))
+                self._hear_last(self._side.ended(await self._why_ended() if self._why_ended else ""))
                 nursery.cancel_scope.cancel()
 
     # ── The browser ─────────────────────────────────────────────────────────────────────────────────────────
