@@ -109,10 +109,22 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
 
 async def why_ended(path: Path, pid: int | None) -> str:
     """What has become of the host at the other end, for who waits for an answer."""
+    if pid is not None:
+        with trio.move_on_after(_ENDING_S):
+            await _until_ended(pid)
+    return _judged(path, pid)
+
+
+async def _until_ended(pid: int) -> None:
+    """A process closes its sockets before it has ended."""
+    while True:
+        if not processes.is_running(pid):
+            return
+        await trio.sleep(_LOOK_S)
+
+
+def _judged(path: Path, pid: int | None) -> str:
     named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
-    with trio.move_on_after(_ENDING_S):
-        while pid is not None and processes.is_running(pid):  # it closes its sockets before it has ended
-            await trio.sleep(_LOOK_S)
     if pid is None or not processes.is_running(pid):
         return f"{named} has ended: its browser was closed, or its extension connects anew"
     if path.exists():

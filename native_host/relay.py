@@ -289,9 +289,10 @@ class Relay:
     async def _end_unwanted(self, host: trio.CancelScope) -> None:
         """Nobody has been here for a while."""
         self._wanted_until = trio.current_time() + FIRST_CLIENT_SECONDS
-        while self._clients or trio.current_time() < self._wanted_until:
+        while True:
             await trio.sleep(_WANTED_LOOK_SECONDS)
-        host.cancel()
+            if not self._clients and trio.current_time() >= self._wanted_until:
+                host.cancel()
 
     # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────
 
