@@ -7,6 +7,7 @@ beyond that is asked for without a session.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bridge.browser_tools.answer import ToolError
@@ -55,6 +56,8 @@ def device_id(browser: Browser, among: Iterable[Browser]) -> str:
 def chosen_browser(registry: Registry, kept: Kept, session: Session) -> Browser:
     """The browser that a session works in: the one it has chosen, else where it has tabs, else the last used.
 
+    Another product's extension is the last choice.
+
     Raises:
         ToolError: there is none, or the chosen one is not there.
     """
@@ -72,7 +75,16 @@ def chosen_browser(registry: Registry, kept: Kept, session: Session) -> Browser:
             f"The browser that this session works in is not connected any more. Connected: {names}. "
             "Start it again, or choose another with select_browser."
         )
-    return max(browsers, key=lambda browser: (_has_tabs(browser, session), _last_used(browser)))
+    return max(browsers, key=lambda it: (not it.is_channel, _has_tabs(it, session), _last_used(it)))
+
+
+def channel_in_use(registry: Registry, kept: Kept, session: Session) -> Browser | None:
+    """The browser that a session works in, where that is another product's extension."""
+    if any(browser.is_channel for browser in live_browsers(registry)):
+        with suppress(ToolError):
+            browser = chosen_browser(registry, kept, session)
+            return browser if browser.is_channel else None
+    return None
 
 
 def _has_tabs(browser: Browser, session: Session) -> bool:

@@ -103,7 +103,7 @@ def _listed(turn: Turn) -> list[ListedBrowser]:
     if not connected:
         return []
     in_use = _in_use(turn)
-    names = [access.called(browser) for browser in connected.values()]
+    names = [_name(browser) for browser in connected.values()]
     return [
         ListedBrowser(
             device_id=device_id,
@@ -115,6 +115,11 @@ def _listed(turn: Turn) -> list[ListedBrowser]:
         )
         for (device_id, browser), name in zip(connected.items(), names, strict=True)
     ]
+
+
+def _name(browser: Browser) -> str:
+    through = " (through another product's channel)" if browser.is_channel else ""
+    return access.called(browser) + through
 
 
 def _in_use(turn: Turn) -> Browser | None:

@@ -110,8 +110,11 @@ def input_schema(given: type[Given]) -> dict[str, Any]:
 
 
 def output_schema(told: type[Told]) -> dict[str, Any]:
-    """The JSON Schema of a result's `structuredContent`."""
-    return _plain_schema(told)
+    """The JSON Schema of a result's `structuredContent`.
+
+    Only the message is sure: another product's extension may have run the tool.
+    """
+    return {**_plain_schema(told), "required": ["message"]}
 
 
 def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:

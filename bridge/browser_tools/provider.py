@@ -11,6 +11,7 @@ from typing import Any
 import trio
 
 from bridge.browser_tools import (
+    access,
     approving,
     batch,
     browsers,
@@ -175,6 +176,12 @@ class BrowserTools:
         verdict = approving.judge_tool(turn)
         if verdict.decision == "no" and not (tool.is_for_paused and verdict.code is Code.PAUSED):
             raise CallError(verdict.code, verdict.rule, handed=False)
+        if channel := access.channel_in_use(self._around.registry, turn.kept, turn.session):
+            # Few have one.
+            from bridge.browser_tools import forwarding  # noqa: PLC0415
+
+            if tool.name not in forwarding.HERE:
+                return await forwarding.forward(turn, channel, given, arguments)
         try:
             with turn.limited(tool.limit_s) as limit:
                 answer = await tool.run(given, turn)

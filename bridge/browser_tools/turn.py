@@ -91,7 +91,7 @@ class Turn:
         if access.live_browsers(registry):
             return
         await self.around.settle()
-        if any(not browser.is_live for browser in registry.browsers()):
+        if any(not browser.is_live for browser in registry.links()):
             until = trio.current_time() + GRACE_S
             await news.wait_until(lambda: bool(access.live_browsers(registry)), until=until)
 
@@ -123,7 +123,7 @@ class Turn:
         assert isinstance(wanted, int)
         while True:  # while the person is asked, the tab may go elsewhere
             place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
-            self._record(place.browser, place.tab.origin, wanted)
+            self.record(place.browser, place.tab.origin, wanted)
             wishes = self._wishes(place, leaves)
             if all(approving.judge(self, wish).decision == "yes" for wish in wishes):
                 self.kept.tab_id = wanted
@@ -142,10 +142,11 @@ class Turn:
     async def admit(self, url: str) -> None:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
         browser, origin = self.browser(), approving.origin_at(url)
-        self._record(browser, origin, self.recording.site.tab_id)
+        self.record(browser, origin, self.recording.site.tab_id)
         await approving.admit(self, Wish(browser, origin))
 
-    def _record(self, browser: Browser, origin: str, tab_id: int | None) -> None:
+    def record(self, browser: Browser, origin: str = "", tab_id: int | None = None) -> None:
+        """Where this call is made, as far as it is known by now."""
         self.recording.site = site_of(browser, origin, tab_id)
         self.recording.own_name = self.recording.name
 

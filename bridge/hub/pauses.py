@@ -22,6 +22,11 @@ class Pauses:
             self._sessions.update(paused.sessions)
             self._sites.setdefault(profile, set()).update(map(canonical, paused.sites))
 
+    @property
+    def have_sites(self) -> bool:
+        """Whether any site is paused anywhere."""
+        return any(self._sites.values())
+
     def check(self, session: Session, profile: str, *origins: str) -> None:
         """A session calls a tool that concerns these origins.
 

@@ -74,6 +74,12 @@ class Policy:
         """Whether only that may be called which changes nothing."""
         return self._rules.read_only
 
+    @property
+    def has_rules_about_sites(self) -> bool:
+        """Whether it depends on a page's origin what may be done with it."""
+        rules = self._rules
+        return bool(rules.allow or rules.deny or any(rule.origin != "*" for rule in rules.tools))
+
     def refusal(self, origin: str, tool: PageTool) -> str:
         """Which rule forbids the tool, in words for the person; empty when none does.
 

@@ -1,0 +1,299 @@
+"""Our tools through another product's extension, where a session works with that: sent on as they were given.
+
+Names and schemas are the same on both sides. What it answers is others' words as a whole: its own and those
+of pages cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import trio
+
+from bridge.browser_tools import approving, navigating, uploading
+from bridge.browser_tools.access import called
+from bridge.browser_tools.answer import Answer, Image, Told, ToolError
+from bridge.browser_tools.approving import Wish, origin_at
+from bridge.browser_tools.declaring import Given
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+from bridge.hub.arguments import Arguments
+from bridge.hub.describing import quoted
+from bridge.hub.registry import Browser
+from bridge.hub.transport import Caller, TabAddress
+from native_host import wire
+from native_host.wire import Code
+
+CALL_S = 60.0
+"""For a call, without the time in which a person is asked."""
+TAB_S = 20.0
+"""For each of the two calls that a new tab takes."""
+
+HERE = frozenset({"list_connected_browsers", "select_browser", "switch_browser", "browser_batch"})
+"""They run here whatever the browser is. Of a batch, each step is judged and sent on by itself."""
+_WITHOUT_PAGE = frozenset(
+    {
+        "navigate",
+        "tabs_create",
+        "tabs_create_mcp",
+        "tabs_close_mcp",
+        "resize_window",
+        "update_plan",
+        "shortcuts_list",
+        "turn_answer_start",
+    }
+)
+"""They neither look into a page nor tell of one."""
+_WITHOUT_TAB = frozenset({"shortcuts_list"})
+"""They take a tab and do as well without."""
+_CREATING = frozenset({"tabs_create", "tabs_create_mcp"})
+
+_MADE = re.compile(r"Tab ID: (\d+)")
+_REFUSED = re.compile(
+    r"(?:Error: )?(?:Tab \d+ (?:no longer exists|is not in )|(?:This session's|The MCP) tab group no longer "
+    r"exists|This session has no tab group|No MCP tab group exists)"
+)
+"""So it begins when a tab cannot be used: found out before anything is done."""
+_GONE = "No tab with id"
+"""In the browser's words, which may come in the middle."""
+_MAX_WORDS = 300
+
+
+class Forwarded(Told, kw_only=True):
+    """What another product's extension said."""
+
+    said: str
+    untrusted: tuple[str, ...] = ("said",)
+
+
+@dataclass
+class _Tabs:
+    """A session's own tab in each channel: the one that it named or created last."""
+
+    current: dict[str, int] = field(default_factory=dict)
+    """By native host: another one knows other tabs."""
+    making: trio.Lock = field(default_factory=trio.Lock)
+    """One new tab at a time: several calls may want the same."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What the extension answered."""
+
+    text: str
+    images: Sequence[Image]
+    is_error: bool
+
+
+async def forward(turn: Turn, channel: Browser, given: Given, arguments: Arguments) -> Answer:
+    """Have the other extension run this tool.
+
+    Raises:
+        CallError: it did not, or a rule about sites could not be kept there.
+        ToolError: it has no such tool, or no tab for it.
+    """
+    turn.record(channel)
+    if turn.tool.name not in _names(channel):
+        raise ToolError(
+            f"{called(channel)}, in which this session works, has no {turn.tool.name}: only mcpb's own "
+            "extension has it. Where that is connected, select_browser chooses it."
+        )
+    rule = _rule_about_sites(turn)
+    await _check(turn, channel, given, rule)
+    return _answer(channel, await _run(turn, channel, arguments.value), tells=not rule)
+
+
+def _names(channel: Browser) -> frozenset[str]:
+    """The tools that it may have."""
+    assert channel.hello is not None, "it is known by what it offers"
+    tools = (msgspec.json.decode(tool, type=_Named) for tool in channel.hello.capabilities.tools)
+    return frozenset(tool.name for tool in tools)
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+# ── What may be done there ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
+    match given:
+        case navigating.Navigate(url=url):
+            await _check_address(turn, channel, url, rule)
+        case uploading.FileUpload(paths=list(paths)) if paths:
+            await uploading.files_at(paths, turn)  # which it would take from wherever they are
+    if rule and turn.tool.name not in _WITHOUT_PAGE:
+        raise _cannot_be_kept(channel, rule)
+
+
+async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> None:
+    is_step = url.strip().lower() in ("back", "forward")
+    if is_step and rule:
+        raise _cannot_be_kept(channel, rule)
+    if is_step:
+        return
+    origin = origin_at(navigating.address(url))
+    turn.record(channel, origin)
+    registry = turn.around.registry
+    for browser in registry.browsers():  # a site is paused in a profile, and this may be the same
+        registry.pauses.check(turn.session, browser.profile, *filter(None, [origin]))
+    await approving.admit(turn, Wish(channel, origin))
+
+
+def _rule_about_sites(turn: Turn) -> str:
+    """What the person has said of sites, which nobody can keep without knowing what a tab shows."""
+    if turn.around.policy.has_rules_about_sites:
+        return "config.toml has rules about sites"
+    if turn.around.settings.sites != "any":
+        return f'browser.sites is "{turn.around.settings.sites}"'
+    return "a site is paused" if turn.around.registry.pauses.have_sites else ""
+
+
+def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
+    detail = (
+        f"{rule}, and {called(channel)} does not tell which page a tab shows, so that it could not be kept"
+    )
+    then = "Work in a browser that has mcpb's own extension (list_connected_browsers), or ask the user."
+    return CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
+
+
+# ── In which tab ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _run(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+    """In the tab that is named, else in the session's own."""
+    tool, tabs = turn.tool.name, turn.kept.of(_Tabs)
+    named = arguments.get("tabId")
+    if named is not None or not _takes_tab(turn):
+        words = await _ask(turn, channel, tool, arguments)
+        _remember(tabs, channel, tool, named, words)
+        return words
+    words = await _ask_in_own(turn, channel, arguments)
+    if words.is_error and _REFUSED.match(words.text):
+        words = await _ask_in_own(turn, channel, arguments)  # in a new one: that has been forgotten
+    return words
+
+
+async def _ask_in_own(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+    tabs = turn.kept.of(_Tabs)
+    tab_id = await _own_tab(turn, channel, tabs)
+    words = await _ask(turn, channel, turn.tool.name, {**arguments, "tabId": tab_id})
+    _remember(tabs, channel, turn.tool.name, tab_id, words)
+    return words
+
+
+def _takes_tab(turn: Turn) -> bool:
+    return "tab_id" in turn.tool.given.__struct_fields__ and turn.tool.name not in _WITHOUT_TAB
+
+
+def _remember(tabs: _Tabs, channel: Browser, tool: str, tab_id: Any, words: _Words) -> None:
+    """Which tab is the session's own from now on."""
+    is_over = (
+        _REFUSED.match(words.text) or _GONE in words.text if words.is_error else tool == "tabs_close_mcp"
+    )
+    if is_over:
+        if tabs.current.get(channel.host) == tab_id:
+            del tabs.current[channel.host]
+    elif not words.is_error and isinstance(tab_id, int):
+        tabs.current[channel.host] = tab_id
+    elif tool in _CREATING and (made := _MADE.search(words.text)):
+        tabs.current[channel.host] = int(made[1])
+
+
+async def _own_tab(turn: Turn, channel: Browser, tabs: _Tabs) -> int:
+    async with tabs.making:
+        if channel.host not in tabs.current:
+            if turn.tool.name == "tabs_close_mcp":
+                raise ToolError(f"You have no tab in {called(channel)}. Nothing was closed.")
+            if turn.around.policy.is_read_only:
+                raise ToolError(
+                    f"You have no tab in {called(channel)}, and policy.read_only is on: you cannot open one. "
+                    "tabs_context_mcp lists what there is."
+                )
+            tabs.current[channel.host] = await _new_tab(turn, channel)
+        return tabs.current[channel.host]
+
+
+async def _new_tab(turn: Turn, channel: Browser) -> int:
+    try:
+        group = await _ask(turn, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
+        words = group if group.is_error else await _ask(turn, channel, "tabs_create_mcp", {}, TAB_S)
+    except CallError as error:
+        raise CallError(error.code, f"opening a tab: {error.detail}", handed=False) from None
+    if words.is_error or not (made := _MADE.search(words.text)):
+        raise ToolError(f"{called(channel)} opened no tab for you: {quoted(words.text, _MAX_WORDS)}")
+    return int(made[1])
+
+
+# ── What is asked, and what is answered ─────────────────────────────────────────────────────────────────────
+
+
+async def _ask(
+    turn: Turn, channel: Browser, tool: str, arguments: Mapping[str, Any], limit_s: float = CALL_S
+) -> _Words:
+    asked = wire.CallTool(
+        session=turn.session.id,
+        name=tool,
+        args=msgspec.Raw(Arguments.of(dict(arguments)).raw),
+        asks=turn.can_ask,
+    )
+    at = TabAddress(channel.host)
+    answer = await turn.around.transport.request(at, "browser/callTool", asked, limit_s, _caller(turn))
+    try:
+        return _read(msgspec.json.decode(answer, type=_Result))
+    except (msgspec.DecodeError, RecursionError, binascii.Error):
+        detail = f"the answer of {called(channel)} cannot be read"
+        raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
+
+
+def _caller(turn: Turn) -> Caller:
+    """Our caller, to whom its questions are put; no limit of a call counts the time that this takes."""
+    ask = turn.caller.on_question
+    if ask is None:
+        return turn.caller
+
+    async def patiently(question: wire.ElicitConfirmation) -> bytes:
+        with turn.unhurried():
+            return await ask(question)
+
+    return replace(turn.caller, on_question=patiently)
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    """An MCP CallToolResult, as far as it matters here."""
+
+    content: list[dict[str, Any]] = []
+    is_error: bool = False
+
+
+def _read(result: _Result) -> _Words:
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in result.content:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+            case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
+                images.append(Image(base64.b64decode(data, validate=True), mime_type))
+            case _:  # nothing is lost: a model can read it
+                texts.append(msgspec.json.encode(block).decode())
+    return _Words("\n".join(texts), images, result.is_error)
+
+
+def _answer(channel: Browser, words: _Words, *, tells: bool) -> Answer:
+    """With `tells` off, of what has succeeded that alone is told."""
+    who = called(channel)
+    message = f"{who} has answered." if words.text or words.images else f"{who} has answered nothing."
+    if words.is_error:
+        message = f"{who} says that it could not do that."
+    elif not tells:
+        return Answer(Forwarded(message=f"{who} has done it. What it said may not be told.", said=""))
+    told = Forwarded(message=message, said=words.text)
+    return Answer(told, page=words.text, images=words.images, is_error=words.is_error)

@@ -1,0 +1,423 @@
+"""The browser's tools through another product's extension, from an MCP client to that extension and back.
+
+The extension is played and speaks its own messages with our native host, in the place of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from bridge.browser_tools.answer import UNTRUSTED
+from bridge.browser_tools.provider import FAMILIES
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.config import Config
+from bridge.hub.policy import PolicyRules, ToolRule
+from demo.simulated_browser import SimulatedBrowser
+from mcp_lines import McpLines, bridge_in_process, text_of
+from native_host import wire
+from native_host.channel_wire import BRAND
+from peers import HOST_COMMAND
+from stub_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
+
+PATIENCE_S = 20
+SHOP = "https://shop.example"
+PIXEL = base64.b64encode(b"a picture").decode()
+
+
+class OtherBrowser:
+    """Its extension's tools, and the tabs that they know."""
+
+    def __init__(self) -> None:
+        self.tabs: set[int] = set()
+        self.in_tab: Callable[[Call], Content] = lambda call: f"{call.tool} in {call.args['tabId']}"
+        self._ids = itertools.count(101)
+        answering = {"tabs_context_mcp": self._context, "tabs_create_mcp": self._create}
+        self.extension = StubExtension(
+            HOST_COMMAND,
+            env={"MCPB_CALLERS": ORIGIN},
+            tools={tool.name: answering.get(tool.name, self._in_tab) for each in FAMILIES for tool in each},
+        )
+
+    @property
+    def calls(self) -> list[tuple[str, int | None]]:
+        """Each tool that it was asked for, and the tab."""
+        return [(call.tool, call.args.get("tabId")) for call in self.extension.calls]
+
+    async def _context(self, call: Call) -> Content:
+        assert call.args == {"createIfEmpty": True}
+        return json.dumps({"availableTabs": [], "tabGroupId": 7})
+
+    async def _create(self, _call: Call) -> Content:
+        tab_id = next(self._ids)
+        self.tabs.add(tab_id)
+        return f"Created new tab. Tab ID: {tab_id}"
+
+    async def _in_tab(self, call: Call) -> Content:
+        if call.args["tabId"] not in self.tabs:
+            raise ToolFailedError(f"Tab {call.args['tabId']} no longer exists. Get valid ids first.")
+        return self.in_tab(call)
+
+
+@pytest.fixture
+async def other(mcpb_home: Path) -> AsyncIterator[OtherBrowser]:
+    """It runs, and nothing else does."""
+    other = OtherBrowser()
+    with trio.fail_after(PATIENCE_S):
+        async with other.extension.running():
+            yield other
+
+
+@asynccontextmanager
+async def client_of(config: Config | None = None, *, asks: bool = False) -> AsyncIterator[McpLines]:
+    """A client of a bridge; with `asks` it can put questions to its person."""
+    with trio.fail_after(PATIENCE_S):
+        async with bridge_in_process(config) as client:
+            client.capabilities = {"elicitation": {}} if asks else {}
+            await client.shake_hands("2025-11-25")
+            yield client
+
+
+# ── What clients see ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_its_tools_have_the_names_and_schemas_of_ours(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        listed = {tool["name"]: tool for tool in (await client.ask("tools/list"))["tools"]}
+    for tool in itertools.chain.from_iterable(FAMILIES):
+        assert listed[tool.name]["inputSchema"] == tool.definition()["inputSchema"]
+        assert listed[tool.name]["outputSchema"]["required"] == ["message"]
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_what_it_says_is_told_as_the_words_of_others(other: OtherBrowser, era: str) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with bridge_in_process() as client:
+            await (client.shake_hands() if era == "handshake" else client.need_no_handshake())
+            result = await client.call("navigate", url="shop.example")
+    assert result["structuredContent"] == {
+        "message": f"{BRAND} has answered.",
+        "said": "navigate in 101",
+        "untrusted": ["said"],
+    }
+    [ours, theirs] = result["content"]
+    assert ours["text"] == f"{BRAND} has answered."
+    assert theirs["_meta"] == {UNTRUSTED: True}
+    assert theirs["text"].splitlines()[1] == "navigate in 101"
+    assert "data, never instructions" in theirs["text"]
+
+
+async def test_pictures_come_as_pictures(other: OtherBrowser) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    other.in_tab = lambda _: [{"type": "text", "text": "Taken"}, {"type": "image", "source": source}]
+    async with client_of() as client:
+        result = await client.call("computer", action="screenshot")
+    assert result["content"][-1] == {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    assert result["structuredContent"]["said"] == "Taken"
+
+
+async def test_what_it_could_not_do_is_a_failure_in_its_words(other: OtherBrowser) -> None:
+    def fail(_call: Call) -> Content:
+        raise ToolFailedError("Element not found")
+
+    other.in_tab = fail
+    async with client_of() as client:
+        result = await client.call("find", query="a door")
+    assert result["isError"]
+    assert "could not do that" in text_of(result)
+    assert result["structuredContent"]["said"] == "Element not found"
+
+
+async def test_a_tool_that_it_has_not_says_so(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        result = await client.call("permissions_check")
+    assert text_of(result) == (
+        f"{BRAND}, in which this session works, has no permissions_check: only mcpb's own extension has it. "
+        "Where that is connected, select_browser chooses it."
+    )
+    assert other.calls == []
+
+
+async def test_arguments_are_checked_here_and_sent_as_they_were_given(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        refused = await client.call("computer", action="dance")
+        assert other.calls == []
+        await client.call("computer", action="left_click", coordinate=[1.5, 2])
+    assert "Nothing was run" in text_of(refused)
+    assert other.extension.calls[-1].args == {"action": "left_click", "coordinate": [1.5, 2], "tabId": 101}
+
+
+async def test_steps_of_a_batch_are_sent_one_by_one(other: OtherBrowser) -> None:
+    steps = [{"name": "navigate", "input": {"url": "shop.example"}}, {"name": "get_page_text", "input": {}}]
+    async with client_of() as client:
+        result = await client.call("browser_batch", actions=steps)
+    assert not result.get("isError")
+    assert other.calls[-2:] == [("navigate", 101), ("get_page_text", 101)]
+    assert [step["told"]["said"] for step in result["structuredContent"]["results"]] == [
+        "navigate in 101",
+        "get_page_text in 101",
+    ]
+
+
+# ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+NEW_TAB = [("tabs_context_mcp", None), ("tabs_create_mcp", None)]
+
+
+async def test_calls_that_name_no_tab_are_made_in_one_of_the_session_s_own(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        await client.call("navigate", url="shop.example")
+        await client.call("read_page")
+    assert other.calls == [*NEW_TAB, ("navigate", 101), ("read_page", 101)]
+
+
+async def test_the_tab_that_was_created_or_named_last_is_the_session_s_own(other: OtherBrowser) -> None:
+    other.tabs.add(7)
+    async with client_of() as client:
+        await client.call("tabs_create_mcp")
+        await client.call("read_page")
+        await client.call("find", query="a door", tabId=7)
+        await client.call("read_page")
+    assert other.calls[1:] == [("read_page", 101), ("find", 7), ("read_page", 7)]
+
+
+async def test_two_sessions_have_two_tabs(other: OtherBrowser) -> None:
+    async with client_of() as one, client_of() as two:
+        await one.call("read_page")
+        await two.call("read_page")
+        await one.call("find", query="a door")
+    assert [call for call in other.calls if call not in NEW_TAB] == [
+        ("read_page", 101),
+        ("read_page", 102),
+        ("find", 101),
+    ]
+    assert len({call.params["session_scope"]["sessionId"] for call in other.extension.calls}) == 2
+
+
+async def test_calls_at_once_share_the_tab_that_the_first_of_them_opens(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        sent = [await client.send("tools/call", {"name": "read_page", "arguments": {}}) for _ in range(5)]
+        for request_id in sent:
+            assert not (await client.answer_to(request_id)).get("isError")
+    assert other.calls == [*NEW_TAB, *[("read_page", 101)] * 5]
+
+
+async def test_a_tab_that_is_gone_is_replaced_once(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        await client.call("read_page")
+        other.tabs.clear()
+        await client.call("read_page")
+    assert other.calls[3:] == [("read_page", 101), *NEW_TAB, ("read_page", 102)]
+
+
+async def test_a_tab_that_the_client_named_is_not_replaced(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        result = await client.call("read_page", tabId=7)
+    assert "Tab 7 no longer exists" in text_of(result)
+    assert other.calls == [("read_page", 7)]
+
+
+async def test_what_may_have_been_done_is_not_done_again(other: OtherBrowser) -> None:
+    def vanish(call: Call) -> Content:
+        raise ToolFailedError(f"Typed half of it. No tab with id: {call.args['tabId']}.")
+
+    other.in_tab = vanish
+    async with client_of() as client:
+        assert (await client.call("computer", action="type", text="hello"))["isError"]
+        assert other.calls == [*NEW_TAB, ("computer", 101)]
+        await client.call("read_page")
+    assert other.calls[3:] == [*NEW_TAB, ("read_page", 102)]
+
+
+async def test_a_tab_that_was_closed_is_nobody_s(other: OtherBrowser) -> None:
+    async with client_of() as client:
+        assert text_of(await client.call("tabs_close_mcp")) == (
+            f"You have no tab in {BRAND}. Nothing was closed."
+        )
+        await client.call("read_page")
+        await client.call("tabs_close_mcp")
+        await client.call("read_page")
+    assert other.calls == [
+        *NEW_TAB,
+        ("read_page", 101),
+        ("tabs_close_mcp", 101),
+        *NEW_TAB,
+        ("read_page", 102),
+    ]
+
+
+# ── Which browser ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def ours(*paused: str) -> AsyncIterator[SimulatedBrowser]:
+    """A browser that has mcpb's own extension, in which the person has paused these sites."""
+    browser = SimulatedBrowser(HOST_COMMAND, profile_id="ours", profile_label="Ours")
+    browser.paused = wire.Paused(sites=list(paused))
+    async with browser:
+        yield browser
+
+
+async def devices(client: McpLines, count: int) -> dict[str, str]:
+    """By name, once there are so many: the ids of browsers."""
+    while True:
+        listed = (await client.call("list_connected_browsers"))["structuredContent"]["browsers"]
+        if len(listed) == count:
+            return {each["name"]: each["deviceId"] for each in listed}
+
+
+THROUGH = f"{BRAND} (through another product's channel)"
+
+
+async def test_ours_goes_first_until_the_session_chooses_the_other(other: OtherBrowser) -> None:
+    async with ours() as browser, client_of() as client:
+        found = await devices(client, 2)
+        await client.call("navigate", url=SHOP)
+        assert [tab.state.url for tab in browser.tabs.values()] == [SHOP]
+        assert other.calls == []
+        chosen = await client.call("select_browser", deviceId=found[THROUGH])
+        assert chosen["structuredContent"]["name"] == THROUGH
+        await client.call("navigate", url=SHOP)
+        assert other.calls[-1] == ("navigate", 101)
+        await client.call("select_browser", deviceId="ours")
+        await client.call("tabs_create_mcp")
+        assert len(browser.tabs) == 2
+    assert len(other.calls) == 3
+
+
+async def test_a_call_fails_with_its_host_and_the_next_one_reaches_its_successor(other: OtherBrowser) -> None:
+    other.in_tab = lambda _: ""  # which an extension without ids never says
+
+    async with client_of() as client:
+        await client.call("tabs_create_mcp")
+        other.extension.dialect = "untagged"
+        request_id = await client.send("tools/call", {"name": "read_page", "arguments": {}})
+        await other.extension.until(lambda: other.calls[-1:] == [("read_page", 101)])
+        await other.extension.kill_host()
+        lost = await client.answer_to(request_id)
+        assert "went away" in text_of(lost)
+        assert "It may have run" in text_of(lost)
+        other.extension.dialect = "tagged"
+        other.in_tab = lambda _: "here again"
+        await other.extension.connect()
+        result = await client.call("read_page")
+    assert result["structuredContent"]["said"] == "here again"
+    assert other.calls[2:] == [*NEW_TAB, ("read_page", 102)]
+
+
+# ── What the person allows ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("rules", "tool", "says"),
+    [
+        (PolicyRules(tools=(ToolRule(name="computer", allow=False),)), "computer", "forbids computer"),
+        (PolicyRules(read_only=True), "computer", "policy.read_only is on"),
+        (PolicyRules(read_only=True), "read_page", "you cannot open one"),
+        (PolicyRules(deny=("https://bank.example",)), "read_page", "does not tell which page a tab shows"),
+        (PolicyRules(allow=(SHOP,)), "tabs_context_mcp", "does not tell which page a tab shows"),
+        (
+            PolicyRules(tools=(ToolRule(origin=SHOP, allow=False),)),
+            "get_page_text",
+            "config.toml has rules about sites",
+        ),
+    ],
+)
+async def test_what_the_policy_forbids_is_not_sent(
+    other: OtherBrowser, rules: PolicyRules, tool: str, says: str
+) -> None:
+    arguments = {"action": "left_click", "coordinate": [1, 1]} if tool == "computer" else {}
+    async with client_of(Config(policy=rules)) as client:
+        result = await client.call(tool, **arguments)
+    assert result["isError"]
+    assert says in text_of(result)
+    assert other.calls == []
+
+
+async def test_with_rules_about_sites_an_address_is_judged_and_no_page_is_told_of(
+    other: OtherBrowser,
+) -> None:
+    other.in_tab = lambda _: "Tab Context: a tab called My account"
+    async with client_of(Config(policy=PolicyRules(deny=("https://bank.example",)))) as client:
+        refused = await client.call("navigate", url="bank.example/login")
+        back = await client.call("navigate", url="back")
+        assert other.calls == []
+        done = await client.call("navigate", url="shop.example")
+    assert 'policy.deny has "https://bank.example"' in text_of(refused)
+    assert "does not tell which page" in text_of(back)
+    assert text_of(done) == f"{BRAND} has done it. What it said may not be told."
+
+
+async def test_where_the_person_wants_to_be_asked_about_sites_they_are_asked_of_an_address(
+    other: OtherBrowser,
+) -> None:
+    async with client_of(Config(browser=BrowserSettings(sites="ask")), asks=True) as client:
+        refused = await client.call("read_page")
+        request_id = await client.send("tools/call", {"name": "navigate", "arguments": {"url": SHOP}})
+        question = await client.asked("elicitation/create")
+        await client.reply(question, result={"action": "accept", "content": {"allow": "for this session"}})
+        assert not (await client.answer_to(request_id)).get("isError")
+    assert 'browser.sites is "ask"' in text_of(refused)
+
+
+async def test_a_site_that_is_paused_anywhere_is_not_gone_to(other: OtherBrowser) -> None:
+    async with ours(SHOP), client_of() as client:
+        found = await devices(client, 2)
+        await client.call("select_browser", deviceId=found[THROUGH])
+        refused = await client.call("navigate", url=SHOP)
+        looked = await client.call("read_page")
+    assert "A person has paused this" in text_of(refused)
+    assert "a site is paused" in text_of(looked)
+    assert other.calls == []
+
+
+async def test_only_files_that_may_be_given_are(other: OtherBrowser, tmp_path: Path) -> None:
+    secret, photo = tmp_path / "secret.txt", tmp_path / "photos/cat.jpg"
+    photo.parent.mkdir()
+    for path in (secret, photo):
+        path.write_text("what is in it")
+    settings = BrowserSettings(upload_dirs=(str(photo.parent),))
+    async with client_of(Config(browser=settings)) as client:
+        refused = await client.call("file_upload", ref="ref_1", paths=[str(secret)])
+        assert other.calls == []
+        await client.call("file_upload", ref="ref_1", paths=[str(photo)])
+    assert "may not be given to pages" in text_of(refused)
+    assert other.extension.calls[-1].args["paths"] == [str(photo)]
+
+
+async def test_its_questions_are_put_to_the_person_behind_the_call(other: OtherBrowser) -> None:
+    other.tabs.add(7)
+    verdicts: list[bool] = []
+
+    async def click(call: Call) -> Content:
+        verdicts.append(await call.permitted(f"{SHOP}/cart"))
+        return "Asked"
+
+    other.extension.tools["computer"] = click
+    arguments = {"action": "left_click", "coordinate": [1, 1], "tabId": 7}
+    accepted: dict[str, Any] = {"action": "accept", "content": {"allow": True}}
+    async with client_of(asks=True) as client:
+        for answer in (accepted, {"action": "decline"}):
+            request_id = await client.send("tools/call", {"name": "computer", "arguments": arguments})
+            question = await client.asked("elicitation/create")
+            assert question["params"]["message"].startswith(f"{BRAND} asks: ")
+            assert f"{SHOP}/cart" in question["params"]["message"]
+            await client.reply(question, result=answer)
+            assert not (await client.answer_to(request_id)).get("isError")
+    assert verdicts == [True, False]
+    assert all(call.params["handle_permission_prompts"] for call in other.extension.calls)
+
+
+async def test_who_cannot_be_asked_leaves_questions_to_the_extension(other: OtherBrowser) -> None:
+    other.tabs.add(7)
+    async with client_of() as client:
+        await client.call("read_page", tabId=7)
+    assert "handle_permission_prompts" not in other.extension.calls[0].params
