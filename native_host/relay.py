@@ -21,7 +21,6 @@ import trio
 
 from native_host import __version__, endpoint, envelope, memory, wire
 from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
-from native_host.channel import Channel, offer
 from native_host.endpoint import Endpoint
 from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
@@ -71,8 +70,11 @@ def browser_side(extension_origin: str, instance: str) -> BrowserSide:
     return FirstMessage(has_type, channel_of(extension_origin, instance))
 
 
-def channel_of(extension_origin: str, instance: str) -> Channel:
+def channel_of(extension_origin: str, instance: str) -> BrowserSide:
     """Another product's extension that has us for its native host."""
+    # Not on top: ours starts without it.
+    from native_host.channel import Channel, offer  # noqa: PLC0415
+
     hello = offer(f"{extension_origin}{instance}", __version__, sys.platform)
     return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))
 
