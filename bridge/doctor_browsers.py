@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from bridge.doctor import LinkedHost, SeenBrowser, UnlinkedHost
+from install.examination.channels import Channel
 from install.examination.findings import Finding, Hop
 from install.examination.lookup import TargetReport
 from install.examination.report import Report
@@ -30,6 +31,12 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     unlinked: Sequence[UnlinkedHost] = ()
     hosts: Mapping[int, int] = {}
     """Native hosts that run, of whatever mcpb: the browser's pid, and the host's."""
+    channels: Sequence[Channel] = ()
+    """Another product's, that its clients and perhaps ours can use."""
+    is_attached: bool = False
+    """By the configuration they are to be used."""
+    is_published: bool = False
+    """By the configuration a socket of ours is to stand beside theirs."""
     details: Mapping[Hop, str] = {}
     """What is there, of the hops that all browsers share."""
     fixed: Sequence[str] | None = None
@@ -108,14 +115,19 @@ def _by_title(hosts: Iterable[Host], looked: Looked) -> dict[str, list[Host]]:
 
 def _title(host: LinkedHost, looked: Looked) -> str:
     """By its process; a confined browser's host is started by another one: then by kind and brand."""
-    for running in looked.files.running:
-        if running.pid == host.browser_pid and (target := _target_of(running, looked.files.targets)):
-            return target.title
+    if title := title_of_process(host.browser_pid, looked.files):
+        return title
     kind = "firefox" if host.is_firefox else "chromium"
     titles = [target.title for target in looked.files.targets if target.kind == kind]
     if len(titles) == 1 and not looked.is_partial:
         return titles[0]
     return next((title for title in titles if host.brand and host.brand in title), host.title)
+
+
+def title_of_process(pid: int, files: Report) -> str:
+    """What the report calls the browser that is this process; empty where it knows none."""
+    targets = (_target_of(each, files.targets) for each in files.running if each.pid == pid)
+    return next((target.title for target in targets if target), "")
 
 
 def _target_of(running: RunningBrowser, targets: Sequence[TargetReport]) -> TargetReport | None:

@@ -35,18 +35,21 @@ from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.policy import Policy
 from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import TabAddress
+from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem
 from bridge.terminal import shown
 from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
 from install.commands import this_host
 from install.disk import ApplyError, look
+from install.examination.channels import Channel, channel_holders, existing_channels
 from install.examination.environment import Environment, called, examine_environment, this_environment
 from install.examination.findings import Finding, Hop, Level
 from install.examination.hosts import hosts_started_by
 from install.examination.report import Report, examine_and_try
+from install.examination.running import RunningBrowser
 from install.ledger import LedgerError
-from install.machine import this_machine
+from install.machine import Machine, this_machine
 from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
 from native_host import endpoint, wire
@@ -130,6 +133,7 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
     shared += _of_browser_tools(home)
     seen, unlinked = await _ask_browsers(Policy(config.policy))
+    channel = config.existing_channel
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
     return Looked(
         files=files,
@@ -137,6 +141,9 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         seen=seen,
         unlinked=unlinked,
         hosts={browser: host for host, browser in hosts.items()},
+        channels=_channels(machine, files.running, channel, is_partial=bool(names)),
+        is_attached=channel.attach,
+        is_published=channel.publish,
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,
@@ -155,6 +162,16 @@ def _of_browser_tools(home: Path) -> Iterator[Finding]:
         shortcuts.read(home)
     except shortcuts.ShortcutsError as error:
         yield Finding(code="shortcuts-invalid", hop="environment", text=str(error), level="warning")
+
+
+def _channels(
+    machine: Machine, running: Sequence[RunningBrowser], settings: ChannelSettings, *, is_partial: bool
+) -> list[Channel]:
+    """Another product's. Nobody connects to them for that: its extension would hear of it."""
+    directory = Path(settings.directory) if settings.directory else None
+    held = channel_holders(endpoint.candidates())
+    found = existing_channels(machine, running, directory, held, is_attached=settings.attach)
+    return [channel for channel in found if channel.browser_pid or not is_partial]
 
 
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
@@ -191,11 +208,14 @@ def _is_clear(router: Router, links: NativeLinks) -> bool:
 
 
 def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
-    """Hosts that live, by their locks. A directory that cannot be used is a finding of its own."""
+    """Hosts that live, by their locks, and have a browser of ours behind them.
+
+    A directory that cannot be used is a finding of its own.
+    """
     for directory in endpoint.candidates():
         with suppress(EndpointError, OSError):
             for record in endpoint.live_hosts(directory):
-                if record.instance not in linked:
+                if record.instance not in linked and not record.channel:
                     yield unlinked_host(record, problems.get(record.instance))
 
 

@@ -14,6 +14,7 @@ import msgspec
 from bridge.doctor import SeenBrowser
 from bridge.doctor_browsers import Looked
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport, printable
+from install.examination.channels import Channel
 from install.examination.findings import Finding
 from install.examination.neighbours import Neighbour
 
@@ -106,6 +107,7 @@ def redacted(diagnosis: Diagnosis, private: Private, folders: Sequence[str] = ()
         hops=_hops(diagnosis.hops, veil),
         browsers=tuple(_browser(browser, veil) for browser in diagnosis.browsers),
         findings=tuple(_finding(finding, veil) for finding in diagnosis.findings),
+        channels=tuple(_channel(channel, veil) for channel in diagnosis.channels),
         neighbours=tuple(_unnamed(one, number, veil) for number, one in enumerate(diagnosis.neighbours, 1)),
     )
 
@@ -167,11 +169,26 @@ def _seen(seen: SeenBrowser, veil: _Veil) -> SeenBrowser:
     )
 
 
+def _channel(channel: Channel, veil: _Veil) -> Channel:
+    """Whose programs use it is told nobody."""
+    return msgspec.structs.replace(
+        channel,
+        use=veil.over(channel.use),
+        path=veil.over(channel.path),
+        program=veil.over(channel.program),
+        user_data_dir=veil.over(channel.user_data_dir),
+        clients=tuple(msgspec.structs.replace(client, program="") for client in channel.clients),
+        fault=veil.over(channel.fault),
+    )
+
+
 def _unnamed(neighbour: Neighbour, number: int, veil: _Veil) -> Neighbour:
     """Which other products somebody has is told nobody."""
     title = veil.over(neighbour.title)
     name = f"<host {number}>"
-    return msgspec.structs.replace(neighbour, name=name, title=title, manifest="", program="", callers=())
+    return msgspec.structs.replace(
+        neighbour, name=name, title=title, manifest="", program="", lacks="", callers=()
+    )
 
 
 # ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,9 +13,10 @@ import msgspec
 
 from bridge import __version__
 from bridge.doctor import SeenBrowser, findings_of, unlinked
-from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of
+from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
+from install.examination.channels import Channel, channel_findings, missing_channel
 from install.examination.findings import Finding, Hop, Level
-from install.examination.neighbours import Neighbour
+from install.examination.neighbours import WRAPPER_GONE, Neighbour
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
@@ -70,6 +71,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     findings: tuple[Finding, ...] = ()
     """Faults first, those of browsers without the extension after the others; then in the order of the hops,
     of one hop what a browser stumbles over first."""
+    channels: tuple[Channel, ...] = ()
+    """Sockets of another product's hosts, and hosts that have none any more."""
     neighbours: tuple[Neighbour, ...] = ()
     """Native hosts of other products: for information."""
 
@@ -77,15 +80,16 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def diagnose(looked: Looked) -> Diagnosis:
     """The report: what of all that was found counts, and for whom."""
     browsers = browsers_of(looked)
-    files = [finding for finding in looked.files.findings if not _is_refuted(finding, browsers)]
-    judged = _judged(files, looked.shared, browsers)
-    findings = [*looked.shared, *judged, *_live(browsers, judged, looked)]
+    files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
+    used = [channel for channel in looked.channels if looked.is_attached and channel.is_usable]
+    judged = _judged(files, looked.shared, browsers, has_channel=bool(used))
+    findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *_of_channels(looked, browsers)]
     findings = sorted((_called(finding, looked.called) for finding in findings), key=_order(browsers))
     reports = tuple(_report(browser, findings) for browser in browsers)
     is_fixing = looked.fixed is not None
     diagnosis = Diagnosis(
         healthy=all(finding.level != "fault" for finding in findings),
-        verdict=_verdict(browsers, findings, _threats(files, judged, browsers)),
+        verdict=_verdict(browsers, used, findings, _threats(files, judged, browsers)),
         is_fixing=is_fixing,
         fixed=tuple(looked.fixed or ()),
         left=tuple(_left(browsers, findings)) if is_fixing else (),
@@ -93,6 +97,7 @@ def diagnose(looked: Looked) -> Diagnosis:
         hops=tuple(_shared_hops(looked.details, findings, browsers)),
         browsers=reports,
         findings=tuple(findings),
+        channels=tuple(looked.channels),
         neighbours=looked.files.neighbours,
     )
     return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
@@ -124,15 +129,26 @@ def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
     return finding.code == NOT_THERE and finding.where in with_hosts
 
 
+def _as_wanted(finding: Finding, looked: Looked) -> Finding:
+    """That another product's host cannot be started concerns us where its channel is to be used."""
+    if looked.is_attached and finding.code == WRAPPER_GONE:
+        return msgspec.structs.replace(finding, level="warning")
+    return finding
+
+
 def _judged(
-    files: Sequence[Finding], shared: Sequence[Finding], browsers: Sequence[KnownBrowser]
+    files: Sequence[Finding],
+    shared: Sequence[Finding],
+    browsers: Sequence[KnownBrowser],
+    *,
+    has_channel: bool = False,
 ) -> list[Finding]:
     """What files tell is a fault where it keeps somebody from connecting who has the extension.
 
-    While nobody has it, each browser may be the one that is meant.
+    While nobody has it, nor uses another product's, each browser may be the one that is meant.
     """
     roles = {browser.title: browser.role for browser in browsers}
-    has_any = any(role != "unused" for role in roles.values())
+    has_any = has_channel or any(role != "unused" for role in roles.values())
     # What concerns all browsers is as bad as it is for the one that still has to connect.
     all_of_them = "has the extension" if "has the extension" in roles.values() or not has_any else "connected"
     stopped = {finding.where for finding in (*files, *shared) if finding.level == "fault"}
@@ -173,6 +189,28 @@ def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: L
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
         if browser.role == "has the extension" and browser.is_startable and is_silent:
             yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
+
+
+def _of_channels(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
+    works = any(browser.role == "connected" for browser in browsers)
+    works = works or any(channel.is_usable for channel in looked.channels)
+    for channel in looked.channels:
+        where = title_of_process(channel.browser_pid, looked.files)
+        level = _weight(channel, looked, works=works)
+        for finding in channel_findings(channel):
+            yield msgspec.structs.replace(finding, level=level, where=where)
+    is_none_there = all(channel.is_left for channel in looked.channels)
+    if looked.is_attached and is_none_there and not (works or looked.is_partial):
+        yield missing_channel()
+
+
+def _weight(channel: Channel, looked: Looked, *, works: bool) -> Level:
+    """What is another product's is for information, unless somebody wants to use it and cannot."""
+    if channel.is_left or channel.is_usable:
+        return "note"
+    if looked.is_attached:
+        return "warning" if works else "fault"
+    return "warning" if looked.is_published and channel.path else "note"
 
 
 def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected: bool) -> Iterator[Finding]:
@@ -301,15 +339,23 @@ def _counted(count: int, what: str) -> str:
 
 
 def _verdict(
-    browsers: Sequence[KnownBrowser], findings: Sequence[Finding], threats: Sequence[Finding]
+    browsers: Sequence[KnownBrowser],
+    channels: Sequence[Channel],
+    findings: Sequence[Finding],
+    threats: Sequence[Finding],
 ) -> str:
+    """`channels` are those that are to be used, and can be."""
     working = [browser for browser in browsers if browser.role == "connected"]
     faults = [finding for finding in findings if finding.level == "fault"]
-    if not (working or faults):
+    if not (working or channels or faults):
         return _waiting([finding.where for finding in findings if finding.code == "not-running"])
-    if not working:
+    if not (working or channels):
         return f"It does not work: {_ended(_blamed(faults[0]))}"
-    connected = f"Connected: {', '.join(map(_connected, working))}."
+    parts = {
+        "Connected": ", ".join(map(_connected, working)),
+        "Existing channel": " and ".join(channel.title for channel in channels),
+    }
+    connected = " ".join(f"{what}: {which}." for what, which in parts.items() if which)
     if worst := [*faults, *threats]:
         return f"{connected} But {_ended(_blamed(worst[0]))}"
     left = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from bridge.channel_text import where_and_who, whose_and_used
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from install.examination.findings import Finding, Level
 
@@ -37,6 +40,12 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
         yield from ("", _heading(browser))
         its = [finding for finding in diagnosis.findings if finding.where == browser.title]
         yield from _hop_lines(browser.hops, its, width)
+    if diagnosis.channels:
+        yield from ("", "Channels of other products")
+    for channel in map(msgspec.to_builtins, diagnosis.channels):
+        yield from _folded("  · ", whose_and_used(channel), 4, width)
+        if facts := where_and_who(channel):
+            yield from _folded("    ", facts, 4, width)
     if diagnosis.neighbours:
         yield ""
         yield "Native hosts of other products, which mcpb leaves alone"

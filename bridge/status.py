@@ -11,6 +11,7 @@ import msgspec
 
 from bridge import __version__, audit_text
 from bridge.audit import moment
+from bridge.channel_text import where_and_who, whose_and_used
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
@@ -26,6 +27,12 @@ _MAX_PARAMETERS, _MAX_VALUES, _MAX_RUNNING = 30, 12, 20
 
 EXTENSION = "mcpb extension"
 DOCTOR = "mcpb doctor"
+
+_NO_BROWSER = (
+    "No browser is connected. Start one that has the extension; one that was running when mcpb was "
+    "registered connects within a minute, or at once when the extension's popup is opened. "
+    f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
+)
 
 
 class _Schema(msgspec.Struct):
@@ -51,12 +58,36 @@ class Problems(Protocol):
         ...
 
 
-def status(router: Router, links: Problems, calls: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Everything, for `--json`. `calls` are the latest lines of the audit log."""
+def status(
+    router: Router,
+    links: Problems,
+    calls: Sequence[Mapping[str, Any]] = (),
+    channels: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Everything, for `--json`.
+
+    Args:
+        router: what is connected.
+        links: what of it is not, though it lives.
+        calls: the latest lines of the audit log.
+        channels: another product's, each a `install.examination.channels.Channel`. The process of ours that
+            holds one is no browser.
+    """
     registry = router.registry
+    held = {channel["holder"] for channel in channels}
+    of_holders = {
+        browser.host_hello.pid: browser
+        for browser in registry.browsers()
+        if browser.host_hello and browser.host_hello.pid in held
+    }
     return {
         "version": __version__,
-        "browsers": [_browser(browser, registry, router.catalog) for browser in registry.browsers()],
+        "browsers": [
+            _browser(browser, registry, router.catalog)
+            for browser in registry.browsers()
+            if browser not in of_holders.values()
+        ],
+        "channels": [_channel(channel, of_holders.get(channel["holder"])) for channel in channels],
         "kept": list(_kept(router.catalog)),
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
@@ -92,11 +123,20 @@ def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
     ]
 
 
-def whats_missing(registry: Registry, links: Problems, registration: Callable[[], str] = lambda: "") -> str:
+def whats_missing(
+    registry: Registry,
+    links: Problems,
+    registration: Callable[[], str] = lambda: "",
+    channel: Callable[[], str] = lambda: "",
+) -> str:
     """The first missing link of the chain and the command that mends it; empty when pages offer tools.
 
-    `registration` looks what is wrong with the host manifests, if anything is. It is asked last: looking
-    takes about 10 ms of a bridge.
+    Args:
+        registry: what is connected.
+        links: what of it is not, though it lives.
+        registration: looks what is wrong with the host manifests, if anything is. It is asked last: looking
+            takes about 10 ms of a bridge.
+        channel: says what to know of another product's channel, where anything is; it has a line of its own.
     """
     if any(True for _ in registry.offers()):
         return ""
@@ -116,13 +156,7 @@ def whats_missing(registry: Registry, links: Problems, registration: Callable[[]
             "A native host is running, but the extension behind it has not introduced itself. "
             f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}"
         )
-    if unregistered := registration():
-        return unregistered
-    return (
-        "No browser is connected. Start one that has the extension; one that was running when mcpb was "
-        "registered connects within a minute, or at once when the extension's popup is opened. "
-        f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
-    )
+    return "\n".join(filter(None, [registration() or _NO_BROWSER, channel()]))
 
 
 def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
@@ -131,6 +165,9 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     for browser in found["browsers"]:
         yield ""
         yield from _browser_lines(browser, width)
+    for channel in found["channels"]:
+        yield ""
+        yield from _channel_lines(channel, width)
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"
@@ -143,7 +180,7 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
         yield f"problem: {problem}"
     if found["missing"]:
         yield ""
-        yield found["missing"]
+        yield from found["missing"].splitlines()
         if DOCTOR not in found["missing"]:
             yield f"To look at each link of the chain, run: {DOCTOR}"
 
@@ -159,6 +196,21 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
         yield from (f"    {name}" for name in tab["tools"])
         yield from (f"    note: {notice}" for notice in tab["notices"])
     yield "  clients:" if browser["sessions"] else "  clients: none"
+    yield from _client_lines(browser["sessions"], width)
+    if browser["pausedSites"]:
+        yield f"  paused: {', '.join(browser['pausedSites'])}"
+
+
+def _channel_lines(channel: Mapping[str, Any], width: int) -> Iterator[str]:
+    yield whose_and_used(channel)
+    if facts := where_and_who(channel):
+        yield f"  {facts}"
+    if channel["sessions"]:
+        yield "  clients:"
+        yield from _client_lines(channel["sessions"], width)
+
+
+def _client_lines(sessions: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     clients = [
         (
             f"{session['title']} {session['version']}".rstrip(),
@@ -166,11 +218,9 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
             f"session {short_id(session['id'])}",
             "paused" if session["paused"] else "",
         )
-        for session in browser["sessions"]
+        for session in sessions
     ]
     yield from Columns([60, 12, 16], width, "    ").lines(clients)
-    if browser["pausedSites"]:
-        yield f"  paused: {', '.join(browser['pausedSites'])}"
 
 
 def _tab_words(tab: Mapping[str, Any]) -> str:
@@ -199,6 +249,11 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
         "pausedSites": [cleaned(site, MAX_ORIGIN) for site in browser.paused.sites],
         "tabs": list(_tabs(browser, registry, catalog)),
     }
+
+
+def _channel(channel: Mapping[str, Any], browser: Browser | None) -> dict[str, Any]:
+    """With its MCP clients, where the process that holds it is linked."""
+    return {**channel, "sessions": list(_sessions(browser)) if browser else []}
 
 
 def _sessions(browser: Browser) -> Iterator[dict[str, Any]]:

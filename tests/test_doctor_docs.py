@@ -13,6 +13,7 @@ import pytest
 from bridge.doctor import SeenBrowser, SeenTab
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from chain import ROOT
+from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding, Hop
 from install.examination.neighbours import Neighbour
 
@@ -59,7 +60,8 @@ def test_no_code_is_explained_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [Diagnosis, BrowserReport, HopReport, SeenBrowser, SeenTab, Finding, Neighbour]
+    "shape",
+    [Diagnosis, BrowserReport, HopReport, SeenBrowser, SeenTab, Finding, Neighbour, Channel, ChannelClient],
 )
 def test_the_page_has_every_member_of_the_report(shape: type[Any]) -> None:
     _, _, described = TEXT.partition("## The shape of `--json`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import plistlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +92,92 @@ def test_of_anthropics_two_hosts_the_one_that_their_extension_would_take_is_name
     alive = a_program(tmp_path, "alive")
     register(target, CLAUDE_CODE, alive)
     register(target, CLAUDE_DESKTOP, alive if desktop == "alive" else tmp_path / "gone")
-    (finding,) = neighbour_findings(neighbours([target]))
+    *gone, finding = neighbour_findings(neighbours([target]))
     assert (finding.code, finding.level, finding.command) == ("neighbour-order", "note", "")
     assert f"it would take {taken}" in finding.text
+    assert [each.code for each in gone] == ["channel-wrapper-gone"] * (desktop == "gone")
 
 
-def test_one_of_them_alone_needs_no_word(target: Target, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "whose"), [(CLAUDE_CODE, "Claude Code's"), (CLAUDE_DESKTOP, "Desktop's")])
+def test_one_of_them_alone_is_named_as_well(name: str, whose: str, target: Target, tmp_path: Path) -> None:
+    register(target, name, a_program(tmp_path, "alive"))
+    (finding,) = neighbour_findings(neighbours([target]))
+    assert (finding.code, finding.level, finding.where) == ("neighbour-order", "note", "Chromium")
+    assert f"{whose} host, which alone is registered" in finding.text
+
+
+def test_a_user_s_manifest_stands_before_that_of_all_users(target: Target, tmp_path: Path) -> None:
+    for_all = replace(target, directory=tmp_path / "all")
+    for_all.directory.mkdir()
     register(target, CLAUDE_CODE, a_program(tmp_path, "alive"))
-    assert neighbour_findings(neighbours([target])) == []
+    register(for_all, CLAUDE_CODE, tmp_path / "gone")
+    found = neighbour_findings(neighbours([target, for_all]))
+    assert [finding.code for finding in found] == ["neighbour-order"]
+
+
+# ── Wrappers that outlive what they run ─────────────────────────────────────────────────────────────────────
+
+
+def a_wrapper(folder: Path, *words: object) -> Path:
+    """As Claude Code writes it: each word in quotes."""
+    path = a_program(folder, "chrome-native-host")
+    line = " ".join(f'"{word}"' for word in words)
+    path.write_text(f"#!/bin/sh\n# Chrome native host wrapper script\n# It's generated\nexec {line}\n")
+    return path
+
+
+def test_a_wrapper_is_there_as_long_as_what_it_runs(target: Target, tmp_path: Path) -> None:
+    version = a_program(tmp_path, "2.1.329")
+    register(target, CLAUDE_CODE, a_wrapper(tmp_path, version, "--chrome-native-host"))
+    (before,) = neighbours([target])
+    version.unlink()
+    (after,) = neighbours([target])
+    assert (before.is_there, before.lacks) == (True, "")
+    assert (after.is_there, after.lacks) == (False, str(version))
+
+
+@pytest.mark.parametrize(("script", "is_there"), [("cli.js", False), ("profile", True)])
+def test_of_what_an_interpreter_is_given_only_scripts_must_be_there(
+    script: str, is_there: bool, target: Target, tmp_path: Path
+) -> None:
+    node = a_program(tmp_path, "node")
+    register(target, CLAUDE_CODE, a_wrapper(tmp_path, node, tmp_path / script, "--chrome-native-host"))
+    (found,) = neighbours([target])
+    assert found.is_there == is_there
+
+
+def test_what_is_gone_is_named_with_the_way_to_it_and_is_nobody_s_host(
+    target: Target, tmp_path: Path
+) -> None:
+    wrapper = a_wrapper(tmp_path, "/opt/claude/2.1.300", "--chrome-native-host")
+    manifest = register(target, CLAUDE_CODE, wrapper)
+    (finding,) = neighbour_findings(neighbours([target]))
+    assert (finding.code, finding.level, finding.where) == ("channel-wrapper-gone", "note", "Chromium")
+    assert f"{manifest} names {wrapper}, which starts /opt/claude/2.1.300, which is not" in finding.text
+
+
+@pytest.mark.parametrize("text", ["", "#!/bin/sh\n", "#!/bin/sh\nexec\n", '#!/bin/sh\nexec "$1', "\x7fELF"])
+def test_a_program_that_names_no_other_is_taken_for_what_it_is(
+    text: str, target: Target, tmp_path: Path
+) -> None:
+    program = a_program(tmp_path, "alive")
+    program.write_text(text)
+    register(target, CLAUDE_CODE, program)
+    (found,) = neighbours([target])
+    assert found.is_there
+
+
+def test_a_manifest_that_starts_our_shim_is_told_as_ours(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    shim = a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}")
+    register(target, CLAUDE_CODE, shim)
+    (found,) = neighbours([target])
+    (order,) = neighbour_findings([found])
+    shim.unlink()
+    (gone,) = neighbour_findings(neighbours([target]))
+    assert found.is_shim
+    assert "mcpb stands before it" in order.text
+    assert (gone.code, gone.command) == ("channel-wrapper-gone", "mcpb install-native-host --unshim")
 
 
 # ── Policies ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,10 @@ LARGEST_BYTES = 64 * 1024
 # Anthropic's extension asks these two, in this order, and stays with the first one that answers.
 CLAUDE_DESKTOP = "com.anthropic.claude_browser_extension"
 CLAUDE_CODE = "com.anthropic.claude_code_browser_extension"
+_CLAUDES = {CLAUDE_DESKTOP: "Claude Desktop", CLAUDE_CODE: "Claude Code"}
+WRAPPER_GONE = "channel-wrapper-gone"
+_SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
+"""Of what an interpreter is given to run."""
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -32,8 +37,12 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of the browsers that read it."""
     program: str = ""
     """What it starts; empty when its manifest cannot be read or names nothing."""
+    lacks: str = ""
+    """What of the program is gone: itself, or what it runs where it is a script that runs another."""
     is_there: bool = False
-    """The program exists and may be executed."""
+    """It can be started, as far as files tell."""
+    is_shim: bool = False
+    """The program is mcpb's, put before the other product's: `mcpb install-native-host --shim`."""
     callers: tuple[str, ...] = ()
     """The extensions that may start it."""
 
@@ -53,38 +62,111 @@ def _listed(directory: Path) -> list[Path]:
 def _read(path: Path, kind: Kind, title: str) -> Neighbour:
     content = head(path, LARGEST_BYTES) or b""
     program = program_named_in(content, kind)
+    lacks = _lacking(program) if program else None
     return Neighbour(
         name=printable(path.stem),
         manifest=printable(str(path)),
         title=title,
         program=printable(str(program or "")),
-        is_there=program is not None and is_file(program) and os.access(program, os.X_OK),
+        lacks=printable(str(lacks or "")),
+        is_there=program is not None and lacks is None,
+        is_shim=program is not None and is_shim(program, path.stem),
         callers=tuple(printable(caller) for caller in callers_in(content, kind)),
     )
 
 
+def is_shim(program: Path, host: str) -> bool:
+    """Whether it is what `--shim` writes for that host, of whatever home of mcpb's."""
+    return (program.parent.name, program.name) == ("bin", f"shim-{host}")
+
+
+def _lacking(program: Path) -> Path | None:
+    """The first that cannot be run, of a program and of what it runs."""
+    runs = _run_by(program)
+    for path in [program, *runs[:1]]:
+        if not (is_file(path) and os.access(path, os.X_OK)):
+            return path
+    return next((path for path in runs[1:] if not is_file(path)), None)
+
+
+def _run_by(script: Path) -> list[Path]:
+    """Wrappers end with `exec PROGRAM …`: what that is, by its whole path, and the script that it is given.
+
+    Claude Code's names the folder of one version, which its updater removes.
+    """
+    text = (head(script, LARGEST_BYTES) or b"").decode(errors="replace")
+    if not text.startswith("#!"):
+        return []
+    for line in text.splitlines():
+        words = _words(line)
+        if words[:1] == ["exec"]:
+            program, *rest = [*map(Path, words[1:]), Path()]
+            scripts = [path for path in rest[:1] if path.suffix in _SCRIPT_SUFFIXES]
+            return [path for path in [program, *scripts] if path.is_absolute()]
+    return []
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:  # a quote that is not closed: a text of several lines
+        return []
+
+
 def neighbour_findings(found: Sequence[Neighbour]) -> list[Finding]:
-    """Notes on what a person may take for our fault: whose host Anthropic's extension would use."""
+    """Notes on what a person may take for our fault: whose host Anthropic's extension would use.
+
+    Codes: neighbour-order, channel-wrapper-gone.
+    """
     titles = dict.fromkeys(neighbour.title for neighbour in found)
-    return [
-        _claude_order(title, found)
-        for title in titles
-        if {CLAUDE_DESKTOP, CLAUDE_CODE}
-        <= {neighbour.name for neighbour in found if neighbour.title == title}
-    ]
+    return [finding for title in titles for finding in _of_claude(title, found)]
 
 
-def _claude_order(title: str, found: Sequence[Neighbour]) -> Finding:
-    desktop = next(item for item in found if (item.title, item.name) == (title, CLAUDE_DESKTOP))
-    first = "Claude Desktop's" if desktop.is_there else "Claude Code's, as Claude Desktop's program is gone"
-    return Finding(
-        code="neighbour-order",
-        hop="browser",
-        text=(
+def _of_claude(title: str, found: Sequence[Neighbour]) -> Iterator[Finding]:
+    """Of each of the two names a browser takes the first manifest: the user's stand before those of all."""
+    its = [each for each in found if each.title == title]
+    hosts = [next((each for each in its if each.name == name), None) for name in _CLAUDES]
+    there = [each for each in hosts if each]
+    yield from (_gone(each) for each in there if each.lacks)
+    if winner := next((each for each in there if each.is_there), None):
+        yield _order(title, winner, there)
+
+
+def _order(title: str, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
+    called = f"{_CLAUDES[winner.name]}'s"
+    if len(there) == 1:
+        text = f"In {title} Anthropic's extension would take {called} host, which alone is registered"
+    else:
+        because = ", as Claude Desktop's program is gone" if winner.name == CLAUDE_CODE else ""
+        text = (
             f"In {title} Claude Desktop and Claude Code are both registered for Anthropic's extension, which "
-            "asks Desktop first and talks to one host alone: it would take "
-            f"{first}. mcpb has nothing to do with it"
-        ),
+            f"asks Desktop first and talks to one host alone: it would take {called}{because}"
+        )
+    whose = "mcpb stands before it, as you have said with --shim" if winner.is_shim else _NOT_OURS
+    return Finding(code="neighbour-order", hop="browser", text=f"{text}. {whose}", level="note", where=title)
+
+
+_NOT_OURS = "mcpb has nothing to do with it"
+
+
+def _gone(host: Neighbour) -> Finding:
+    product = _CLAUDES[host.name]
+    through = f"{host.program}, which starts " if host.lacks != host.program else ""
+    text = (
+        f"{host.title} cannot start {product}'s host for Anthropic's extension: {host.manifest} names "
+        f"{through}{host.lacks}, which is not there to be run"
+    )
+    if host.is_shim:
+        return _wrapper_gone(host, text, "mcpb install-native-host --unshim")
+    return _wrapper_gone(host, f"{text}. {product} puts that right when it is started")
+
+
+def _wrapper_gone(host: Neighbour, text: str, command: str = "") -> Finding:
+    return Finding(
+        code=WRAPPER_GONE,
+        hop="browser",
+        text=text,
+        command=command,
         level="note",
-        where=title,
+        where=host.title,
     )

@@ -17,14 +17,14 @@ from typing import Literal
 
 from install.browsers import Browser, browser_of_program
 from install.examination.findings import Finding, Level
-from install.examination.reading import entries, head, resolved
+from install.examination.proc import command_line, executable, pid_of, processes
+from install.examination.reading import head, resolved
 from install.machine import Machine
 
 Confinement = Literal["", "snap", "flatpak"]
 
 PS = ("ps", "-axo", "pid=,uid=,command=")
 PS_SECONDS = 5.0
-LARGEST_COMMAND_LINE = 256 * 1024
 LARGEST_ENVIRONMENT = 1024 * 1024
 PLACES = ("HOME", "XDG_CONFIG_HOME", "CHROME_CONFIG_HOME")
 """Variables that say where a browser's folders are."""
@@ -116,26 +116,19 @@ def _confinement(process: _Process) -> Confinement:
 
 
 def _from_proc(proc: Path, uid: int) -> Iterator[_Process]:
-    processes = [path for path in entries(proc) if path.name.isdecimal()]
-    for path in sorted(processes, key=lambda path: int(path.name)):
+    for process in processes(proc, uid):
         with suppress(OSError):  # it has ended meanwhile, or hides its files
-            if path.stat().st_uid == uid:
-                yield _read_process(path)
+            yield _read_process(process)
 
 
 def _read_process(path: Path) -> _Process:
-    line = head(path / "cmdline", LARGEST_COMMAND_LINE) or b""
-    words = line.decode(errors="replace").rstrip("\0").split("\0")
-    program = str((path / "exe").readlink()).removesuffix(
-        " (deleted)"
-    )  # after an upgrade under a running one
     folder = None
     with suppress(OSError):
         folder = (path / "cwd").readlink()
     is_flatpak = False
     with suppress(OSError):
         is_flatpak = (path / "root/.flatpak-info").exists()
-    return _Process(int(path.name), program, words, folder, is_flatpak, path / "environ")
+    return _Process(pid_of(path), executable(path), command_line(path), folder, is_flatpak, path / "environ")
 
 
 def _places(environ: Path) -> Mapping[str, str] | None:

@@ -1,0 +1,301 @@
+"""The channel of another product's extension: its hosts' sockets, whose they are, and who uses them.
+
+Only looked at: a connection would make its host tell its extension that a client came and went.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from install.browsers import known_browsers
+from install.examination import unix_sockets
+from install.examination.findings import Finding, Level
+from install.examination.proc import (
+    age_s,
+    ancestors,
+    command_line,
+    executable,
+    pid_of,
+    processes,
+    sockets,
+)
+from install.examination.reading import printable
+from install.examination.running import RunningBrowser, running_browsers
+from install.machine import Machine
+from native_host import endpoint
+from native_host.channel_sockets import FoundChannel, find_channels
+from native_host.channel_wire import BRAND, OLD_SOCKETS
+from native_host.endpoint import EndpointError
+
+THEIR_HOST = "--chrome-native-host"
+"""In the command line of its hosts."""
+RECONNECT = "https://clau.de/chrome/reconnect"
+"""Where its extension starts a host again."""
+OPENING_S = 3.0
+"""Until a host that has just started has its socket."""
+
+
+class ChannelClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A process that is connected to a socket."""
+
+    pid: int
+    program: str
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A socket in that product's place, or a host of its that has none any more."""
+
+    title: str
+    """For people: whose it is."""
+    use: str
+    """For people: whether mcpb uses it, or why not, and what would make it."""
+    path: str = ""
+    """Of the socket; empty: the host has stopped serving."""
+    pid: int = 0
+    """Of the process that has it; 0: not known."""
+    program: str = ""
+    """Which that runs; empty where the system does not say."""
+    is_theirs: bool = False
+    """It says in its command line that it is a host of that product."""
+    browser: str = ""
+    """That started it, by its title; empty where none that is known did."""
+    browser_pid: int = 0
+    user_data_dir: str = ""
+    """With which that browser was started; empty for its usual one."""
+    connections: int | None = None
+    """None: the system does not say."""
+    clients: tuple[ChannelClient, ...] = ()
+    """Who they are, as far as the system says: this user's alone."""
+    holder: int = 0
+    """The process of mcpb that holds it for all bridges."""
+    fault: str = ""
+    """Why it cannot be used."""
+    is_old: bool = False
+    """In the place that its hosts of 2025 had."""
+    is_left: bool = False
+    """Nobody listens there any more."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Its host lives, and serves nobody."""
+        return not self.path
+
+    @property
+    def is_usable(self) -> bool:
+        """Bridges that are told to can use it."""
+        return bool(self.path) and not self.fault
+
+
+def existing_channels(
+    machine: Machine,
+    running: Sequence[RunningBrowser],
+    directory: Path | None = None,
+    holders: Mapping[str, int] | None = None,
+    *,
+    is_attached: bool = False,
+) -> list[Channel]:
+    """The sockets as `find_channels` has them, then hosts that have stopped serving.
+
+    `holders` are the processes of ours by the sockets that they hold; `is_attached`: mcpb is to use them.
+    """
+    system = _System(machine, running)
+    found = find_channels(directory)
+    seen = [_seen(channel, system, (holders or {}).get(str(channel.path), 0)) for channel in found]
+    elsewhere = find_channels() if directory else []
+    with_sockets = {system.owner(channel) for channel in [*found, *elsewhere]}
+    stopped = [_of_process(pid, system) for pid in system.stopped_hosts(with_sockets)]
+    return [msgspec.structs.replace(each, use=_use(each, is_attached)) for each in [*seen, *stopped]]
+
+
+def channels_here(machine: Machine, home: Path, directory: Path | None, is_attached: bool) -> list[Channel]:
+    """All of this user, with our own processes that hold some. `home` is mcpb's.
+
+    Raises:
+        TableError: the person's own table of browsers cannot be used.
+    """
+    running = running_browsers(machine, known_browsers(home), os.getuid())
+    held = channel_holders(endpoint.candidates())
+    return existing_channels(machine, running, directory, held, is_attached=is_attached)
+
+
+def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
+    """The pids of our processes that hold one of its sockets, by that, of these directories of hosts."""
+    found: dict[str, int] = {}
+    for directory in directories:
+        with suppress(EndpointError, OSError):
+            found |= {each.channel: each.pid for each in endpoint.live_hosts(directory) if each.channel}
+    return found
+
+
+def hint(directory: Path | None = None) -> str:
+    """That there is one which could be used, in a sentence; empty where none is. Reads only its folders."""
+    if all(channel.fault for channel in find_channels(directory)):
+        return ""
+    return f"{BRAND} runs here with a native host of its own; with {_ASKED} mcpb would use that."
+
+
+_ASKED = "`--existing-channel`"
+
+
+# ── In words ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _title(pid: int, *, is_theirs: bool, is_left: bool) -> str:
+    if is_theirs:
+        return f"{BRAND}, through its own host (pid {pid})"
+    if is_left:
+        return f"A socket that {BRAND}'s host has left behind"
+    return f"A socket in {BRAND}'s place, of an unknown program{f' (pid {pid})' if pid else ''}"
+
+
+def _use(channel: Channel, is_attached: bool) -> str:
+    if channel.is_dead:
+        return f"it {_STOPPED}"
+    if channel.holder:
+        return f"used by mcpb (pid {channel.holder})"
+    if channel.fault:
+        return f"not used: {channel.fault}"
+    if is_attached:
+        return "used as soon as an MCP client runs"
+    return f"not used: {_ASKED} of mcpb bridge, or existing_channel.attach in config.toml, would"
+
+
+_STOPPED = (
+    "has stopped serving, as it does after a message over 1 MiB, and will not again until its extension "
+    f"reconnects. Open {RECONNECT} in that browser, or restart it"
+)
+
+
+# ── What is wrong ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def channel_findings(channel: Channel) -> Iterator[Finding]:
+    """Notes: whether they are more is for those to say who know whether it is to be used.
+
+    Codes: channel-dead, channel-unusable, channel-old.
+    """
+    if channel.is_dead:
+        yield _finding("channel-dead", f"{channel.title}, {_STOPPED}")
+    elif channel.fault:
+        yield _finding("channel-unusable", f"{channel.path}, of {BRAND}, cannot be used: {channel.fault}")
+    elif channel.is_old:
+        text = (
+            f"{channel.path} is where {BRAND}'s hosts of 2025 had their socket. Its answers do not say "
+            "whose they are, so that mcpb makes one call at a time. Bring that product up to date"
+        )
+        yield _finding("channel-old", text)
+
+
+def missing_channel() -> Finding:
+    """It is to be used, and there is none. Code: channel-missing."""
+    text = (
+        f"{BRAND} is to be used, and no socket of a host of its is there. Start the browser that has it, or "
+        f"open {RECONNECT} in it"
+    )
+    return _finding("channel-missing", text, "warning")
+
+
+def _finding(code: str, text: str, level: Level = "note") -> Finding:
+    return Finding(code=code, hop="socket", text=text, level=level)
+
+
+# ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _System:
+    """What it says of sockets and processes; each asked once, and only if somebody wants to know."""
+
+    machine: Machine
+    running: Sequence[RunningBrowser]
+    uid: int = field(default_factory=os.getuid)
+
+    @property
+    def proc(self) -> Path:
+        return self.machine.root / "proc"
+
+    @cached_property
+    def processes(self) -> Mapping[int, Path]:
+        """Of this user."""
+        found = processes(self.proc, self.uid) if self.machine.system == "linux" else ()
+        return {pid_of(process): process for process in found}
+
+    @cached_property
+    def bound(self) -> Mapping[str, unix_sockets.Bound]:
+        """The system's sockets by their paths; none where it does not say."""
+        return unix_sockets.bound_sockets(self.proc) if self.machine.system == "linux" else {}
+
+    @cached_property
+    def other_ends(self) -> Mapping[int, int]:
+        return unix_sockets.other_ends()
+
+    @cached_property
+    def owners(self) -> Mapping[int, int]:
+        """Which process has the socket of an inode."""
+        return {inode: pid for pid, process in self.processes.items() for inode in sockets(process)}
+
+    def owner(self, channel: FoundChannel) -> int:
+        """The host's pid, by the socket's name, or else by who listens there; 0: not known."""
+        listener = self.bound[str(channel.path)].listener if str(channel.path) in self.bound else 0
+        return channel.pid or self.owners.get(listener, 0)
+
+    def program(self, pid: int) -> str:
+        with suppress(OSError, KeyError):
+            return printable(executable(self.processes[pid]))
+        return ""
+
+    def is_theirs(self, pid: int) -> bool:
+        return pid in self.processes and THEIR_HOST in command_line(self.processes[pid])
+
+    def browser_above(self, pid: int) -> RunningBrowser | None:
+        above = list(ancestors(self.processes[pid])) if pid in self.processes else []
+        return next((each for pid in above for each in self.running if each.pid == pid), None)
+
+    def stopped_hosts(self, with_sockets: Container[int]) -> Iterator[int]:
+        """Those of a browser that have no socket, though they have had the time to open one."""
+        for pid, process in self.processes.items():
+            with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+                is_host = pid not in with_sockets and self.is_theirs(pid)
+                if is_host and self.browser_above(pid) and age_s(process) > OPENING_S:
+                    yield pid
+
+
+def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
+    bound = system.bound.get(str(found.path), unix_sockets.Bound())
+    ends = {system.other_ends.get(inode, 0) for inode in bound.connections}
+    clients = sorted({system.owners[inode] for inode in ends & system.owners.keys()})
+    is_left = bool(found.fault and system.bound) and not bound.listener
+    return msgspec.structs.replace(
+        _of_process(system.owner(found), system, is_left=is_left),
+        path=printable(str(found.path)),
+        connections=len(bound.connections) if system.bound else None,
+        clients=tuple(ChannelClient(pid=client, program=system.program(client)) for client in clients),
+        holder=holder,
+        fault=printable(found.fault),
+        is_old=fnmatch(found.path.name, OLD_SOCKETS),
+        is_left=is_left,
+    )
+
+
+def _of_process(pid: int, system: _System, *, is_left: bool = False) -> Channel:
+    """Without its socket."""
+    is_theirs, browser = system.is_theirs(pid), system.browser_above(pid)
+    folder = browser.user_data_dir if browser else None
+    return Channel(
+        title=_title(pid, is_theirs=is_theirs, is_left=is_left),
+        use="",
+        pid=pid,
+        program=system.program(pid),
+        is_theirs=is_theirs,
+        browser=browser.browser.title if browser else "",
+        browser_pid=browser.pid if browser else 0,
+        user_data_dir=printable(str(folder)) if folder else "",
+    )
