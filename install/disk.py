@@ -46,6 +46,7 @@ def look(path: Path) -> Found:
         is_users=found.st_uid == os.getuid(),
         is_roots=found.st_uid == 0,
         content=content,
+        mtime_ns=found.st_mtime_ns,
         is_writable=os.access(path, os.W_OK | os.X_OK),
     )
 
@@ -143,7 +144,7 @@ def _replace(step: Write) -> None:
     with _directory(step.path.parent) as directory:
         _check_unchanged(directory, step.path, step.before)
         try:
-            _write_new(directory, draft, step.content, step.mode)
+            _write_new(directory, draft, step)
             os.rename(draft, step.path.name, src_dir_fd=directory, dst_dir_fd=directory)
             os.fsync(directory)
         except OSError:
@@ -152,11 +153,13 @@ def _replace(step: Write) -> None:
             raise
 
 
-def _write_new(directory: int, name: str, content: bytes, mode: int) -> None:
+def _write_new(directory: int, name: str, step: Write) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, mode, dir_fd=directory), "wb") as file:
-        file.write(content)
+    with os.fdopen(os.open(name, flags, step.mode, dir_fd=directory), "wb") as file:
+        file.write(step.content)
         file.flush()
+        if step.mtime_ns is not None:
+            os.utime(file.fileno(), ns=(step.mtime_ns, step.mtime_ns))
         os.fsync(file.fileno())
 
 

@@ -14,10 +14,21 @@ from typing import Literal
 import msgspec
 
 from install import wrapper
+from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP
 from native_host.wire import HOST_NAME
 
 FILE = "state/ledger.json"
 FORMAT = 1
+
+
+SHIMMED = (CLAUDE_DESKTOP, CLAUDE_CODE)
+"""Host names of another product that may be shimmed, in the order in which its extension asks them."""
+_OURS = {
+    "wrapper": [f"bin/{wrapper.NAME}"],
+    "manifest": [f"{HOST_NAME}.json"],
+    "shim": [f"bin/shim-{name}" for name in SHIMMED],
+    "shimmed": [f"{name}.json" for name in SHIMMED],
+}
 
 
 class LedgerError(Exception):
@@ -28,7 +39,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A file of ours."""
 
     path: str
-    what: Literal["wrapper", "manifest"]
+    what: Literal["wrapper", "manifest", "shim", "shimmed"]
+    """The last: another product's manifest, which names our shim at the person's word."""
     sha256: str
     """Of what we wrote, or were about to write: another content is not ours."""
     before: str = ""
@@ -70,6 +82,10 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     def manifests(self) -> Iterator[Entry]:
         """Where we are registered."""
         return (entry for entry in self.entries if entry.what == "manifest")
+
+    def shimmed(self) -> Iterator[Entry]:
+        """Where another product's manifest has named our shim, and may still."""
+        return (entry for entry in self.entries if entry.what == "shimmed")
 
     @property
     def is_under_way(self) -> bool:
@@ -131,8 +147,8 @@ def _damaged(path: Path, fault: str) -> LedgerError:
 def _astray(ledger: Ledger) -> Iterator[str]:
     """What is none of our places: whatever a ledger says, no other file is moved or removed."""
     for entry in ledger.entries:
-        ours = f"bin/{wrapper.NAME}" if entry.what == "wrapper" else f"{HOST_NAME}.json"
-        if not (entry.path.startswith("/") and Path(entry.path).match(ours)):
+        ours = _OURS[entry.what]
+        if not (entry.path.startswith("/") and any(map(Path(entry.path).match, ours))):
             yield entry.path
         if entry.backup and not (entry.backup.startswith("/") and Path(entry.backup).match("state/backup/*")):
             yield entry.backup

@@ -33,6 +33,7 @@ class Found:
     is_hidden: bool = False
     """Perhaps something is there: a folder above is closed to the running user."""
     content: bytes | None = None
+    mtime_ns: int = 0
     is_writable: bool = True
     """A directory in which the running user may make and remove files."""
 

@@ -79,7 +79,7 @@ def install(
         _wrapper(host, callers, look),
         *(_manifest(home, target, callers, ledger, look) for target in targets),
     ]
-    plan.refusals += _refused_homes(home, look)
+    plan.refusals += refused_homes(home, look)
     plan.refusals += _refusals(home, files, ledger, look, replace=replace)
     if plan.refusals:
         return plan
@@ -91,7 +91,7 @@ def install(
     known = msgspec.structs.replace(
         ledger,
         version=host.version,
-        directories=_united(
+        directories=united(
             [path for path in ledger.directories if ledger.is_under_way or look(Path(path)).mode],
             [str(path) for path in made if path not in home.directories],
         ),
@@ -101,9 +101,9 @@ def install(
     write_around(
         plan,
         home,
-        begins=msgspec.structs.replace(known, entries=_merged(ledger.entries, begun)),
+        begins=msgspec.structs.replace(known, entries=merged(ledger.entries, begun)),
         steps=[*drafts, *changes],
-        ends=msgspec.structs.replace(known, entries=_merged(settled(ledger.entries, look), ended)),
+        ends=msgspec.structs.replace(known, entries=merged(settled(ledger.entries, look), ended)),
         look=look,
     )
     return plan
@@ -213,7 +213,7 @@ def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
         version=host.version,
         interpreter=str(host.interpreter),
         home=str(home.path) if host.bakes_home else None,
-        callers=_united(OUR_CALLERS, known.callers if known else [], callers),
+        callers=united(OUR_CALLERS, known.callers if known else [], callers),
     )
     content = wrapper.script(made).encode()
     entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest(content))
@@ -227,7 +227,7 @@ def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger
     if before is not None and is_ours(home, ledger, target, look):
         known = installed_wrapper(home.path, look)  # it has them all, where a damaged manifest tells none
         admitted = registered_callers(before, target.kind) or (known.callers if known else ())
-    content = manifest_text(target.kind, home.wrapper, _united(OUR_CALLERS, admitted, callers)).encode()
+    content = manifest_text(target.kind, home.wrapper, united(OUR_CALLERS, admitted, callers)).encode()
     entry = Entry(
         path=str(target.manifest),
         what="manifest",
@@ -241,7 +241,8 @@ def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger
 # ── What stands in the way ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _refused_homes(home: Home, look: Look) -> list[str]:
+def refused_homes(home: Home, look: Look) -> list[str]:
+    """Why nothing of ours can be where it is to be."""
     found = [refused_home(home.path, look), refused_wrapper_folder(home.wrapper.parent, look)]
     return [refusal for refusal in found if refusal]
 
@@ -290,11 +291,21 @@ def write_around(
 def _write_ledger(plan: Plan, home: Home, ledger: Ledger, before: bytes | None, look: Look) -> None:
     if ledger.encoded() == before:
         return
-    _make_directories(plan.steps, home.ledger.parent, home.directory_mode, look)
+    make_directories(plan.steps, home.ledger.parent, home.directory_mode, look)
     draft = ledger_draft_path(home.ledger)
     if (left := look(draft).content) is not None and not any(step.path == draft for step in plan.steps):
         plan.steps.append(Remove(draft, left))
     plan.steps.append(Write(home.ledger, ledger.encoded(), home.file_mode, before, draft))
+
+
+def remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> None:
+    """The last step but for folders: until then it knows of all that goes."""
+    draft = ledger_draft_path(home.ledger)
+    half = look(draft).content
+    if half is not None and Remove(draft, half) not in plan.steps:
+        plan.steps.append(Remove(draft, half))
+    if content is not None:
+        plan.steps.append(Remove(home.ledger, content))
 
 
 def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledger, look: Look) -> Entry:
@@ -304,13 +315,13 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
     if found.content == file.content and stat.S_IMODE(found.mode) == file.mode:
         plan.kept.append(file.path)
         return msgspec.structs.replace(file.entry, backup=backup)
-    _make_directories(steps, file.path.parent, home.directory_mode, look)
+    make_directories(steps, file.path.parent, home.directory_mode, look)
     before = found.content
     if found.mode and _stranger(home, file, ledger, look):
-        aside = _free_backup(home.backup, file.path, look)
+        aside = free_backup(home.backup, file.path, look)
         if not (backup and look(Path(backup)).mode):  # what stood there first comes back
             backup = str(aside)
-        _make_directories(steps, home.backup, home.directory_mode, look)
+        make_directories(steps, home.backup, home.directory_mode, look)
         steps.append(Move(file.path, aside))
         before = None
     steps.append(Write(file.path, file.content, file.mode, before, draft_path(file.path, ledger.install_id)))
@@ -324,7 +335,7 @@ def backups(directory: Path, path: Path, look: Look) -> list[Path]:
     return list(takewhile(lambda kept: look(kept).mode, _backup_names(directory, path)))
 
 
-def _free_backup(directory: Path, path: Path, look: Look) -> Path:
+def free_backup(directory: Path, path: Path, look: Look) -> Path:
     """Where nothing is kept yet."""
     return next(name for name in _backup_names(directory, path) if not look(name).mode)
 
@@ -337,16 +348,18 @@ def _backup_names(directory: Path, path: Path) -> Iterator[Path]:
 
 def remove_drafts(ledger: Ledger, look: Look) -> list[Step]:
     """What an interrupted run left half-written."""
-    drafts = [draft_path(Path(entry.path), ledger.install_id) for entry in ledger.entries]
+    places = [place for entry in ledger.entries for place in (entry.path, entry.backup) if place]
+    drafts = [draft_path(Path(place), ledger.install_id) for place in places]
     found = [(draft, look(draft).content) for draft in drafts]
     return [Remove(draft, content) for draft, content in found if content is not None]
 
 
-def _make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> None:
+def make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> None:
+    """Add what makes this folder be there, and those above it."""
     step = MakeDirectory(path, mode)
     if look(path).mode or step in steps:
         return
-    _make_directories(steps, path.parent, mode, look)
+    make_directories(steps, path.parent, mode, look)
     steps.append(step)
 
 
@@ -365,11 +378,12 @@ def _still_removed(ledger: Ledger, targets: Sequence[Target]) -> tuple[str, ...]
     return tuple(name for name in ledger.removed if name not in back)
 
 
-def _merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
+def merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
     """One entry for each path, the new one where there are two; always in the same order."""
     merged = {entry.path: entry for part in (known, new) for entry in part}
     return tuple(merged[path] for path in sorted(merged))
 
 
-def _united(*parts: Sequence[str]) -> tuple[str, ...]:
+def united(*parts: Sequence[str]) -> tuple[str, ...]:
+    """All of them, each once."""
     return tuple(dict.fromkeys(item for part in parts for item in part))

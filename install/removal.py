@@ -1,11 +1,12 @@
 """What an uninstallation removes: exactly what the ledger has, and what is ours by its content.
 
-Pure, as plan.py. What was moved out of our way goes back. Files that are not ours stay where they are.
+Pure, as plan.py. What was moved out of our way goes back, and so does what a shim changed (shim.py). Files
+that are not ours stay where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import msgspec
 
 from install.browsers import Target
 from install.host import Home
-from install.ledger import Entry, Ledger, ledger_draft_path, new_ledger
+from install.ledger import Entry, Ledger, new_ledger
 from install.ownership import (
     Look,
     is_our_manifest,
@@ -22,7 +23,16 @@ from install.ownership import (
     refused_view,
     refused_wrapper_folder,
 )
-from install.plan import backups, is_ours, ledger_of, remove_drafts, settled, write_around
+from install.plan import (
+    backups,
+    is_ours,
+    ledger_of,
+    remove_drafts,
+    remove_ledger,
+    settled,
+    write_around,
+)
+from install.shim import take_back
 from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
 from native_host import __version__
 
@@ -53,17 +63,19 @@ def uninstall(
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
     places = [_wrapper(home, ledger), *_registered(home, ledger, usual, look)]
-    plan.refusals += _refusals(home, ledger, places, look)
+    others = take_back(home, ledger, look, usual)
+    plan.refusals += [*others.refusals, *_refusals(home, ledger, places, look)]
     if plan.refusals:
         return plan
-    steps = remove_drafts(ledger, look) if ledger else []
+    plan.notes += others.notes
+    steps = [*(remove_drafts(ledger, look) if ledger else []), *others.steps]
     for place in places:
         _remove(plan, steps, place, home, look)
     made = [Path(path) for path in ledger.directories] if ledger else []
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
     # The ledger is not written: it knows all of this, and a full disk may be why mcpb is to go.
     plan.steps += [*steps, *map(Discard, kept)]
-    _remove_ledger(plan, home, look(home.ledger).content, look)
+    remove_ledger(plan, home, look(home.ledger).content, look)
     plan.steps += [RemoveEmptyDirectory(path) for path in [*folders, *home.directories] if look(path).mode]
     return plan
 
@@ -84,17 +96,19 @@ def uninstall_from(
     places = [place for place in registered if place.path in chosen]
     if not any(look(place.path).mode for place in registered if place not in places):
         places.append(_wrapper(home, ledger))
-    plan.refusals += _refusals(home, ledger, places, look)
+    others = take_back(home, ledger, look, [*targets, *usual], {target.directory for target in targets})
+    plan.refusals += [*others.refusals, *_refusals(home, ledger, places, look)]
     if plan.refusals:
         return plan
-    steps = remove_drafts(ledger, look) if ledger else []
+    plan.notes += others.notes
+    steps = [*(remove_drafts(ledger, look) if ledger else []), *others.steps]
     for place in places:
         _remove(plan, steps, place, home, look)
     if ledger is None:
         if not steps:
             return plan
         ledger = new_ledger(home.path, home.user_home, __version__)
-    gone = {str(place.path) for place in places}
+    gone = {str(place.path) for place in places} | others.gone
     entries = tuple(entry for entry in settled(ledger.entries, look) if entry.path not in gone)
     emptied = _emptied(ledger, entries, gone)
     if str(home.wrapper) in gone:
@@ -107,7 +121,7 @@ def uninstall_from(
         directories=tuple(path for path in ledger.directories if Path(path) not in emptied),
         removed=tuple(dict.fromkeys([*ledger.removed, *out])),
     )
-    begins = msgspec.structs.replace(ledger.begun(_there(places, look)), removed=ends.removed)
+    begins = msgspec.structs.replace(ledger.begun(_there(gone, look)), removed=ends.removed)
     write_around(plan, home, begins=begins, steps=steps, ends=ends, look=look)
     return plan
 
@@ -153,8 +167,8 @@ def _is_ours(place: _Place, home: Home, content: bytes, look: Look) -> bool:
     return is_our_manifest(content, place.entry, home.wrapper, look)
 
 
-def _there(places: Sequence[_Place], look: Look) -> set[str]:
-    return {str(place.path) for place in places if look(place.path).mode}
+def _there(paths: Iterable[str], look: Look) -> set[str]:
+    return {path for path in paths if look(Path(path)).mode}
 
 
 # ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,15 +193,6 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
         plan.notes.append(f"{backup} was in the place {place.path}; it stays where it is now")
         return
     steps.append(Move(backup, place.path))
-
-
-def _remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> None:
-    draft = ledger_draft_path(home.ledger)
-    half = look(draft).content
-    if half is not None and Remove(draft, half) not in plan.steps:
-        plan.steps.append(Remove(draft, half))
-    if content is not None:
-        plan.steps.append(Remove(home.ledger, content))
 
 
 def _emptied(ledger: Ledger, left: Sequence[Entry], gone: set[str]) -> list[Path]:

@@ -24,6 +24,8 @@ class Write:
     before: bytes | None
     draft: Path
     """Written first and then renamed: in the same directory, and nothing is there."""
+    mtime_ns: int | None = None
+    """Of a copy, so that it can be put back as it was; None: now."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class Request(msgspec.Struct, kw_only=True):
     """Of the machine, for what is installed for all users."""
     uid: int | None = None
     """Run as this user."""
+    typed: str = ""
+    """In a terminal, which is there if something is."""
     kill_at: int = 0
     """Before which change of the disk (from 1) it is killed; 0 for none."""
 
@@ -145,7 +147,7 @@ def _run(request: Request) -> Ran:
     sys.addaudithook(lambda event, values: _note(events, event, values))
     if request.kill_at:
         _die_before(request.kill_at)
-    result = CliRunner().invoke(_COMMANDS[request.arguments[0]], request.arguments[1:])
+    result = CliRunner().invoke(_COMMANDS[request.arguments[0]], request.arguments[1:], input=request.typed)
     events = list(events)
     if result.exception and not isinstance(result.exception, SystemExit):
         return Ran(exit_code=BROKEN, output="".join(traceback.format_exception(result.exception)))
@@ -161,6 +163,7 @@ def _set_the_scene(request: Request) -> None:
     machine = Machine("linux", Path(request.home), os.environ, Path(request.root))
     _replace(installing, "this_machine", lambda: machine)
     _replace(installing, "unreachable", lambda _: None)
+    _replace(installing, "_is_anybody_there", lambda: bool(request.typed))
     if request.interpreter:
         sys.executable = request.interpreter
     if request.version:
