@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 import extension
 from native_host import endpoint
+from native_host.published_channel import left_behind
 from native_host.wire import FIREFOX_ID
 
 _FILES = (
@@ -24,6 +26,7 @@ _FILES = (
     "state/tools.sqlite-journal",
     "state/tools.sqlite.broken",
     "state/http-token",
+    "state/device-id",
     "state/approvals.json",
     "state/approvals.json.new",
     "state/ledger.json.damaged",
@@ -70,8 +73,11 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 
 def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Sockets, records and locks of hosts that were killed; running ones remove their own."""
-    return [path for folder in _meeting_places(environ, home) for path in endpoint.left_by_dead_hosts(folder)]
+    """Sockets, records and locks of hosts that were killed, and the sockets that servers had beside another
+    product's; running ones remove their own.
+    """
+    of_hosts = [endpoint.left_by_dead_hosts(folder) for folder in _meeting_places(environ, home)]
+    return [*chain.from_iterable(of_hosts), *left_behind(home / "state").files]
 
 
 def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
@@ -86,5 +92,8 @@ def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Outside of mcpb's home: where else hosts meet bridges, as far as it is there."""
-    return [path for path in endpoint.candidates(environ) if path != home / "run" and path.is_dir()]
+    """Outside of mcpb's home: where else hosts meet bridges, and what servers that were killed made for a
+    socket beside another product's, as far as it is there.
+    """
+    meeting = [path for path in endpoint.candidates(environ) if path != home / "run"]
+    return [path for path in [*meeting, *left_behind(home / "state").directories] if path.is_dir()]
