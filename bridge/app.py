@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -67,7 +68,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
-            lambda registry: _whats_missing(registry, links, holders),
+            lambda registry: _whats_missing(registry, links, config.existing_channel, holders),
             terms=_terms(config),
             store=store,
             keep=keep,
@@ -87,7 +88,7 @@ def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
     # What looks for another product's sockets is imported by nobody else.
     from bridge.links.channel_holders import ChannelHolders  # noqa: PLC0415
 
-    return ChannelHolders(Path(settings.directory) if settings.directory else None)
+    return ChannelHolders(settings.only_directory)
 
 
 def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
@@ -340,11 +341,19 @@ def _working_folder() -> str:
         return ""
 
 
-def _whats_missing(registry: Registry, links: NativeLinks, holders: ChannelHolders | None) -> str:
+def _whats_missing(
+    registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: ChannelHolders | None
+) -> str:
     from bridge.status import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
 
-    missing = whats_missing(registry, links, registration)
-    return f"{missing} {holders.missing()}" if holders and not registry.browsers() else missing
+    channel = holders.missing if holders else partial(_channel_hint, settings)
+    return whats_missing(registry, links, registration, channel)
+
+
+def _channel_hint(settings: ChannelSettings) -> str:
+    from install.examination.channels import hint  # noqa: PLC0415  (as below)
+
+    return hint(settings.only_directory)
 
 
 def registration() -> str:

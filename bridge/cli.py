@@ -170,7 +170,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         last: Any = None
         await _hear_of_clients(hub)
         while True:
-            found = read_status(hub.router, hub.links, _recent_calls())
+            found = read_status(hub.router, hub.links, _recent_calls(), _channels())
             if (now := (found, get_terminal_size())) != last:
                 try:
                     _show_status(found, as_json=as_json, is_watching=is_watching)
@@ -199,6 +199,23 @@ def _recent_calls() -> list[dict[str, Any]]:
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
         return recent(mcpb_home() / "state", _RECENT_CALLS, Filter())
+    return []
+
+
+def _channels() -> list[dict[str, Any]]:
+    """Another product's."""
+    import msgspec
+
+    from bridge.app import configuration
+    from install.browsers import TableError
+    from install.examination.channels import channels_here
+    from install.machine import this_machine
+    from native_host.home import mcpb_home
+
+    settings = configuration().existing_channel
+    with suppress(TableError):  # `mcpb doctor` says what is wrong with it
+        found = channels_here(this_machine(), mcpb_home(), settings.only_directory, settings.attach)
+        return [msgspec.to_builtins(channel) for channel in found]
     return []
 
 

@@ -168,9 +168,8 @@ def _channels(
     machine: Machine, running: Sequence[RunningBrowser], settings: ChannelSettings, *, is_partial: bool
 ) -> list[Channel]:
     """Another product's. Nobody connects to them for that: its extension would hear of it."""
-    directory = Path(settings.directory) if settings.directory else None
     held = channel_holders(endpoint.candidates())
-    found = existing_channels(machine, running, directory, held, is_attached=settings.attach)
+    found = existing_channels(machine, running, settings.only_directory, held, is_attached=settings.attach)
     return [channel for channel in found if channel.browser_pid or not is_partial]
 
 

@@ -38,6 +38,12 @@ def short_tmp() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture(autouse=True)
+def no_existing_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another product only what a test itself has put there is seen, not the user's nor another test's."""
+    monkeypatch.setenv("MCPB_EXISTING_CHANNEL_DIRECTORY", "/nonexistent")
+
+
 @pytest.fixture
 def mcpb_home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A throw-away MCPB_HOME, for this process and every one it starts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -24,3 +24,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if self.directory and not PurePath(self.directory).is_absolute():
             raise ValueError(f'directory: "{self.directory}" is no whole path; write it as /tmp/sockets')
+
+    @property
+    def only_directory(self) -> Path | None:
+        """The one to look into; None: all that have the product's form."""
+        return Path(self.directory) if self.directory else None
