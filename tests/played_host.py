@@ -31,7 +31,9 @@ class PlayedHost:
 
     @classmethod
     @asynccontextmanager
-    async def in_directory(cls, directory: Path, browser_pid: int = 100) -> AsyncIterator[Self]:
+    async def in_directory(
+        cls, directory: Path, browser_pid: int = 100, channel: str = ""
+    ) -> AsyncIterator[Self]:
         """Be found there; no client is accepted yet."""
         place = endpoint.open_endpoint(directory)
         host = cls(place)
@@ -42,6 +44,7 @@ class PlayedHost:
             extension_origin="",
             version="0.1.0",
             started_at=time.time(),
+            channel=channel,
         )
         place.publish(record)
         try:

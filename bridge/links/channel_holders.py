@@ -68,13 +68,15 @@ class ChannelHolders:
         self._started: dict[str, _Started] = {}
         """By socket."""
 
-    def look(self, held: Container[str], now: float) -> set[str]:
+    def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing. `held` are the sockets that have one.
+
+        Without `at_once` it is looked for sockets LOOK_EVERY_S apart.
 
         Returns:
             The sockets whose holders are on their way.
         """
-        if now >= self._look_at:
+        if at_once or now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
             self._found = find_channels(self._directory)
             for channel in self._found:

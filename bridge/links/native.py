@@ -63,7 +63,7 @@ class Problem:
 class Holders(Protocol):
     """Sees to it that another product's sockets are held: `ChannelHolders`."""
 
-    def look(self, held: Container[str], now: float) -> set[str]:
+    def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing; the sockets whose holders are on their way."""
         ...
 
@@ -105,7 +105,7 @@ class NativeLinks(TabTransport):
                 self._emit(LookedAround())
                 while True:
                     await self._until_next_look()
-                    self.look()
+                    self._look(at_once=False)
             finally:
                 self._nursery = None
                 if self._holders:
@@ -144,6 +144,9 @@ class NativeLinks(TabTransport):
 
     def look(self) -> None:
         """See `TabTransport.look`."""
+        self._look(at_once=True)
+
+    def _look(self, *, at_once: bool) -> None:
         if self._nursery is None:
             return
         live: set[str] = set()
@@ -159,14 +162,14 @@ class NativeLinks(TabTransport):
         for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
         if self._holders:
-            self._look_for_channels(self._holders, held)
+            self._look_for_channels(self._holders, held, at_once=at_once)
 
     def _wanted(self, directory: HostDirectory) -> Iterator[Record]:
         yield from (record for record in self._live_hosts(directory) if self._holders or not record.channel)
 
-    def _look_for_channels(self, holders: Holders, held: Container[str]) -> None:
+    def _look_for_channels(self, holders: Holders, held: Container[str], *, at_once: bool) -> None:
         now = trio.current_time()
-        coming = holders.look(held, now)
+        coming = holders.look(held, now, at_once=at_once)
         for socket in coming - self._coming:
             self._emit(HostSeen(socket, time.time()))
         for socket in self._coming - coming:
