@@ -10,6 +10,7 @@ import msgspec
 from bridge.channel_text import where_and_who, whose_and_used
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from install.examination.findings import Finding, Level
+from install.examination.neighbours import Neighbour
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"
@@ -49,12 +50,15 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
     if diagnosis.neighbours:
         yield ""
         yield "Native hosts of other products, which mcpb leaves alone"
-        yield from dict.fromkeys(
-            f"  · {one.name}{'' if one.is_there else ' (its program is gone)'}"
-            for one in diagnosis.neighbours
-        )
+        yield from dict.fromkeys(f"  · {one.name}{_about(one)}" for one in diagnosis.neighbours)
     if diagnosis.fix and not diagnosis.is_fixing:
         yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
+
+
+def _about(host: Neighbour) -> str:
+    ours = ["through mcpb's own program"] if host.is_shim else []
+    gone = [] if host.is_there else ["its program is gone"]
+    return f" ({', '.join([*ours, *gone])})" if ours or gone else ""
 
 
 def _heading(browser: BrowserReport) -> str:

@@ -22,6 +22,7 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
+from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding
 from install.examination.hosts import hosts_started_by
 from install.examination.lookup import TargetReport
@@ -493,6 +494,113 @@ def test_native_hosts_are_known_by_what_they_run_and_whose_children_they_are(tmp
     assert hosts_started_by(machine, [700]) == {701: 700}
 
 
+# ── Another product's channel ───────────────────────────────────────────────────────────────────────────────
+
+
+SOCKET = "/tmp/claude-mcp-browser-bridge-ada/7.sock"
+DEAD = {"path": "", "use": "it has stopped serving"}
+UNUSABLE = {"fault": "it is open to other users"}
+
+
+def channel(**fields: Any) -> Channel:
+    title = "Claude in Chrome, through its own host (pid 7)"
+    return Channel(
+        **{"title": title, "use": "not used", "path": SOCKET, "pid": 7, "is_theirs": True, **fields}
+    )
+
+
+@pytest.mark.parametrize("fields", [{}, DEAD, UNUSABLE, {"is_old": True}])
+def test_another_product_makes_nobody_unhealthy_who_does_not_use_it(fields: dict[str, Any]) -> None:
+    found = judged(CHROMIUM, channels=[channel(**fields)])
+    assert found.healthy
+    assert {finding.level for finding in found.findings} <= {"note", "warning"}
+    assert all(finding.level == "note" for finding in found.findings if finding.code.startswith("channel-"))
+
+
+@pytest.mark.parametrize(("code", "fields"), [("channel-dead", DEAD), ("channel-unusable", UNUSABLE)])
+def test_who_uses_it_and_has_nothing_else_is_told_of_a_fault(code: str, fields: dict[str, Any]) -> None:
+    broken = channel(**fields)
+    alone = judged(UNSTARTABLE, channels=[broken], is_attached=True)
+    assert (alone.healthy, levels(alone)[code]) == (False, "fault")
+    beside = judged(CHROMIUM, channels=[broken], is_attached=True, seen=[seen(*one_page("getCart"))])
+    assert (beside.healthy, levels(beside)[code]) == (True, "warning")
+    second = judged(UNSTARTABLE, channels=[broken, channel(pid=8)], is_attached=True)
+    assert (second.healthy, levels(second)[code]) == (True, "warning")
+
+
+def test_where_it_is_used_its_browser_is_connected_and_no_other_needs_the_extension() -> None:
+    lacking = [fault(), without_extension("Chromium")]
+    found = judged(UNSTARTABLE, findings=lacking, channels=[channel()], is_attached=True)
+    assert found.healthy
+    assert levels(found) == {"manifest-missing": "warning", "extension-missing": "warning"}
+    assert found.verdict.startswith(
+        "It works. Existing channel: Claude in Chrome, through its own host (pid 7)."
+    )
+
+
+def test_a_browser_of_our_own_and_a_channel_are_both_in_the_verdict() -> None:
+    found = judged(CHROMIUM, channels=[channel()], is_attached=True, seen=[seen(*one_page("getCart"))])
+    assert found.verdict.startswith(
+        "It works. Connected: Chromium (1 tool). Existing channel: Claude in Chrome, "
+    )
+
+
+@pytest.mark.parametrize("left", [[], [channel(fault="its host has ended", is_left=True)]])
+def test_who_wants_to_use_it_is_told_that_it_is_not_there(left: list[Channel]) -> None:
+    found = judged(CHROMIUM, channels=left, is_attached=True)
+    assert (found.healthy, levels(found)["channel-missing"]) == (True, "warning")
+    assert "channel-missing" not in levels(judged(CHROMIUM, channels=left))
+
+
+def test_a_socket_that_is_open_to_others_is_a_warning_for_who_puts_one_beside_it() -> None:
+    assert levels(judged(CHROMIUM, channels=[channel(**UNUSABLE)], is_published=True)) == {
+        "channel-unusable": "warning",
+        "not-running": "warning",
+    }
+
+
+@pytest.mark.parametrize(("is_attached", "level"), [(False, "note"), (True, "warning")])
+def test_a_host_that_cannot_be_started_is_worth_a_warning_to_who_uses_it(
+    is_attached: bool, level: str
+) -> None:
+    gone = fault(code="channel-wrapper-gone", hop="browser", level="note", text="it is gone")
+    found = judged(CHROMIUM, findings=[gone], is_attached=is_attached, channels=[channel()])
+    assert levels(found)["channel-wrapper-gone"] == level
+
+
+def test_a_finding_of_a_channel_stands_with_the_browser_that_started_its_host() -> None:
+    found = judged(CHROMIUM, channels=[channel(**DEAD, browser_pid=100)], running=[runs("chromium")])
+    (dead,) = [finding for finding in found.findings if finding.code == "channel-dead"]
+    assert dead.where == "Chromium"
+
+
+def test_each_channel_is_shown_with_its_browser_and_who_is_connected() -> None:
+    clients = (ChannelClient(pid=8, program="/opt/claude"), ChannelClient(pid=9, program="/usr/bin/python3"))
+    shown = channel(
+        browser="Chromium", browser_pid=100, user_data_dir="/p", connections=3, clients=clients, holder=9
+    )
+    lines = list(as_text(judged(CHROMIUM, channels=[shown])))
+    assert lines[lines.index("Channels of other products") + 1 :] == [
+        "  · Claude in Chrome, through its own host (pid 7), started by Chromium (pid 100) with /p: not used",
+        f"    {SOCKET}, 3 connections: claude (pid 8) and mcpb (pid 9)",
+    ]
+
+
+def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_uses_it() -> None:
+    fault = "of /tmp/claude-mcp-browser-bridge-ada: it is open to other users"
+    shown = channel(
+        program="/home/ada/work/claude",
+        user_data_dir="/srv/tender",
+        clients=(ChannelClient(pid=8, program="/srv/vault/agent"),),
+        fault=fault,
+        use=f"not used: {fault}",
+    )
+    text = made_public(judged(CHROMIUM, channels=[shown]))
+    assert "channel-unusable" in text
+    for word in ("ada", "tender", "vault"):
+        assert word not in text
+
+
 # ── Text of others, and commands ────────────────────────────────────────────────────────────────────────────
 
 
@@ -589,10 +697,20 @@ def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     ]
 
 
-def test_native_hosts_of_others_are_listed_and_nothing_else_is_said_of_them() -> None:
-    others = (Neighbour(name="com.other.host", manifest="/m", title="Chromium", is_there=True),)
+@pytest.mark.parametrize(
+    ("fields", "about"),
+    [
+        ({"is_there": True}, ""),
+        ({}, " (its program is gone)"),
+        ({"is_there": True, "is_shim": True}, " (through mcpb's own program)"),
+    ],
+)
+def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(
+    fields: dict[str, Any], about: str
+) -> None:
+    others = (Neighbour(name="com.other.host", manifest="/m", title="Chromium", **fields),)
     lines = list(as_text(msgspec.structs.replace(judged(CHROMIUM), neighbours=others)))
-    assert lines[-1] == "  · com.other.host"
+    assert lines[-1] == f"  · com.other.host{about}"
 
 
 # ── For the public ──────────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -322,6 +323,64 @@ async def test_a_folder_that_is_not_private_is_one_finding_and_no_host(home: Pat
     (home / "mcpb/run").mkdir(parents=True, mode=0o755)
     found = [item["code"] for item in (await report())["findings"] if item["hop"] == "socket"]
     assert found == ["socket-directory"]
+
+
+# ── Another product's channel ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def theirs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket in its place, of this process, which is none of its hosts."""
+    directory = home / "theirs"
+    directory.mkdir(mode=0o700)
+    monkeypatch.setenv("MCPB_EXISTING_CHANNEL_DIRECTORY", str(directory))
+    path = directory / f"{os.getpid()}.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen()
+        listener.setblocking(False)
+        yield listener
+
+
+async def test_a_channel_is_looked_at_and_nobody_connects_to_it(theirs: socket.socket) -> None:
+    (found,) = (await report())["channels"]
+    with pytest.raises(BlockingIOError):
+        theirs.accept()
+    assert (found["pid"], found["isTheirs"], found["holder"]) == (os.getpid(), False, 0)
+    assert "Channels of other products" in (await mcpb("doctor")).output
+
+
+async def test_the_configuration_says_whether_what_is_wrong_with_it_is_a_fault(
+    theirs: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(theirs.getsockname()).chmod(0o666)
+    assert "channel-unusable" not in await faults()
+    monkeypatch.setenv("MCPB_EXISTING_CHANNEL_ATTACH", "true")
+    assert "channel-unusable" in await faults()
+
+
+async def test_the_process_that_holds_a_channel_is_no_host_that_keeps_silent(
+    home: Path, theirs: socket.socket
+) -> None:
+    place = endpoint.open_endpoint(home / "mcpb/run")
+    try:
+        place.publish(
+            endpoint.Record(
+                instance=place.instance,
+                pid=4711,
+                browser_pid=700,
+                extension_origin="",
+                version="0.1.0",
+                started_at=1.0,
+                channel=theirs.getsockname(),
+            )
+        )
+        found = await report()
+    finally:
+        place.close()
+    assert [channel["holder"] for channel in found["channels"]] == [4711]
+    assert "host-not-linked" not in {finding["code"] for finding in found["findings"]}
 
 
 # ── Names of files are anybody's ────────────────────────────────────────────────────────────────────────────

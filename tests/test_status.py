@@ -13,6 +13,7 @@ from bridge.columns import Columns, cut, display_width
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.routing import Router, Terms
 from bridge.status import as_text, status, whats_missing
+from install.examination.channels import Channel
 from native_host import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, one_page, tab, tools
@@ -202,6 +203,62 @@ async def test_a_line_that_somebody_wrote_into_the_log_does_no_harm(
 async def test_lines_with_titles_fit_the_terminal(router: Router, transport: PlayedTransport) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1, title="買い物かご" * 12)]), tools(1, "getCart"))
     assert max(map(display_width, text(router, CALL, width=70)[4:8])) <= 70
+
+
+# ── Another product's channel ───────────────────────────────────────────────────────────────────────────────
+
+
+HELD = Channel(
+    title="Claude in Chrome, through its own host (pid 7)",
+    use="used by mcpb (pid 1)",
+    path="/tmp/claude-mcp-browser-bridge-ada/7.sock",
+    pid=7,
+    program="/opt/claude",
+    holder=1,
+)
+
+
+def with_channel(router: Router, channel: Channel) -> dict[str, Any]:
+    return status(router, NoProblems(), channels=[msgspec.to_builtins(channel)])
+
+
+async def test_a_channel_is_shown_with_whose_it_is_and_whether_it_is_used(router: Router) -> None:
+    unused = msgspec.structs.replace(
+        HELD, holder=0, use="not used: `--existing-channel` would", connections=1
+    )
+    found = with_channel(router, unused)
+    assert found["channels"][0]["path"] == HELD.path
+    assert list(as_text(found))[2:4] == [
+        "Claude in Chrome, through its own host (pid 7): not used: `--existing-channel` would",
+        "  /tmp/claude-mcp-browser-bridge-ada/7.sock, program /opt/claude, 1 connection",
+    ]
+
+
+async def test_the_process_that_holds_a_channel_is_no_browser_and_its_clients_are_the_channel_s(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[]), wire.HostClients(clients=[client(CLAUDE)]))
+    assert len(found(router)["browsers"]) == 1
+    held = with_channel(router, HELD)
+    assert held["browsers"] == []
+    assert [session["title"] for session in held["channels"][0]["sessions"]] == ["Claude Code"]
+    assert "    Claude Code 2.1  pid 4711  session 5e551011" in list(as_text(held))
+
+
+async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:
+    missing = whats_missing(router.registry, NoProblems(), lambda: "", lambda: "There is one.")
+    assert missing.splitlines()[1:] == ["There is one."]
+    assert "No browser is connected" in missing
+    text = list(as_text({**found(router), "missing": missing}))
+    assert all(line.isprintable() for line in text)
+
+
+async def test_where_a_browser_is_connected_nothing_is_said_of_a_channel(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
+    missing = whats_missing(router.registry, NoProblems(), channel=lambda: "There is one.")
+    assert "There is one." not in missing
 
 
 # ── Columns ─────────────────────────────────────────────────────────────────────────────────────────────────
