@@ -140,7 +140,13 @@ def whats_missing(
     """
     if any(True for _ in registry.offers()):
         return ""
-    if browsers := registry.browsers():
+    browsers = registry.browsers()
+    if browsers and all(browser.is_channel for browser in browsers):
+        return (
+            "Only another product's extension is connected, and no tools of pages come through that: they "
+            f"need mcpb's own extension. To add it, run: {EXTENSION}"
+        )
+    if browsers:
         count = len(browsers)
         connected = f"{count} browser{'s' if count > 1 else ''} connected, but no open page offers a tool. "
         if any(browser.hello and not browser.hello.sites_allowed for browser in browsers):

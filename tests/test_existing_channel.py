@@ -13,19 +13,30 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
+import trio.testing
 
 from bridge.browser_tools.answer import UNTRUSTED
+from bridge.browser_tools.batch import LIMIT_S
 from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.config import Config
+from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
+from bridge.hub.transport import HostLinked, HostSeen
+from bridge.links.native import NativeLinks
+from bridge.status import whats_missing
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host import wire
+from native_host.channel import offer
 from native_host.channel_wire import BRAND
+from native_host.wire import Code
 from peers import HOST_COMMAND
+from played_tools import PlayedTools, Told
+from said_by_hosts import host_hello
 from stub_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 
 PATIENCE_S = 20
@@ -421,3 +432,65 @@ async def test_who_cannot_be_asked_leaves_questions_to_the_extension(other: Othe
     async with client_of() as client:
         await client.call("read_page", tabId=7)
     assert "handle_permission_prompts" not in other.extension.calls[0].params
+
+
+# ── Without wires ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
+    """Nothing but another product's extension is connected."""
+    tools = PlayedTools(nursery, tmp_path)
+    tools.transport.happen(HostSeen("h1", 1.0), HostLinked("h1", host_hello("h1")))
+    tools.transport.announce("h1", offer("channel-1", "0.1.0", "linux"), wire.HostReplayed())
+    return tools
+
+
+async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
+    tools: PlayedTools, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    told: list[Told] = []
+
+    async def answer_late(_question: wire.ElicitConfirmation) -> dict[str, Any]:
+        await trio.sleep(2 * LIMIT_S)
+        return {"action": "accept", "content": {"allow": True}}
+
+    async def run_batch() -> None:
+        step = {"name": "navigate", "input": {"url": SHOP, "tabId": 7}}
+        told.append(await tools.call("browser_batch", actions=[step]))
+
+    tools.person = answer_late
+    tools.transport.on_request = lambda _: None
+    nursery.start_soon(run_batch)
+    await trio.testing.wait_all_tasks_blocked()
+    [asked] = tools.transport.asked
+    assert asked.caller.on_question
+    await asked.caller.on_question(wire.ElicitConfirmation(message="May it?"))
+    asked.on_done(msgspec.json.encode({"content": [{"type": "text", "text": "Gone there"}]}))
+    await trio.testing.wait_all_tasks_blocked()
+    assert not told[0].is_error
+    assert told[0].structured["results"][0]["told"]["said"] == "Gone there"
+
+
+async def test_an_answer_that_nobody_can_read_is_a_failure(tools: PlayedTools) -> None:
+    image = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
+    tools.transport.on_request = lambda _: {"content": [image]}
+    assert f"the answer of {BRAND} cannot be read" in await tools.ask_fails("read_page", tabId=7)
+
+
+async def test_a_block_of_another_kind_is_not_lost(tools: PlayedTools) -> None:
+    tools.transport.on_request = lambda _: {"content": [{"type": "resource_link", "uri": "file:///a"}]}
+    assert '"uri":"file:///a"' in (await tools.call("read_page", tabId=7)).structured["said"]
+
+
+async def test_without_a_tab_a_call_says_that_nothing_was_run(tools: PlayedTools) -> None:
+    tools.transport.on_request = lambda _: CallError(Code.TIMED_OUT, "no answer", handed=True)
+    assert "opening a tab: no answer. Nothing was run" in await tools.ask_fails("read_page")
+    text = "The user has turned tabs off"
+    tools.transport.on_request = lambda _: {"content": [{"type": "text", "text": text}], "isError": True}
+    assert await tools.ask_fails("read_page") == f"{BRAND} opened no tab for you: “{text}”"
+
+
+async def test_it_offers_no_tools_of_pages(tools: PlayedTools) -> None:
+    missing = whats_missing(tools.router.registry, NativeLinks([]))
+    assert missing.startswith("Only another product's extension is connected, and no tools of pages")

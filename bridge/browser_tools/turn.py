@@ -91,9 +91,12 @@ class Turn:
         if access.live_browsers(registry):
             return
         await self.around.settle()
-        if any(not browser.is_live for browser in registry.links()):
-            until = trio.current_time() + GRACE_S
-            await news.wait_until(lambda: bool(access.live_browsers(registry)), until=until)
+
+        def is_decided() -> bool:
+            nobody_comes = all(browser.is_live for browser in registry.links())
+            return nobody_comes or bool(access.live_browsers(registry))
+
+        await news.wait_until(is_decided, until=trio.current_time() + GRACE_S)
 
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 
