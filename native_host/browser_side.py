@@ -48,7 +48,7 @@ class BrowserSide(Protocol):
         ...
 
     def ended(self, why: str) -> list[bytes]:
-        """It is gone: what the switchboard is to hear still."""
+        """It is gone: what the switchboard is to hear still. More may be `said` that had come too late."""
         ...
 
 

@@ -75,6 +75,8 @@ class Channel:
         self._questions: dict[bytes, _Question] = {}
         """By their id on our wire."""
         self._asked = 0
+        self._ended = ""
+        """Why nothing can be asked of it any more."""
         self._for_us: list[bytes] = []
         self._for_them: list[bytes] = []
 
@@ -163,7 +165,8 @@ class Channel:
         )
 
     def ended(self, why: str) -> list[bytes]:
-        """See `BrowserSide`: `why` is said to whoever waits."""
+        """See `BrowserSide`: `why` is said to whoever waits, and to who asks from now on."""
+        self._ended = why
         sent, waiting = self._calls.end()
         self._questions.clear()
         return [
@@ -189,6 +192,9 @@ class Channel:
 
     def _requested(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
+        if self._ended:
+            self._fail(raw_id, Code.GONE, self._ended)
+            return
         if message.method != "browser/callTool":
             text = f"{theirs.BRAND} does not know {message.method}: it only runs its own tools"
             self._fail(raw_id, Code.METHOD_NOT_FOUND, text)

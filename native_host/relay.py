@@ -170,6 +170,8 @@ class Relay:
         self._room_in_browser = trio.lowlevel.ParkingLot()
         """Clients that are not read, because too much of theirs waits for the browser."""
         self._transferring = trio.Event()
+        self._until_ended = trio.CancelScope()
+        """The browser's end is there."""
 
     async def serve(self) -> None:
         """Relay until the browser closes or breaks its pipe, SIGTERM comes, or our files are gone."""
@@ -177,15 +179,16 @@ class Relay:
             self._place.publish(self._record)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_end_at, signals, nursery.cancel_scope)
-                nursery.start_soon(self._write_to_browser, nursery.cancel_scope)
+                nursery.start_soon(self._write_to_browser)
                 nursery.start_soon(self._expire_transfers)
                 nursery.start_soon(self._look_now_and_then, nursery.cancel_scope)
                 nursery.start_soon(self._accept)
                 if self._lingers_s < math.inf:
                     nursery.start_soon(self._end_unwanted, nursery.cancel_scope)
                 nursery.start_soon(self._watch_beginning)
-                await self._read_from_browser()
-                self._hear_last(self._side.ended(await self._why_ended() if self._why_ended else ""))
+                with self._until_ended:
+                    await self._read_from_browser()
+                self._hear_last(await self._why_ended() if self._why_ended else "")
                 nursery.cancel_scope.cancel()
 
     # ── The browser ─────────────────────────────────────────────────────────────────────────────────────────
@@ -216,9 +219,12 @@ class Relay:
         for body in turned.ours:
             self._hear(body)
 
-    def _hear_last(self, bodies: list[bytes]) -> None:
-        for body in bodies:
+    def _hear_last(self, why: str) -> None:
+        for body in self._side.ended(why):
             self._hear(body)
+        while why and self._switchboard.outbox:  # what clients have said since
+            body, _, _ = self._switchboard.outbox.take(trio.current_time())
+            self._turn(self._side.said(body))
         self._flush_clients()
 
     def _hear(self, body: bytes) -> None:
@@ -245,11 +251,11 @@ class Relay:
         with trio.move_on_after(_FAREWELL_SECONDS), suppress(trio.BrokenResourceError):
             await self._to_browser.wait_room()
 
-    async def _write_to_browser(self, host: trio.CancelScope) -> None:
+    async def _write_to_browser(self) -> None:
         self._to_browser.flush()
         with suppress(trio.BrokenResourceError):  # EPIPE says the same as an end of input
             await self._to_browser.run()
-        host.cancel()
+        self._until_ended.cancel()
 
     def _refill_browser(self) -> None:
         """What was given before is written. What stays in the outbox can still be taken back."""

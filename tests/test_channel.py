@@ -261,6 +261,14 @@ def test_when_it_is_gone_each_open_call_says_whether_it_may_have_run() -> None:
     assert {each["error"]["message"] for each in ended} == {"its host has ended"}
 
 
+def test_who_calls_when_it_is_gone_is_told_why_and_that_nothing_was_run() -> None:
+    talk = Talk()
+    talk.channel.ended("its host has ended")
+    talk.call(1)
+    assert talk.theirs == []
+    assert talk.answers == [("c-1:1", "error, handed False: its host has ended")]
+
+
 # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
