@@ -6,7 +6,7 @@ Whoever reads it sends it on to a model, so what stands in a block besides is le
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from bridge.hub.tool_shape import Era
 from native_host.channel_wire import FRAME_BYTES
 
 NOTHING = "The tool has run, and answered nothing."
+_LEFT_OUT = "(Left out, because the tool takes no such argument: {}.)"
 _LESS = {
     "computer": "a smaller picture (`scale`), or a part of it (action zoom with a `region`)",
     "read_page": "one element (`ref_id`), less `depth`, or fewer `max_chars`",
@@ -45,31 +46,33 @@ _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(_Result).decode
 
 
-def of_call(tool: str, outcome: Outcome) -> Content:
-    """What came of a call."""
+def of_call(tool: str, outcome: Outcome, left_out: Sequence[str] = ()) -> Content:
+    """What came of a call; `left_out` are names of arguments that meant nothing to the tool."""
     try:
-        return failure(to_mcp(outcome).message) if isinstance(outcome, Exception) else _content(tool, outcome)
+        if isinstance(outcome, Exception):
+            return failure(to_mcp(outcome).message)
+        return _content(tool, outcome, [_text(_LEFT_OUT.format(", ".join(left_out)))] if left_out else [])
     except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
         _log.exception("a result could not be told")
         return failure(to_mcp(error).message)
 
 
-def _content(tool: str, outcome: bytes) -> Content:
+def _content(tool: str, outcome: bytes, notes: list[dict[str, Any]]) -> Content:
     found = _decode(b"".join(results.of_page(outcome, Era.HANDSHAKE)))
     blocks = [_block(block) for block in found.content]
     if found.is_error:
-        return {"error": {"content": blocks or [_text(NOTHING)]}}
+        return {"error": {"content": _as_error([*(blocks or [_text(NOTHING)]), *notes])}}
     if expected := _looked_for(tool, found.structured_content):
         message = blocks[:1]  # what follows it is in the structure as well
-        return {"result": {"content": [expected, *message]}}
+        return {"result": {"content": [expected, *message, *notes]}}
     if found.structured_content is not None and not any(block["type"] == "text" for block in blocks):
         blocks.append(_text(msgspec.json.encode(found.structured_content).decode()))
-    return {"result": {"content": blocks or [_text(NOTHING)]}}
+    return {"result": {"content": [*(blocks or [_text(NOTHING)]), *notes]}}
 
 
 def failure(text: str) -> Content:
     """An error of ours."""
-    return {"error": {"content": [_text(text)]}}
+    return {"error": {"content": text}}
 
 
 def message(tool_use_id: str | None, content: Mapping[str, Any], tool: str = "") -> bytes:
@@ -116,6 +119,13 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
         case _:
             kind, mime_type = block.get("type"), block.get("mimeType", "no type given")
             return _text(f"(What cannot be sent on this channel is left out: {kind}, {mime_type}.)")
+
+
+def _as_error(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Some of its clients show an error as it came: a list of blocks would be JSON to a model."""
+    if all(block["type"] == "text" for block in blocks):
+        return "\n".join(block["text"] for block in blocks)
+    return blocks
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from bridge import questions
 from bridge.frontends.channel import answers
 from bridge.frontends.channel.agents import Agents
 from bridge.frontends.channel.answers import Content, failure
+from bridge.frontends.channel.fitting import fitted
 from bridge.frontends.channel.permissions import About, Permissions
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
@@ -154,10 +155,10 @@ class Connection:
         self._begin(_Open(tool_use_id, call.tool, session), partial(self._call, call, session))
 
     def _call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Pending:
-        arguments = Arguments(bytes(call.args))
+        arguments, left_out = fitted(call.tool, bytes(call.args))
 
         def on_done(outcome: Outcome) -> None:
-            on_content(answers.of_call(call.tool, outcome))
+            on_content(answers.of_call(call.tool, outcome, left_out))
 
         caller = self._caller(call, arguments)
         return self._serving.router.begin(session, call.tool, arguments, on_done, caller)
