@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from install import shim_script
 from install.browsers import Target, find_browser, known_browsers
 from install.examination.findings import Finding
 from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
 from install.examination.policies import managed_policies, policy_findings
 from install.machine import Machine
+from install.shim_script import Shim
 from native_host.wire import EXTENSION_ID, HOST_NAME
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"
@@ -178,6 +180,27 @@ def test_a_manifest_that_starts_our_shim_is_told_as_ours(target: Target, tmp_pat
     assert found.is_shim
     assert "mcpb stands before it" in order.text
     assert (gone.code, gone.command) == ("channel-wrapper-gone", "mcpb install-native-host --unshim")
+
+
+def test_behind_our_shim_the_program_of_the_other_product_is_looked_at(
+    target: Target, tmp_path: Path
+) -> None:
+    version = a_program(tmp_path, "2.1.329")
+    theirs = a_wrapper(tmp_path, version, "--chrome-native-host")
+    (tmp_path / "bin").mkdir()
+    ours = a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}")
+    ours.write_text(
+        shim_script.script(
+            Shim(version="0.1.0", interpreter="/gone/python", module="/gone", home=None, program=str(theirs))
+        )
+    )
+    register(target, CLAUDE_CODE, ours)
+    (before,) = neighbours([target])
+    version.unlink()
+    (after,) = neighbours([target])
+    (gone,) = neighbour_findings([after])
+    assert (before.is_shim, before.is_there) == (True, True)
+    assert (after.is_there, after.lacks, gone.command) == (False, str(version), "")
 
 
 # ── Policies ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from install import shim_script
 from install.browsers import Kind, Target
 from install.examination.findings import Finding
 from install.examination.reading import entries, head, is_file, printable
@@ -70,20 +71,23 @@ def _read(path: Path, kind: Kind, title: str) -> Neighbour:
         program=printable(str(program or "")),
         lacks=printable(str(lacks or "")),
         is_there=program is not None and lacks is None,
-        is_shim=program is not None and is_shim(program, path.stem),
+        is_shim=program is not None and _is_shim(program, path.stem),
         callers=tuple(printable(caller) for caller in callers_in(content, kind)),
     )
 
 
-def is_shim(program: Path, host: str) -> bool:
-    """Whether it is what `--shim` writes for that host, of whatever home of mcpb's."""
-    return (program.parent.name, program.name) == ("bin", f"shim-{host}")
+def _is_shim(program: Path, host: str) -> bool:
+    """Whether it is what `--shim` writes for that host, of whatever home of mcpb's; perhaps it is gone."""
+    is_named_so = (program.parent.name, program.name) == ("bin", f"shim-{host}")
+    return is_named_so or shim_script.is_ours(_text(program))
 
 
 def _lacking(program: Path) -> Path | None:
     """The first that cannot be run, of a program and of what it runs."""
-    runs = _run_by(program)
-    for path in [program, *runs[:1]]:
+    shim = shim_script.read(_text(program))
+    host = Path(shim.program) if shim else program  # without mcpb the shim runs it alone
+    runs = _run_by(host)
+    for path in [program, host, *runs[:1]]:
         if not (is_file(path) and os.access(path, os.X_OK)):
             return path
     return next((path for path in runs[1:] if not is_file(path)), None)
@@ -94,7 +98,7 @@ def _run_by(script: Path) -> list[Path]:
 
     Claude Code's names the folder of one version, which its updater removes.
     """
-    text = (head(script, LARGEST_BYTES) or b"").decode(errors="replace")
+    text = _text(script)
     if not text.startswith("#!"):
         return []
     for line in text.splitlines():
@@ -104,6 +108,10 @@ def _run_by(script: Path) -> list[Path]:
             scripts = [path for path in rest[:1] if path.suffix in _SCRIPT_SUFFIXES]
             return [path for path in [program, *scripts] if path.is_absolute()]
     return []
+
+
+def _text(program: Path) -> str:
+    return (head(program, LARGEST_BYTES) or b"").decode(errors="replace")
 
 
 def _words(line: str) -> list[str]:
@@ -156,7 +164,7 @@ def _gone(host: Neighbour) -> Finding:
         f"{host.title} cannot start {product}'s host for Anthropic's extension: {host.manifest} names "
         f"{through}{host.lacks}, which is not there to be run"
     )
-    if host.is_shim:
+    if host.is_shim and host.lacks == host.program:
         return _wrapper_gone(host, text, "mcpb install-native-host --unshim")
     return _wrapper_gone(host, f"{text}. {product} puts that right when it is started")
 
