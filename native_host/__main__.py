@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ gc.disable()  # imports leave nothing to collect, and looking for it takes a ten
 
 import trio
 
-from native_host import __version__, endpoint, envelope, relay, wire
+from native_host import __version__, endpoint, entry, envelope, relay, wire
 from native_host.framing import frame
 from native_host.wire import Code
 
@@ -42,12 +41,9 @@ def main() -> None:
     caller = _caller(sys.argv[1:])
     if caller is None:
         sys.exit(_by_hand())
-    # The browser shares its process group with us: Ctrl-C in its terminal is not meant for us. What ends us
-    # is the end of input, after which the files of the endpoint are removed.
-    for ignored in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
-    browser_in, browser_out = _take_pipes()
-    _log_to_stderr()
+    entry.overhear_terminal()
+    browser_in, browser_out = entry.take_pipes()
+    entry.log_to_stderr("mcpb-native-host")
     if caller not in _accepted_callers():
         sys.exit(_refuse(browser_out, caller))
     sys.exit(_serve(browser_in, browser_out, caller))
@@ -70,23 +66,6 @@ def _caller(arguments: Sequence[str]) -> str | None:
 def _by_hand() -> int:
     sys.stderr.write(_BY_HAND + "\n")
     return 2
-
-
-def _take_pipes() -> tuple[int, int]:
-    """Move the browser's pipes away from 0 and 1, so that no stray print and no child reaches them."""
-    browser_in, browser_out = os.dup(0), os.dup(1)  # dup makes them close on exec
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.close(nowhere)
-    os.dup2(2, 1)
-    return browser_in, browser_out
-
-
-def _log_to_stderr() -> None:
-    level = {"debug": logging.DEBUG, "wire": logging.DEBUG}.get(
-        os.environ.get("MCPB_LOG", ""), logging.WARNING
-    )
-    logging.basicConfig(stream=sys.stderr, level=level, format="mcpb-native-host: %(levelname)s %(message)s")
 
 
 def _accepted_callers() -> set[str]:

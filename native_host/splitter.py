@@ -205,7 +205,8 @@ class Splitter:
     @property
     def next_deadline_s(self) -> float:
         """When `expire` has something to do; infinite: never."""
-        return min((call.until_s for call in (*self._open, *self._waiting)), default=math.inf)
+        waiting_s = next((call.until_s for call in self._waiting if call.asker is Party.OURS), math.inf)
+        return min(self._open[0].until_s, waiting_s) if self._open else waiting_s
 
     def expire(self, now_s: float) -> list[Passed]:
         """Expect no answer any longer to calls without a name, and refuse ours that wait too long."""
