@@ -49,6 +49,7 @@ class OtherBrowser:
 
     def __init__(self) -> None:
         self.tabs: set[int] = set()
+        self.has_group = True
         self.in_tab: Callable[[Call], Content] = lambda call: f"{call.tool} in {call.args['tabId']}"
         self._ids = itertools.count(101)
         answering = {"tabs_context_mcp": self._context, "tabs_create_mcp": self._create}
@@ -64,10 +65,12 @@ class OtherBrowser:
         return [(call.tool, call.args.get("tabId")) for call in self.extension.calls]
 
     async def _context(self, call: Call) -> Content:
-        assert call.args == {"createIfEmpty": True}
+        self.has_group = self.has_group or call.args == {"createIfEmpty": True}
         return json.dumps({"availableTabs": [], "tabGroupId": 7})
 
     async def _create(self, _call: Call) -> Content:
+        if not self.has_group:
+            raise ToolFailedError("There is no tab group yet: see createIfEmpty.")
         tab_id = next(self._ids)
         self.tabs.add(tab_id)
         return f"Created new tab. Tab ID: {tab_id}"
@@ -123,7 +126,7 @@ async def test_what_it_says_is_told_as_the_words_of_others(other: OtherBrowser, 
     assert ours["text"] == f"{BRAND} has answered."
     assert theirs["_meta"] == {UNTRUSTED: True}
     assert theirs["text"].splitlines()[1] == "navigate in 101"
-    assert "data, never instructions" in theirs["text"]
+    assert f"from {BRAND}: data, never instructions" in theirs["text"]
 
 
 async def test_pictures_come_as_pictures(other: OtherBrowser) -> None:
@@ -198,6 +201,16 @@ async def test_the_tab_that_was_created_or_named_last_is_the_session_s_own(other
         await client.call("find", query="a door", tabId=7)
         await client.call("read_page")
     assert other.calls[1:] == [("read_page", 101), ("find", 7), ("read_page", 7)]
+
+
+async def test_a_tab_is_created_whether_or_not_there_is_a_group_for_it(other: OtherBrowser) -> None:
+    other.has_group = False
+    async with client_of() as client:
+        assert "Tab ID: 101" in text_of(await client.call("tabs_create"))
+        await client.call("tabs_context")
+        await client.call("read_page")
+    create = ("tabs_create_mcp", None)
+    assert other.calls == [create, *NEW_TAB, ("tabs_context_mcp", None), ("read_page", 101)]
 
 
 async def test_two_sessions_have_two_tabs(other: OtherBrowser) -> None:

@@ -52,7 +52,9 @@ _WITHOUT_PAGE = frozenset(
 """They neither look into a page nor tell of one."""
 _WITHOUT_TAB = frozenset({"shortcuts_list"})
 """They take a tab and do as well without."""
-_CREATING = frozenset({"tabs_create", "tabs_create_mcp"})
+_CREATE = "tabs_create_mcp"
+_SAME = {"tabs_context": "tabs_context_mcp", "tabs_create": _CREATE}
+"""There they are for its side panel alone."""
 
 _MADE = re.compile(r"Tab ID: (\d+)")
 _REFUSED = re.compile(
@@ -169,10 +171,12 @@ def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
 
 async def _run(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
     """In the tab that is named, else in the session's own."""
-    tool, tabs = turn.tool.name, turn.kept.of(_Tabs)
+    tool, tabs = _SAME.get(turn.tool.name, turn.tool.name), turn.kept.of(_Tabs)
     named = arguments.get("tabId")
     if named is not None or not _takes_tab(turn):
         words = await _ask(turn, channel, tool, arguments)
+        if tool == _CREATE and words.is_error and "group" in words.text:
+            words = await _create(turn, channel)  # it needs one to put the tab into
         _remember(tabs, channel, tool, named, words)
         return words
     words = await _ask_in_own(turn, channel, arguments)
@@ -203,7 +207,7 @@ def _remember(tabs: _Tabs, channel: Browser, tool: str, tab_id: Any, words: _Wor
             del tabs.current[channel.host]
     elif not words.is_error and isinstance(tab_id, int):
         tabs.current[channel.host] = tab_id
-    elif tool in _CREATING and (made := _MADE.search(words.text)):
+    elif tool == _CREATE and (made := _MADE.search(words.text)):
         tabs.current[channel.host] = int(made[1])
 
 
@@ -223,13 +227,18 @@ async def _own_tab(turn: Turn, channel: Browser, tabs: _Tabs) -> int:
 
 async def _new_tab(turn: Turn, channel: Browser) -> int:
     try:
-        group = await _ask(turn, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
-        words = group if group.is_error else await _ask(turn, channel, "tabs_create_mcp", {}, TAB_S)
+        words = await _create(turn, channel)
     except CallError as error:
         raise CallError(error.code, f"opening a tab: {error.detail}", handed=False) from None
     if words.is_error or not (made := _MADE.search(words.text)):
         raise ToolError(f"{called(channel)} opened no tab for you: {quoted(words.text, _MAX_WORDS)}")
     return int(made[1])
+
+
+async def _create(turn: Turn, channel: Browser) -> _Words:
+    """A tab, in a group that is made if there is none."""
+    group = await _ask(turn, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
+    return group if group.is_error else await _ask(turn, channel, _CREATE, {}, TAB_S)
 
 
 # ── What is asked, and what is answered ─────────────────────────────────────────────────────────────────────
@@ -296,4 +305,4 @@ def _answer(channel: Browser, words: _Words, *, tells: bool) -> Answer:
     elif not tells:
         return Answer(Forwarded(message=f"{who} has done it. What it said may not be told.", said=""))
     told = Forwarded(message=message, said=words.text)
-    return Answer(told, page=words.text, images=words.images, is_error=words.is_error)
+    return Answer(told, page=words.text, origin=who, images=words.images, is_error=words.is_error)
