@@ -12,25 +12,31 @@ import json
 import shutil
 import stat
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp_types
 import pytest
 import trio
+from mcp import Client
 
-from browsing import Browser, Browsing, TrioThread, trio_thread
+from browsing import Browser, Browsing, Tools, TrioThread, trio_thread
 from chain import EXTENSION, Chain, until_listed
 from demo.chromium import open_chromium
 from demo.throw_away import throw_away_directory
 from native_host import endpoint, processes
+from native_host.channel_wire import BRAND
 from native_host.wire import EXTENSION_ID, HOST_NAME
 from other_host import OtherHost, why_missing
 from peers import until
 from raw_channel_client import RawChannelClient
-from site_server import Site, serving_site
+from site_server import BOOKS, Site, serving_site
 
 pytestmark = pytest.mark.chromium
 
@@ -38,6 +44,11 @@ PRODUCT = Path(__file__).parent / "other_product"
 THEIR_EXTENSION = "fkhnhnaadoppcpeoobkanonjbpcakgfb"
 THEIR_HOST = "com.anthropic.claude_code_browser_extension"
 THEIR_OTHER_HOST = "com.anthropic.claude_browser_extension"
+THEIRS = f"{BRAND} (through another product's channel)"
+OURS = "Chromium"
+"""How our clients are told of them: as the names begin."""
+PNG = b"\x89PNG"
+ATTACHED = {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}
 
 
 @dataclass
@@ -159,6 +170,16 @@ class Beside(Browsing):
         finally:
             self.browser.send("Target.detachFromTarget", sessionId=worker.page.session)
 
+    def heard(self, kind: str) -> int:
+        """How many messages of this type the present host has sent to their extension."""
+        count: int = self.theirs(f"heard.filter((type) => type === {json.dumps(kind)}).length")
+        return count
+
+    @property
+    def profile(self) -> list[str]:
+        """As options of a command."""
+        return ["--user-data-dir", str(self.other.profile)]
+
     def records(self) -> list[endpoint.Record]:
         """Of our processes that bridges link to."""
         return endpoint.live_hosts(self.chain.home / "run")
@@ -188,8 +209,59 @@ class Beside(Browsing):
         finally:
             self.add_ours()
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Their extension asks before it goes to an address."""
+        self.theirs("void (asks = true)")
+        try:
+            yield
+        finally:
+            self.theirs("void (asks = false)")
+
+    @contextmanager
+    def without_theirs(self) -> Iterator[None]:
+        """Their host is not there meanwhile."""
+        self.theirs("hangUp()")
+        self.browser.until(lambda: self.other.socket is None)
+        try:
+            yield
+        finally:
+            self.theirs("namesCalls = true; dial()")
+            self.browser.until(lambda: self.other.socket is not None)
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """A program reads meanwhile; each answer is right, and no file of theirs is another afterwards."""
+        socket = self.other.socket
+        assert socket
+        before = self.other.everything()
+        with self.thread.holding(Reader.reading(socket, self.book(1))) as reader:
+            yield reader
+        assert reader.wrong == []
+        assert self.other.everything() == before
+
+    def listed(self, tools: Tools, *names: str) -> dict[str, Any]:
+        """`until_connected`."""
+        return self.thread.run(until_connected, tools.client, *names)
+
+    def choose_theirs(self, tools: Tools) -> None:
+        """Once it is there."""
+        device_id = self.listed(tools, THEIRS)[THEIRS]["deviceId"]
+        tools.done("select_browser", deviceId=device_id)
+
     def book(self, number: int) -> str:
         return f"{self.site.url}/book.html?number={number}"
+
+
+async def until_connected(client: Client, *names: str) -> dict[str, Any]:
+    """Until browsers are listed whose names begin so, and perhaps others; what is told of each, by name."""
+    while True:
+        result = await client.call_tool("list_connected_browsers")
+        assert result.structured_content
+        listed = {each["name"]: each for each in result.structured_content["browsers"]}
+        if all(any(name.startswith(each) for name in listed) for each in names):
+            return listed
+        await trio.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -212,20 +284,19 @@ def beside(pages: str) -> Iterator[Beside]:
 
 @pytest.fixture
 def reader(beside: Beside) -> Iterator[Reader]:
-    """It reads while the test runs; each answer is right, and no file of theirs is another afterwards."""
-    socket = beside.other.socket
-    assert socket
-    before = beside.other.everything()
-    with beside.thread.holding(Reader.reading(socket, beside.book(1))) as reader:
+    """See `Beside.reading`."""
+    with beside.reading() as reader:
         yield reader
-    assert reader.wrong == []
-    assert beside.other.everything() == before
+
+
+# ── Each for itself ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_both_are_used_and_ours_neither_sees_nor_touches_theirs(beside: Beside, reader: Reader) -> None:
+    connected = beside.heard("mcp_connected")
     with beside.client() as tools:
-        (listed,) = tools.done("list_connected_browsers").structured["browsers"]
-        assert listed["name"].startswith("Chromium")
+        (listed,) = beside.listed(tools)
+        assert listed.startswith(OURS)
         tools.open_site("index.html")
         assert "Town library" in tools.done("get_page_text").text
         beside.browser.open(f"{beside.chain.pages}/tabserver.html")
@@ -233,42 +304,129 @@ def test_both_are_used_and_ours_neither_sees_nor_touches_theirs(beside: Beside, 
         beside.thread.run(until_listed, tools.client, lambda names: echo in names)
         assert tools.done(echo, text="hello").text == "echo: hello"
         assert "not this session's" in tools.refused("get_page_text", tabId=reader.tab_id)
-    assert beside.theirs("heard.filter((type) => type === 'mcp_connected').length") == 1
+    assert beside.heard("mcp_connected") == connected
 
 
-def test_when_theirs_ends_ours_goes_on_and_so_does_theirs_when_it_is_back(beside: Beside) -> None:
-    with beside.client() as tools:
+def test_when_their_host_ends_ours_goes_on_and_theirs_is_there_again_when_it_is_back(beside: Beside) -> None:
+    with beside.client(settings=ATTACHED) as tools:
         tools.open_site("index.html")
-        before = beside.other.socket
-        beside.theirs("hangUp()")
-        beside.browser.until(lambda: beside.other.socket is None)
-        assert "Town library" in tools.done("get_page_text").text
-        assert beside.theirs("dial()")
-        beside.browser.until(lambda: beside.other.socket not in (None, before))
-        assert "Town library" in tools.done("get_page_text").text
-
-
-def test_when_ours_ends_theirs_goes_on(beside: Beside, reader: Reader) -> None:
-    with beside.without_ours():
-        beside.thread.run(reader.until_answered)
+        with beside.without_theirs():
+            assert "Town library" in tools.done("get_page_text").text
+            assert THEIRS not in beside.listed(tools)
+        beside.choose_theirs(tools)
+        tools.done("navigate", url=beside.book(5))
+        assert BOOKS[4][0] in tools.done("get_page_text").text
 
 
 def test_installing_using_examining_and_removing_ours_leaves_theirs_as_it_was_and_nothing_of_ours(
-    beside: Beside, reader: Reader
+    beside: Beside,
 ) -> None:
     with beside.without_ours():
-        beside.mcpb("uninstall-native-host", "--yes")
-        beside.mcpb("install-native-host", "--user-data-dir", str(beside.other.profile), "--yes")
-        beside.load_ours()
-        pids = [record.pid for record in beside.records()]
-        with beside.client() as tools:
-            tools.open_site("index.html")
-        report = beside.mcpb("doctor")
-        assert THEIR_HOST in report
-        assert THEIR_OTHER_HOST in report
-        beside.mcpb("status")
-        beside.unload_ours()
-        beside.mcpb("uninstall-native-host", "--purge", "--yes")
-        assert not (beside.other.manifests / f"{HOST_NAME}.json").exists()
-        assert not beside.chain.home.exists()
-        assert not any(map(processes.is_running, pids))
+        with beside.reading():
+            beside.mcpb("uninstall-native-host", "--yes")
+            beside.mcpb("install-native-host", *beside.profile, "--yes")
+            beside.load_ours()
+            with beside.client(settings=ATTACHED) as tools:
+                beside.listed(tools, THEIRS)
+                tools.open_site("index.html")
+                ours = [record.pid for record in beside.records()]
+                assert len(ours) == 2, "the host and the holder of their socket"
+            report = beside.mcpb("doctor")
+            assert THEIR_HOST in report
+            assert THEIR_OTHER_HOST in report
+            beside.mcpb("status")
+            beside.unload_ours()
+            beside.mcpb("uninstall-native-host", "--yes")
+            assert not (beside.other.manifests / f"{HOST_NAME}.json").exists()
+        with beside.without_theirs():
+            beside.browser.until(lambda: not any(map(processes.is_running, ours)))
+            beside.mcpb("uninstall-native-host", "--purge", "--yes")
+            assert not beside.chain.home.exists()
+
+
+# ── Ours as a client of theirs ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_both_are_listed_ours_goes_first_and_what_is_done_in_the_chosen_one_is_done_in_its_page(
+    beside: Beside, reader: Reader
+) -> None:
+    url = beside.book(2) + "&margin"
+    with beside.client(settings=ATTACHED) as tools:
+        assert not beside.listed(tools, OURS, THEIRS)[THEIRS]["inUse"]
+        in_ours = tools.open_site("index.html")
+        beside.choose_theirs(tools)
+        assert "not in the group" in tools.refused("get_page_text", tabId=in_ours)
+        tools.done("navigate", url=url)
+        beside.browser.until_open(url).evaluate("document.body.append('A note in the margin')")
+        assert "A note in the margin" in tools.done("get_page_text").text
+        assert url in tools.done("tabs_context_mcp").text
+        (image,) = tools.done("computer", action="screenshot").images
+        assert b64decode(image.data).startswith(PNG)
+        assert "Unsupported action" in tools.refused("computer", action="wait", duration=1)
+
+
+def test_several_clients_share_one_connection_and_each_has_a_tab_of_its_own(
+    beside: Beside, reader: Reader
+) -> None:
+    with reading_books(beside, ATTACHED):
+        connections = beside.heard("mcp_connected") - beside.heard("mcp_disconnected")
+        assert connections == 2, "the reader's and ours"
+
+
+def test_their_question_reaches_the_person_through_the_client(beside: Beside, reader: Reader) -> None:
+    questions = []
+
+    async def person(_: Any, asked: Any) -> mcp_types.ElicitResult:
+        questions.append(asked.message)
+        return mcp_types.ElicitResult(action="accept", content={"allow": len(questions) > 1})
+
+    url = beside.book(3)
+    with beside.client(settings=ATTACHED, elicitation_callback=person) as tools, beside.asking():
+        beside.choose_theirs(tools)
+        assert "Permission denied" in tools.refused("navigate", url=url)
+        tools.done("navigate", url=url)
+    assert questions == [f"{BRAND} asks: may navigate be used on {url}?"] * 2
+
+
+def test_while_ours_is_not_there_clients_work_in_theirs(beside: Beside, reader: Reader) -> None:
+    with beside.client(settings=ATTACHED) as tools:
+        with beside.without_ours():
+            assert list(beside.listed(tools, THEIRS)) == [THEIRS]
+            tools.done("navigate", url=beside.book(4))
+            assert BOOKS[3][0] in tools.done("get_page_text").text
+            assert "createIfEmpty" in beside.mcpb("call", "--existing-channel", "tabs_context_mcp")
+            beside.thread.run(reader.until_answered)
+        assert not beside.listed(tools, OURS, THEIRS)[THEIRS]["inUse"]
+
+
+# ── Ours as the host of theirs ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_their_extension_that_dials_our_host_serves_several_clients_at_once_with_ids_and_without(
+    beside: Beside,
+) -> None:
+    beside.mcpb("install-native-host", *beside.profile, "--extension-id", THEIR_EXTENSION, "--yes")
+    for names_calls in (True, False):
+        with beside.without_theirs():
+            beside.theirs(f"namesCalls = {json.dumps(names_calls)}; dial([{json.dumps(HOST_NAME)}])")
+            with reading_books(beside):
+                assert beside.heard("mcp_connected") == 1, "one for all: it takes an end for that of the last"
+
+
+@contextmanager
+def reading_books(beside: Beside, settings: dict[str, str] | None = None) -> Iterator[None]:
+    """Three clients have each read a book of their own in their browser, all at once."""
+    with ExitStack() as stack:
+        numbers = range(1, 4)
+        clients = [stack.enter_context(beside.client(f"of book {n}", settings=settings)) for n in numbers]
+        with ThreadPoolExecutor(len(clients)) as threads:
+            list(threads.map(partial(read_book, beside), clients, numbers))
+        yield
+
+
+def read_book(beside: Beside, tools: Tools, number: int) -> None:
+    title, *_ = BOOKS[number - 1]
+    beside.choose_theirs(tools)
+    tools.done("navigate", url=beside.book(number))
+    for _ in range(10):
+        assert title in tools.done("get_page_text").text

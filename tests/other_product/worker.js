@@ -8,10 +8,8 @@ const PONG_MS = 10_000;
 let namesCalls = true;
 /** Whether it asks before it goes to an address. */
 let asks = false;
-/** The types of all that its host has said. */
-const heard = [];
-/** The tools that it has run. */
-const ran = [];
+/** The types of all that its present host has said. */
+let heard = [];
 /** The connection to its host, if there is one. @type {chrome.runtime.Port | null} */
 let port = null;
 
@@ -31,6 +29,7 @@ async function dial(names = HOSTS) {
 function hangUp() {
   port?.disconnect();
   port = null;
+  heard = [];
 }
 
 /** A connection whose other end has answered a ping. @returns {Promise<chrome.runtime.Port | null>} */
@@ -69,7 +68,6 @@ async function outcome(to, params) {
   try {
     if (!tool) throw new Error(`Unknown tool: ${params.tool}`);
     await allowed(to, params);
-    ran.push(params.tool);
     const content = await tool(params.args ?? {}, (namesCalls && params.session_scope?.sessionId) || "");
     return content.length ? { result: { content } } : null;
   } catch (error) {
@@ -126,10 +124,12 @@ const TOOLS = {
   },
 
   async computer({ action, tabId }, session) {
-    const { windowId } = await owned(tabId, session);
+    await owned(tabId, session);
     if (action !== "screenshot") throw new Error(`Unsupported action: ${action}`);
     await chrome.tabs.update(tabId, { active: true });
-    const [, data] = (await chrome.tabs.captureVisibleTab(windowId, { format: "png" })).split(",");
+    await chrome.debugger.attach({ tabId }, "1.3");
+    const { data } = await chrome.debugger.sendCommand({ tabId }, "Page.captureScreenshot");
+    await chrome.debugger.detach({ tabId });
     return [{ type: "image", source: { type: "base64", media_type: "image/png", data } }];
   },
 };
