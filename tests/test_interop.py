@@ -6,39 +6,64 @@ clients of that product beside them.
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from mcp import Client, StdioServerParameters
 
 import transcript
+from chain import MCPB, call
+from counting_proxy import CountingProxy
+from many_callers import FILLER, ManyCallers, find
 from native_host.channel_wire import FRAME_BYTES
 from other_host import OtherHost, other_host
 from peers import until
 from raw_channel_client import RawChannelClient, bytes_of
-from stub_extension import Call, StubExtension
+from stub_extension import Dialect, StubExtension
 from transcript import EXTENSION, TRANSCRIPTS
 
 pytestmark = pytest.mark.interop
 
-PATIENCE_S = 20
+PATIENCE_S = 35
 """For anything at all: two processors are shared with other tests."""
-FILLER = "f" * 20_000
 
 
-async def find(call: Call) -> str:
-    """Twenty thousand bytes, after what was asked for."""
-    return f"{call.args['query']} {FILLER}"
+@dataclass
+class Ours:
+    """What is ours on the machine of somebody who has both products."""
+
+    home: Path
+    directory: Path
+    """In which bridges look for the other product's sockets."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        own = {"MCPB_HOME": str(self.home), "HOME": str(self.home), "PATH": os.environ["PATH"]}
+        return {**own, "MCPB_EXISTING_CHANNEL_DIRECTORY": str(self.directory)}
+
+    def client(self, **asked: Any) -> Client:
+        """An MCP client with a bridge of its own."""
+        command = [*MCPB, "bridge", "--existing-channel"]
+        return Client(StdioServerParameters(command=command[0], args=command[1:], env=self.env), **asked)
 
 
 @pytest.fixture
 def theirs(short_tmp: Path) -> Iterator[OtherHost]:
     with other_host(short_tmp) as host:
         yield host
+
+
+@pytest.fixture
+def ours(short_tmp: Path, theirs: OtherHost) -> Ours:
+    return Ours(short_tmp, theirs.directory)
 
 
 # ── What we rely on ─────────────────────────────────────────────────────────────────────────────────────────
@@ -172,3 +197,153 @@ async def test_without_ids_a_second_clients_answer_is_taken_for_ones_own(theirs:
                     await extension.until(lambda: len(extension.calls) == 1)
                     answer = await other.call("find", query="for the second")
                 assert taken == [answer]
+
+
+# ── Bridges beside it ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("dialect", ["tagged", "untagged"])
+async def test_eight_clients_get_their_own_answers_through_one_connection(
+    theirs: OtherHost, short_tmp: Path, dialect: Dialect
+) -> None:
+    callers = ManyCallers()
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            theirs.extension(dialect, {"find": find}).running() as extension,
+            CountingProxy.before(await theirs.socket(extension), short_tmp / "proxy") as proxy,
+        ):
+            await callers.run(Ours(short_tmp, proxy.path.parent).client)
+            assert callers.answered == Counter(callers.words)
+            assert callers.failed == {}
+            assert Counter(call.args["query"] for call in extension.calls) == Counter(callers.words)
+            assert extension.heard_types["mcp_connected"] == proxy.connections == 1
+            assert proxy.bytes == extension.answered_bytes
+            assert proxy.frames == len(callers.words)
+
+
+@pytest.mark.parametrize("dialect", ["tagged", "untagged"])
+async def test_no_call_runs_twice_or_gets_anothers_answer_while_their_hosts_come_and_go(
+    theirs: OtherHost, ours: Ours, dialect: Dialect
+) -> None:
+    callers = ManyCallers()
+    with trio.fail_after(3 * PATIENCE_S):
+        async with (
+            theirs.extension(dialect, {"find": find}).running() as extension,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(callers.run, ours.client)
+            await callers.until_answered(1 / 3)
+            await extension.kill_host()
+            told = await callers.until_all_failed()
+            assert any("Claude in Chrome's native host" in text and "has ended" in text for text in told)
+            await comes_back(extension, ours)
+            callers.go_on()
+
+            await callers.until_answered(2 / 3)
+            await drive_dead(extension, await theirs.socket(extension))
+            told = await callers.until_all_failed()
+            assert any("still runs, but has closed its socket" in text for text in told)
+            await extension.close()
+            await comes_back(extension, ours)
+            callers.go_on()
+    runs = Counter(call.args["query"] for call in extension.calls)
+    assert callers.wrong == []
+    assert callers.answered == Counter(callers.words - callers.failed.keys())
+    assert all(runs[words] <= 1 for words in callers.words)
+    assert all("It may have run" in text for words, text in callers.failed.items() if runs[words])
+
+
+async def drive_dead(extension: StubExtension, path: Path) -> None:
+    """Its host lives on without its socket."""
+    extension.say_too_much()
+    await until(lambda: not path.exists())
+    os.kill(extension.pid, 0)
+
+
+async def comes_back(extension: StubExtension, ours: Ours) -> None:
+    """Its extension starts the next host; until calls work again."""
+    await extension.connect()
+    async with ours.client() as client:
+        await until_works(client)
+
+
+async def test_a_client_of_theirs_beside_bridges_is_answered_as_if_it_were_alone(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    """Where answers bear ids; it hears those of bridges as well, because its host tells everybody."""
+    callers = ManyCallers(calls=20)
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            theirs.extension("tagged", {"find": find}).running() as extension,
+            ours.client() as client,
+        ):
+            assert await works(client)
+            heard_before = extension.answered_bytes
+            async with RawChannelClient.connected(await theirs.socket(extension)) as raw:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(callers.run, ours.client)
+                    for n in itertools.count():
+                        answer = await raw.call("find", query=f"raw {n}")
+                        assert answer == {"tool_use_id": f"{raw.name}-{n + 1}", **found(f"raw {n}")}
+                        if callers.are_done:
+                            break
+                assert raw.unexpected == raw.notifications == []
+                assert len(raw.foreign) == len(callers.words)
+                assert raw.bytes_read == extension.answered_bytes - heard_before
+            await extension.hear("mcp_disconnected")
+            assert await works(client)
+            assert callers.answered == Counter(callers.words)
+            assert extension.heard_types["mcp_connected"] == 2
+
+
+async def test_bridges_call_beside_a_client_of_theirs_once_any_answer_was_heard_that_bears_an_id(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with theirs.extension("tagged", {"find": find}).running() as extension:
+            path = await theirs.socket(extension)
+            async with RawChannelClient.connected(path) as raw, ours.client() as client:
+                is_error, text = await call(client, "find", query="ours", tabId=1)
+                assert is_error
+                assert "it is not known yet whether its extension says which call it answers" in text
+                await raw.call("find", query="theirs")
+                await until_works(client)
+            assert [called.args["query"] for called in extension.calls] == ["theirs", "Does it work?"]
+
+
+async def test_while_answers_bear_no_id_bridges_keep_quiet_beside_a_client_of_theirs(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            theirs.extension("untagged", {"find": find}).running() as extension,
+            ours.client() as client,
+        ):
+            path = await theirs.socket(extension)
+            async with RawChannelClient.connected(path) as raw:
+                told = []
+                for n in range(3):
+                    told.append(await call(client, "find", query="ours", tabId=1))
+                    assert await raw.call("find", query=f"raw {n}") == found(f"raw {n}")
+                assert all(is_error and "another program is connected" in text for is_error, text in told)
+            assert [called.args["query"] for called in extension.calls] == ["raw 0", "raw 1", "raw 2"]
+            assert raw.unexpected == raw.foreign == []
+            assert raw.bytes_read == extension.answered_bytes
+            await extension.hear("mcp_disconnected")
+            assert await works(client)
+
+
+def found(words: str) -> dict[str, Any]:
+    """What one of their clients is answered."""
+    return {"result": {"content": f"{words} {FILLER}"}}
+
+
+async def works(client: Client) -> bool:
+    """Whether a call gets its answer."""
+    is_error, text = await call(client, "find", query="Does it work?", tabId=1)
+    return not is_error and f"Does it work? {FILLER}" in text
+
+
+async def until_works(client: Client) -> None:
+    while not await works(client):  # noqa: ASYNC110 - nobody tells when
+        await trio.sleep(0.02)
