@@ -35,12 +35,11 @@ from native_host.channel import offer
 from native_host.channel_wire import BRAND
 from native_host.wire import Code
 from peers import HOST_COMMAND
-from played_tools import PlayedTools, Told
+from played_tools import BANK, SHOP, PlayedTools, Told
 from said_by_hosts import host_hello
 from stub_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 
 PATIENCE_S = 20
-SHOP = "https://shop.example"
 PIXEL = base64.b64encode(b"a picture").decode()
 
 
@@ -148,16 +147,6 @@ async def test_what_it_could_not_do_is_a_failure_in_its_words(other: OtherBrowse
     assert result["isError"]
     assert "could not do that" in text_of(result)
     assert result["structuredContent"]["said"] == "Element not found"
-
-
-async def test_a_tool_that_it_has_not_says_so(other: OtherBrowser) -> None:
-    async with client_of() as client:
-        result = await client.call("permissions_check")
-    assert text_of(result) == (
-        f"{BRAND}, in which this session works, has no permissions_check: only mcpb's own extension has it. "
-        "Where that is connected, select_browser chooses it."
-    )
-    assert other.calls == []
 
 
 async def test_arguments_are_checked_here_and_sent_as_they_were_given(other: OtherBrowser) -> None:
@@ -340,46 +329,6 @@ async def test_a_call_fails_with_its_host_and_the_next_one_reaches_its_successor
 # ── What the person allows ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("rules", "tool", "says"),
-    [
-        (PolicyRules(tools=(ToolRule(name="computer", allow=False),)), "computer", "forbids computer"),
-        (PolicyRules(read_only=True), "computer", "policy.read_only is on"),
-        (PolicyRules(read_only=True), "read_page", "you cannot open one"),
-        (PolicyRules(deny=("https://bank.example",)), "read_page", "does not tell which page a tab shows"),
-        (PolicyRules(allow=(SHOP,)), "tabs_context_mcp", "does not tell which page a tab shows"),
-        (
-            PolicyRules(tools=(ToolRule(origin=SHOP, allow=False),)),
-            "get_page_text",
-            "config.toml has rules about sites",
-        ),
-    ],
-)
-async def test_what_the_policy_forbids_is_not_sent(
-    other: OtherBrowser, rules: PolicyRules, tool: str, says: str
-) -> None:
-    arguments = {"action": "left_click", "coordinate": [1, 1]} if tool == "computer" else {}
-    async with client_of(Config(policy=rules)) as client:
-        result = await client.call(tool, **arguments)
-    assert result["isError"]
-    assert says in text_of(result)
-    assert other.calls == []
-
-
-async def test_with_rules_about_sites_an_address_is_judged_and_no_page_is_told_of(
-    other: OtherBrowser,
-) -> None:
-    other.in_tab = lambda _: "Tab Context: a tab called My account"
-    async with client_of(Config(policy=PolicyRules(deny=("https://bank.example",)))) as client:
-        refused = await client.call("navigate", url="bank.example/login")
-        back = await client.call("navigate", url="back")
-        assert other.calls == []
-        done = await client.call("navigate", url="shop.example")
-    assert 'policy.deny has "https://bank.example"' in text_of(refused)
-    assert "does not tell which page" in text_of(back)
-    assert text_of(done) == f"{BRAND} has done it. What it said may not be told."
-
-
 async def test_where_the_person_wants_to_be_asked_about_sites_they_are_asked_of_an_address(
     other: OtherBrowser,
 ) -> None:
@@ -417,8 +366,8 @@ async def test_only_files_that_may_be_given_are(other: OtherBrowser, tmp_path: P
     assert other.extension.calls[-1].args["paths"] == [str(photo)]
 
 
-async def test_its_questions_are_put_to_the_person_behind_the_call(other: OtherBrowser) -> None:
-    other.tabs.add(7)
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_its_questions_are_put_to_the_person_behind_the_call(other: OtherBrowser, era: str) -> None:
     verdicts: list[bool] = []
 
     async def click(call: Call) -> Content:
@@ -426,18 +375,50 @@ async def test_its_questions_are_put_to_the_person_behind_the_call(other: OtherB
         return "Asked"
 
     other.extension.tools["computer"] = click
-    arguments = {"action": "left_click", "coordinate": [1, 1], "tabId": 7}
     accepted: dict[str, Any] = {"action": "accept", "content": {"allow": True}}
-    async with client_of(asks=True) as client:
-        for answer in (accepted, {"action": "decline"}):
-            request_id = await client.send("tools/call", {"name": "computer", "arguments": arguments})
-            question = await client.asked("elicitation/create")
-            assert question["params"]["message"].startswith(f"{BRAND} asks: ")
-            assert f"{SHOP}/cart" in question["params"]["message"]
-            await client.reply(question, result=answer)
-            assert not (await client.answer_to(request_id)).get("isError")
+    with trio.fail_after(PATIENCE_S):
+        async with bridge_in_process() as client:
+            client.capabilities = {"elicitation": {}}
+            await (client.shake_hands("2025-11-25") if era == "handshake" else client.need_no_handshake())
+            for answer in (accepted, {"action": "decline"}):
+                question, result = await clicked(client, era, answer)
+                assert question["message"].startswith(f"{BRAND} asks: ")
+                assert f"{SHOP}/cart" in question["message"]
+                assert result["structuredContent"]["said"] == "Asked"
     assert verdicts == [True, False]
     assert all(call.params["handle_permission_prompts"] for call in other.extension.calls)
+
+
+async def clicked(
+    client: McpLines, era: str, answer: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the person was asked, and the result once they have answered."""
+    arguments = {"action": "left_click", "coordinate": [1, 1], "tabId": 7}
+    params = {"name": "computer", "arguments": arguments}
+    request_id = await client.send("tools/call", params)
+    if era == "handshake":
+        question = await client.asked("elicitation/create")
+        await client.reply(question, result=answer)
+        return question["params"], await client.answer_to(request_id)
+    parked = await client.answer_to(request_id)
+    given = {"requestState": parked["requestState"], "inputResponses": {"question": answer}}
+    return parked["inputRequests"]["question"]["params"], await client.ask("tools/call", params | given)
+
+
+async def test_who_gives_a_call_up_gets_no_answer_of_it_and_others_theirs(other: OtherBrowser) -> None:
+    other.tabs.add(7)
+    other.extension.tools.pop("find")  # which is only heard then
+    async with client_of() as client:
+        await client.call("read_page", tabId=7)
+        params = {"name": "find", "arguments": {"query": "a door", "tabId": 7}}
+        request_id = await client.send("tools/call", params)
+        await other.extension.until(lambda: other.calls[-1:] == [("find", 7)])
+        await client.notify("notifications/cancelled", {"requestId": request_id})
+        result = await client.call("read_page", tabId=7)
+        other.extension.answer(other.extension.calls[1], result="too late")
+        await client.call("read_page", tabId=7)
+    assert result["structuredContent"]["said"] == "read_page in 7"
+    assert not client.is_answered(request_id)
 
 
 async def test_who_cannot_be_asked_leaves_questions_to_the_extension(other: OtherBrowser) -> None:
@@ -450,13 +431,50 @@ async def test_who_cannot_be_asked_leaves_questions_to_the_extension(other: Othe
 # ── Without wires ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
+def played(nursery: trio.Nursery, home: Path, rules: PolicyRules | None = None) -> PlayedTools:
     """Nothing but another product's extension is connected."""
-    tools = PlayedTools(nursery, tmp_path)
+    tools = PlayedTools(nursery, home, rules)
     tools.transport.happen(HostSeen("h1", 1.0), HostLinked("h1", host_hello("h1")))
     tools.transport.announce("h1", offer("channel-1", "0.1.0", "linux"), wire.HostReplayed())
     return tools
+
+
+@pytest.fixture
+def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
+    return played(nursery, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "tool", "says"),
+    [
+        (PolicyRules(tools=(ToolRule(name="tabs*", allow=False),)), "tabs_create", "forbids tabs_create"),
+        (PolicyRules(read_only=True), "tabs_create", "policy.read_only is on and tabs_create changes"),
+        (PolicyRules(read_only=True), "read_page", "policy.read_only is on: you cannot open one"),
+        (PolicyRules(deny=(BANK,)), "read_page", "does not tell which page a tab shows"),
+        (PolicyRules(allow=(SHOP,)), "tabs_context_mcp", "does not tell which page a tab shows"),
+        (PolicyRules(tools=(ToolRule(origin=SHOP, allow=False),)), "get_page_text", "has rules about sites"),
+    ],
+)
+async def test_what_the_policy_forbids_is_not_sent(
+    nursery: trio.Nursery, tmp_path: Path, rules: PolicyRules, tool: str, says: str
+) -> None:
+    tools = played(nursery, tmp_path, rules)
+    assert says in await tools.ask_fails(tool)
+    assert not tools.transport.asked
+
+
+async def test_with_rules_about_sites_an_address_is_judged_and_no_page_is_told_of(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = played(nursery, tmp_path, PolicyRules(deny=(BANK,)))
+    assert f'policy.deny has "{BANK}"' in await tools.ask_fails("navigate", url="bank.example/login")
+    assert "does not tell which page" in await tools.ask_fails("navigate", url="back", tabId=7)
+    assert "not file: ones" in await tools.ask_fails("navigate", url="file:///etc/passwd", tabId=7)
+    assert not tools.transport.asked
+    words = "Tab Context: a tab called My account"
+    tools.transport.on_request = lambda _: {"content": [{"type": "text", "text": words}]}
+    done = await tools.call("navigate", url="shop.example", tabId=7)
+    assert done.text == f"{BRAND} has done it. What it said may not be told."
 
 
 async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
@@ -483,6 +501,14 @@ async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
     await trio.testing.wait_all_tasks_blocked()
     assert not told[0].is_error
     assert told[0].structured["results"][0]["told"]["said"] == "Gone there"
+
+
+async def test_a_tool_that_it_has_not_says_so(tools: PlayedTools) -> None:
+    assert await tools.ask_fails("permissions_check") == (
+        f"{BRAND}, in which this session works, has no permissions_check: only mcpb's own extension has it. "
+        "Where that is connected, select_browser chooses it."
+    )
+    assert not tools.transport.asked
 
 
 async def test_an_answer_that_nobody_can_read_is_a_failure(tools: PlayedTools) -> None:
