@@ -356,7 +356,7 @@ def _verdict(
         "Existing channel": " and ".join(channel.title for channel in channels),
     }
     connected = " ".join(f"{what}: {which}." for what, which in parts.items() if which)
-    if worst := [*faults, *threats]:
+    if worst := [*faults, *(threats if working else ())]:
         return f"{connected} But {_ended(_blamed(worst[0]))}"
     left = [
         browser.title

@@ -168,6 +168,14 @@ def test_who_is_connected_is_counted_and_named_as_far_as_it_is_this_user(
     assert [(client.pid, client.program) for client in found.clients] == [(900, "/usr/bin/claude")]
 
 
+def test_a_name_that_breaks_the_system_s_table_hides_no_other(place: Place) -> None:
+    path = place.bind()
+    place.show(Path("/tmp/a\nb 1 2"), 9, listens=True)
+    place.show(path, 10, listens=True)
+    place.show(path, 21)
+    assert place.only().connections == 1
+
+
 def test_whether_mcpb_uses_it_is_said_and_what_would_make_it(place: Place) -> None:
     path = place.bind()
     place.start_their_host()

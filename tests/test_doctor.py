@@ -538,6 +538,13 @@ def test_where_it_is_used_its_browser_is_connected_and_no_other_needs_the_extens
     )
 
 
+def test_where_only_a_channel_is_used_nobody_is_told_to_install_a_browser() -> None:
+    none = fault("", "no-browser", hop="browser", text="No browser that mcpb knows has been used here")
+    found = judged(findings=[none], channels=[channel()], is_attached=True)
+    assert found.verdict == "It works. Existing channel: Claude in Chrome, through its own host (pid 7)."
+    assert levels(found) == {"no-browser": "warning"}
+
+
 def test_a_browser_of_our_own_and_a_channel_are_both_in_the_verdict() -> None:
     found = judged(CHROMIUM, channels=[channel()], is_attached=True, seen=[seen(*one_page("getCart"))])
     assert found.verdict.startswith(

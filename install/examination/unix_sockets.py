@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 from collections import defaultdict
@@ -36,14 +37,20 @@ class Bound:
 def bound_sockets(proc: Path) -> Mapping[str, Bound]:
     """All that have a path, by that; none where the kernel does not say."""
     found: dict[str, Bound] = defaultdict(Bound)
-    with suppress(OSError, ValueError):
-        for line in (proc / "net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
-            _number, _users, _protocol, flags, _kind, state, inode, *path = line.split(None, 7)
-            if path and int(flags, 16) & _LISTENS:
-                found[path[0]].listener = int(inode)
-            elif path and state == _CONNECTED:
-                found[path[0]].connections.append(int(inode))
+    for line in _table(proc):
+        with suppress(ValueError):  # a path may have the end of a line in it
+            _number, _users, _protocol, flags, _kind, state, inode, path = line.split(None, 7)
+            if int(flags, 16) & _LISTENS:
+                found[path].listener = int(inode)
+            elif state == _CONNECTED:
+                found[path].connections.append(int(inode))
     return found
+
+
+def _table(proc: Path) -> list[str]:
+    with suppress(OSError):
+        return os.fsdecode((proc / "net/unix").read_bytes()).split("\n")[1:]
+    return []
 
 
 def other_ends() -> Mapping[int, int]:
