@@ -81,6 +81,8 @@ def _fault_of(path: Path, pid: int | None) -> str:
         return "mcpb has put it there itself"
     if pid is not None and not processes.is_running(pid):
         return f"its host (pid {pid}) has ended without removing it"
+    if pid is not None and processes.runs_module(processes.parent_of(pid), "native_host.shim"):
+        return "mcpb stands before its host (--shim), and reaches the same extension there"
     return ""
 
 

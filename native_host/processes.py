@@ -21,6 +21,15 @@ def parent_of(pid: int) -> int:
     return int(fields[1]) if fields else 0
 
 
+def runs_module(pid: int, module: str) -> bool:
+    """Whether it is a Python that runs this module; False where the system does not say."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(words[at : at + 2] == [b"-m", module.encode()] for at in range(len(words)))
+
+
 def _fields(pid: int) -> list[str]:
     """Its state, its parent and more: what follows the program's name, which may have anything in it."""
     try:

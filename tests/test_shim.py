@@ -17,6 +17,7 @@ import pytest
 import trio
 
 from native_host import endpoint
+from native_host.channel_sockets import find_channels
 from native_host.channel_wire import FRAME_BYTES
 from native_host.framing import frame
 from native_host.shim import CommandLine, read_command_line
@@ -191,6 +192,15 @@ async def test_one_client_leaving_does_not_look_like_all_leaving(machine: Machin
                 assert extension.heard_types["mcp_disconnected"] == 0
             await extension.hear("mcp_disconnected")
             assert extension.heard_types["mcp_connected"] == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say who started whom")
+async def test_the_original_s_socket_is_no_second_way_to_the_same_extension(machine: Machine) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with machine.extension().running():
+            path = await machine.socket()
+            (found,) = find_channels(path.parent)
+            assert (found.path, "mcpb stands before its host" in found.fault) == (path, True)
 
 
 # ── Too long ────────────────────────────────────────────────────────────────────────────────────────────────
