@@ -187,7 +187,7 @@ async def test_the_tab_that_was_created_or_named_last_is_the_session_s_own(other
     async with client_of() as client:
         await client.call("tabs_create_mcp")
         await client.call("read_page")
-        await client.call("find", query="a door", tabId=7)
+        await client.call("find", query="a door", tabId="7")
         await client.call("read_page")
     assert other.calls[1:] == [("read_page", 101), ("find", 7), ("read_page", 7)]
 

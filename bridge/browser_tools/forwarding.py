@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec import UNSET, UnsetType
 
 from bridge.browser_tools import approving, navigating, uploading
 from bridge.browser_tools.access import called
@@ -108,7 +109,8 @@ async def forward(turn: Turn, channel: Browser, given: Given, arguments: Argumen
         )
     rule = _rule_about_sites(turn)
     await _check(turn, channel, given, rule)
-    return _answer(channel, await _run(turn, channel, arguments.value), tells=not rule)
+    tab_id = getattr(given, "tab_id", UNSET)
+    return _answer(channel, await _run(turn, channel, arguments.value, tab_id), tells=not rule)
 
 
 def _names(channel: Browser) -> frozenset[str]:
@@ -169,49 +171,47 @@ def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
 # ── In which tab ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _run(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+async def _run(turn: Turn, channel: Browser, arguments: Mapping[str, Any], tab_id: int | UnsetType) -> _Words:
     """In the tab that is named, else in the session's own."""
-    tool, tabs = _SAME.get(turn.tool.name, turn.tool.name), turn.kept.of(_Tabs)
-    named = arguments.get("tabId")
-    if named is not None or not _takes_tab(turn):
-        words = await _ask(turn, channel, tool, arguments)
-        if tool == _CREATE and words.is_error and "group" in words.text:
-            words = await _create(turn, channel)  # it needs one to put the tab into
-        _remember(tabs, channel, tool, named, words)
-        return words
-    words = await _ask_in_own(turn, channel, arguments)
+    if tab_id is not UNSET:
+        return await _run_in(turn, channel, arguments, tab_id)
+    if "tab_id" not in turn.tool.given.__struct_fields__ or turn.tool.name in _WITHOUT_TAB:
+        return await _run_without_tab(turn, channel, arguments)
+    words = await _run_in(turn, channel, arguments, await _own_tab(turn, channel))
     if words.is_error and _REFUSED.match(words.text):
-        words = await _ask_in_own(turn, channel, arguments)  # in a new one: that has been forgotten
+        words = await _run_in(turn, channel, arguments, await _own_tab(turn, channel))  # which is a new one
     return words
 
 
-async def _ask_in_own(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
-    tabs = turn.kept.of(_Tabs)
-    tab_id = await _own_tab(turn, channel, tabs)
+async def _run_without_tab(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+    tool = _SAME.get(turn.tool.name, turn.tool.name)
+    words = await _ask(turn, channel, tool, arguments)
+    if tool != _CREATE:
+        return words
+    if words.is_error and "group" in words.text:
+        words = await _create(turn, channel)  # it needs one to put the tab into
+    if made := _MADE.search(words.text):
+        turn.kept.of(_Tabs).current[channel.host] = int(made[1])
+    return words
+
+
+async def _run_in(turn: Turn, channel: Browser, arguments: Mapping[str, Any], tab_id: int) -> _Words:
     words = await _ask(turn, channel, turn.tool.name, {**arguments, "tabId": tab_id})
-    _remember(tabs, channel, turn.tool.name, tab_id, words)
+    current = turn.kept.of(_Tabs).current
+    if not words.is_error and turn.tool.name != "tabs_close_mcp":
+        current[channel.host] = tab_id
+    elif _is_gone(words) and current.get(channel.host) == tab_id:
+        del current[channel.host]
     return words
 
 
-def _takes_tab(turn: Turn) -> bool:
-    return "tab_id" in turn.tool.given.__struct_fields__ and turn.tool.name not in _WITHOUT_TAB
+def _is_gone(words: _Words) -> bool:
+    """The tab, now that this was answered to a call that failed or was to close it."""
+    return not words.is_error or bool(_REFUSED.match(words.text)) or _GONE in words.text
 
 
-def _remember(tabs: _Tabs, channel: Browser, tool: str, tab_id: Any, words: _Words) -> None:
-    """Which tab is the session's own from now on."""
-    is_over = (
-        _REFUSED.match(words.text) or _GONE in words.text if words.is_error else tool == "tabs_close_mcp"
-    )
-    if is_over:
-        if tabs.current.get(channel.host) == tab_id:
-            del tabs.current[channel.host]
-    elif not words.is_error and isinstance(tab_id, int):
-        tabs.current[channel.host] = tab_id
-    elif tool == _CREATE and (made := _MADE.search(words.text)):
-        tabs.current[channel.host] = int(made[1])
-
-
-async def _own_tab(turn: Turn, channel: Browser, tabs: _Tabs) -> int:
+async def _own_tab(turn: Turn, channel: Browser) -> int:
+    tabs = turn.kept.of(_Tabs)
     async with tabs.making:
         if channel.host not in tabs.current:
             if turn.tool.name == "tabs_close_mcp":
