@@ -48,7 +48,7 @@ test-parts:
 	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine and not interop"
 
 test-interop:
-	@.venv/bin/pytest -q tests/test_interop.py
+	@.venv/bin/pytest -q -m "interop and not chromium" $(shell grep -l "mark.interop" tests/test_*.py)
 
 test-machine:
 	@.venv/bin/pytest -q -m machine

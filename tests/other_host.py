@@ -5,9 +5,12 @@ Its home is thrown away, and so is the directory of its sockets: that is named b
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,11 +19,14 @@ from pathlib import Path
 
 import pytest
 
+from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP
 from native_host.channel_wire import ABOVE, DIRECTORIES
 from peers import until
-from stub_extension import Dialect, StubExtension, Tool
+from stub_extension import ORIGIN, Dialect, StubExtension, Tool
 
 PROGRAM = Path(__file__).parent / "interop/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+
+HOST_NAMES = (CLAUDE_CODE, CLAUDE_DESKTOP)
 
 
 def why_missing() -> str:
@@ -55,6 +61,28 @@ class OtherHost:
         """Of its sockets."""
         return Path(ABOVE) / DIRECTORIES.replace("*", self.user)
 
+    def installed(self) -> Path:
+        """As the product leaves it on a disk: settings, manifests for Chromium, and what they start."""
+        wrapper = self.home / ".claude/chrome/chrome-native-host"
+        wrapper.parent.mkdir(parents=True)
+        wrapper.write_text(f"#!/bin/sh\nexec {shlex.join(self.command)}\n")
+        wrapper.chmod(0o755)
+        (self.home / ".claude/settings.json").write_text("{}")
+        manifests = self.home / ".config/chromium/NativeMessagingHosts"
+        manifests.mkdir(parents=True)
+        for name in HOST_NAMES:
+            about = {"name": name, "description": "another", "type": "stdio", "path": str(wrapper)}
+            text = json.dumps({**about, "allowed_origins": [ORIGIN]})
+            (manifests / f"{name}.json").write_text(text)
+        return wrapper
+
+    def files(self) -> dict[Path, object]:
+        """All that is theirs and how it is: kind, mode, inode, when it was changed, and what is in it."""
+        manifests = [self.home / f".config/chromium/NativeMessagingHosts/{name}.json" for name in HOST_NAMES]
+        folders = [self.home / ".claude", self.directory]
+        found = [*manifests, *(path for folder in folders for path in [folder, *sorted(folder.rglob("*"))])]
+        return {path: _state(path) for path in found}
+
     def extension(
         self, dialect: Dialect = "tagged", tools: Mapping[str, Tool] | None = None
     ) -> StubExtension:
@@ -66,6 +94,12 @@ class OtherHost:
         path = self.directory / f"{extension.pid}.sock"
         await until(path.is_socket)
         return path
+
+
+def _state(path: Path) -> object:
+    how = path.lstat()
+    content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return how.st_mode, how.st_ino, how.st_uid, how.st_size, how.st_mtime_ns, how.st_ctime_ns, content
 
 
 @contextmanager

@@ -18,16 +18,18 @@ from typing import Any
 import pytest
 import trio
 from mcp import Client, StdioServerParameters
+from mcp.types import ElicitResult, ImageContent
 
 import transcript
-from chain import MCPB, call
+from chain import MCPB, Chain, call
 from counting_proxy import CountingProxy
 from many_callers import FILLER, ManyCallers, find
 from native_host.channel_wire import FRAME_BYTES
+from native_host.wire import HOST_NAME
 from other_host import OtherHost, other_host
 from peers import until
 from raw_channel_client import RawChannelClient, bytes_of
-from stub_extension import Dialect, StubExtension
+from stub_extension import Call, Content, Dialect, StubExtension, ToolFailedError
 from transcript import EXTENSION, TRANSCRIPTS
 
 pytestmark = pytest.mark.interop
@@ -333,6 +335,76 @@ async def test_while_answers_bear_no_id_bridges_keep_quiet_beside_a_client_of_th
             assert await works(client)
 
 
+async def test_pictures_errors_and_questions_come_through_and_what_is_too_long_is_not_sent(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    picture = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+
+    async def shown(called: Call) -> Content:
+        return [{"type": "text", "text": "a picture"}, {"type": "image", "source": picture}]
+
+    async def failing(called: Call) -> Content:
+        raise ToolFailedError("There is no tab 1")
+
+    async def asking(called: Call) -> Content:
+        return "went there" if await called.permitted("https://shop.example/") else "was not allowed"
+
+    asked = []
+
+    async def person(_: Any, question: Any) -> ElicitResult:
+        asked.append(question.message)
+        return ElicitResult(action="accept", content={"allow": len(asked) == 1})
+
+    tools = {"computer": shown, "get_page_text": failing, "navigate": asking, "find": find}
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            theirs.extension("tagged", tools).running() as extension,
+            ours.client(elicitation_callback=person) as client,
+        ):
+            result = await client.call_tool("computer", {"action": "screenshot", "tabId": 1})
+            [block] = [block for block in result.content if isinstance(block, ImageContent)]
+            assert (block.mime_type, block.data) == (picture["media_type"], picture["data"])
+
+            is_error, text = await call(client, "get_page_text", tabId=1)
+            assert (is_error, "There is no tab 1" in text) == (True, True)
+
+            for answer in ("went there", "was not allowed"):
+                _, text = await call(client, "navigate", url="https://shop.example/", tabId=1)
+                assert answer in text
+            assert [question for question in asked if "https://shop.example/" in question] == asked
+            assert len(asked) == 2
+
+            sent = len(extension.calls)
+            is_error, text = await call(client, "find", query="x" * FRAME_BYTES, tabId=1)
+            assert (is_error, str(FRAME_BYTES) in text) == (True, True)
+            assert len(extension.calls) == sent
+            assert await works(client)
+
+
+async def test_the_late_answer_to_a_call_that_was_cancelled_is_nobodys(theirs: OtherHost, ours: Ours) -> None:
+    """Without an id it looks like the answer to the next."""
+    answers = trio.Event()
+
+    async def slow(called: Call) -> Content:
+        await answers.wait()
+        return "too late"
+
+    with trio.fail_after(PATIENCE_S):
+        tools = {"get_page_text": slow, "find": find}
+        async with theirs.extension("untagged", tools).running() as extension, ours.client() as client:
+            with trio.CancelScope() as cancelling:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(partial(call, client, "get_page_text", tabId=1))
+                    await extension.until(lambda: len(extension.calls) == 1)
+                    cancelling.cancel()
+            is_error, text = await call(client, "find", query="next", tabId=1)
+            assert is_error
+            assert "was given up and has not been answered yet" in text
+            answers.set()
+            await until_works(client)
+            assert [called.tool for called in extension.calls] == ["get_page_text", "find"]
+
+
 def found(words: str) -> dict[str, Any]:
     """What one of their clients is answered."""
     return {"result": {"content": f"{words} {FILLER}"}}
@@ -347,3 +419,27 @@ async def works(client: Client) -> bool:
 async def until_works(client: Client) -> None:
     while not await works(client):  # noqa: ASYNC110 - nobody tells when
         await trio.sleep(0.02)
+
+
+# ── What is theirs stays as it is ───────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_file_of_theirs_is_the_same_after_all_that_mcpb_does(theirs: OtherHost) -> None:
+    wrapper = theirs.installed()
+    chain = Chain(theirs.home, "", {"MCPB_EXISTING_CHANNEL_DIRECTORY": str(theirs.directory)})
+    with trio.fail_after(PATIENCE_S):
+        extension = StubExtension([str(wrapper)], env=theirs.env, tools={"find": find})
+        async with extension.running():
+            socket = await theirs.socket(extension)
+            before = theirs.files()
+            assert {wrapper, socket} < before.keys()
+            await chain.mcpb("install-native-host", "--browser", "chromium", "--yes")
+            [manifest] = theirs.home.rglob(f"{HOST_NAME}.json")
+            async with Ours(theirs.home, theirs.directory).client() as client:
+                assert await works(client)
+                for examination in ("status", "doctor"):
+                    await chain.mcpb(examination, check=False)
+            await chain.mcpb("doctor", "--fix", check=False)
+            await chain.mcpb("uninstall-native-host", "--purge", "--yes")
+            assert not manifest.exists()
+            assert theirs.files() == before
