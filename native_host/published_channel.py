@@ -15,7 +15,7 @@ import pwd
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,21 +107,18 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
         raise EndpointError(f"{directory.parent} is not there: of the directory only the last folder is made")
     endpoint.prepare(state)
     record = _Record(path=str(path), draft=str(draft), made_directory=not os.path.lexists(directory))
-    with _held(state / f"channel-{os.getpid()}.json", record) as file:
-        try:
-            endpoint.prepare(directory)
-            if _is_socket_of_ours(draft):  # a killed server's of another home, which had our pid
-                draft.unlink()
-            listener = endpoint.bind(draft)
-            try:
-                _mark(draft, record)
-                _write(file, record)
-                _reveal(draft, path)
-                yield Published(path, listener)
-            finally:
-                listener.close()
-        finally:
-            _remove(_left_by(record))
+    with ExitStack() as stack:
+        file = stack.enter_context(_held(state / f"channel-{os.getpid()}.json", record))
+        stack.callback(lambda: _remove(_left_by(record)))
+        endpoint.prepare(directory)
+        stack.enter_context(_in_use(directory))
+        if _is_socket_of_ours(draft):  # a killed server's of another home, which had our pid
+            draft.unlink()
+        listener = stack.enter_context(closing(endpoint.bind(draft)))
+        _mark(draft, record)
+        _write(file, record)
+        _reveal(draft, path)
+        yield Published(path, listener)
 
 
 def sweep(state: Path) -> None:
@@ -146,6 +143,18 @@ def _user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return "default"  # as that product says
+
+
+@contextmanager
+def _in_use(directory: Path) -> Iterator[None]:
+    """What clears /tmp of old files passes over a directory that is locked, as systemd-tmpfiles does."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
 
 
 # ── The socket ──────────────────────────────────────────────────────────────────────────────────────────────
