@@ -100,6 +100,8 @@ class SeenBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
     """A rule of config.toml that forbids what pages offer, where it forbids all of it."""
     trouble: wire.Trouble | None = None
     """What the extension met with before this connection."""
+    is_channel: bool = False
+    """Another product's extension is behind the host: it runs tools of its own, and has none of pages."""
 
     @property
     def tools(self) -> int:
@@ -127,7 +129,10 @@ def findings_of(browser: SeenBrowser, where: str, now: float = 0.0) -> Iterator[
 
     `where` is what the report calls it, `now` is in seconds since the epoch.
     """
-    for finding in (*_host_findings(browser), *_extension_findings(browser, now), *_page_findings(browser)):
+    found = [*_host_findings(browser)]
+    if not browser.is_channel:
+        found += [*_extension_findings(browser, now), *_page_findings(browser)]
+    for finding in found:
         yield msgspec.structs.replace(finding, where=where)
 
 
@@ -171,6 +176,7 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
         sites_allowed=hello.sites_allowed,
         forbidden=refusals[0] if refusals and all(refusals) else "",
         trouble=_readable(hello.trouble) if hello.trouble else None,
+        is_channel=browser.is_channel,
     )
 
 

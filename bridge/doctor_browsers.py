@@ -96,7 +96,7 @@ def _role(
 ) -> Role:
     """The one place where this is decided; verdict, states and the weight of faults follow from it."""
     connected = list(profiles)
-    if any(profile.answered_ms is not None for profile in connected):
+    if any(profile.answered_ms is not None or profile.is_channel for profile in connected):
         return "connected"
     if connected or unlinked:
         return "has the extension"

@@ -193,7 +193,8 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
         await router.settle()
         async with trio.open_nursery() as asking:
             for browser in router.registry.browsers():
-                asking.start_soon(ask, browser.host)
+                if not browser.is_channel:  # it is asked for nothing but its tools
+                    asking.start_soon(ask, browser.host)
         await router.news.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
         seen = see(router.registry, router.catalog, answers)
         linked = {browser.host for browser in router.registry.links() if browser.is_live}

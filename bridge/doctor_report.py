@@ -309,11 +309,16 @@ def _details(browser: KnownBrowser) -> dict[Hop, str]:
     if profiles:
         found["host"] = ", ".join(f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles)
     if known := [seen for seen in profiles if seen.brand]:
-        found["extension"] = ", ".join(f"version {seen.extension_version}" for seen in known)
+        found["extension"] = ", ".join(map(_extension, known))
+    if known := [seen for seen in known if not seen.is_channel]:
         times = [f"answers in {seen.answered_ms:g} ms" for seen in known if seen.answered_ms is not None]
         found["worker"] = ", ".join(times)
         found["page"] = _counted(sum(seen.tools for seen in known), "tool")
     return found
+
+
+def _extension(seen: SeenBrowser) -> str:
+    return f"{seen.brand}, another product's" if seen.is_channel else f"version {seen.extension_version}"
 
 
 def _shared_hops(
@@ -377,6 +382,8 @@ def _waiting(titles: Sequence[str]) -> str:
 
 
 def _connected(browser: KnownBrowser) -> str:
+    if all(seen.is_channel for seen in browser.profiles):
+        return f"{browser.title} (another product's extension)"
     return f"{browser.title} ({_counted(sum(seen.tools for seen in browser.profiles), 'tool')})"
 
 

@@ -552,6 +552,17 @@ def test_a_browser_of_our_own_and_a_channel_are_both_in_the_verdict() -> None:
     )
 
 
+def test_another_product_s_extension_that_has_us_for_its_host_is_connected_and_asked_for_nothing_else() -> (
+    None
+):
+    theirs = hello(capabilities=wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')]))
+    browser = seen(theirs, wire.Tabs(tabs=[]), answer="")
+    assert codes(browser) == []
+    found = judged(CHROMIUM, seen=[browser])
+    assert found.verdict == "It works. Connected: Chromium (another product's extension)."
+    assert [hop.hop for hop in found.browsers[0].hops] == ["manifest", "browser", "host", "extension"]
+
+
 @pytest.mark.parametrize("left", [[], [channel(fault="its host has ended", is_left=True)]])
 def test_who_wants_to_use_it_is_told_that_it_is_not_there(left: list[Channel]) -> None:
     found = judged(CHROMIUM, channels=left, is_attached=True)
