@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,20 +28,19 @@ class FoundChannel:
     """Why it is not used; empty: it is."""
 
 
-def find_channels(directory: Path | None = None, ours: Container[Path] = ()) -> list[FoundChannel]:
+def find_channels(directory: Path | None = None) -> list[FoundChannel]:
     """All of this machine that could be meant for us, in the order of their names; the newer form first.
 
     Those that an mcpb has put there itself are none: it would speak with itself.
 
     Args:
         directory: the only one to look into; None: all that have the product's form.
-        ours: to be passed over as well.
     """
     directories = [directory] if directory else sorted(Path(ABOVE).glob(DIRECTORIES))
     found = [channel for each in directories for channel in _in_directory(each)]
     if directory is None:
         found += [judged(path) for path in sorted(Path(ABOVE).glob(OLD_SOCKETS))]
-    return [channel for channel in found if not (channel.path in ours or is_ours(channel.path))]
+    return [channel for channel in found if not is_ours(channel.path)]
 
 
 def judged(path: Path) -> FoundChannel:
