@@ -194,8 +194,9 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
 def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (went away just now)"
-    yield f"{browser['brand']} {browser['version']}{label}{gone}"
-    yield f"  profile {browser['profile']}, extension {browser['extension']}, host {browser['host']}"
+    yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
+    extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
+    yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
     for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN], width, "  ").lines(tabs), strict=True):
         yield line
@@ -247,6 +248,7 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
         "profile": hello.profile.id,
         "label": cleaned(hello.profile.label, MAX_TITLE),
         "extension": hello.extension.version,
+        "isChannel": browser.is_channel,
         "host": browser.host,
         "pid": browser.pid,
         "live": browser.is_live,

@@ -245,6 +245,18 @@ async def test_the_process_that_holds_a_channel_is_no_browser_and_its_clients_ar
     assert "    Claude Code 2.1  pid 4711  session 5e551011" in list(as_text(held))
 
 
+async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
+    router: Router, transport: PlayedTransport
+) -> None:
+    theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
+    brand = wire.BrowserInfo(brand="Claude in Chrome", version="")
+    transport.connect("h1", msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs))
+    assert text(router)[2:4] == [
+        "Claude in Chrome",
+        "  profile p1, another product's extension, host h1",
+    ]
+
+
 async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:
     missing = whats_missing(router.registry, NoProblems(), lambda: "", lambda: "There is one.")
     assert missing.splitlines()[1:] == ["There is one."]
