@@ -7,6 +7,7 @@ here: what was said on its socket is said in our terms. Where ours answers bette
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,24 +18,27 @@ import pytest
 import trio
 
 import transcript
+from chain import Chain
+from many_callers import ManyCallers, find
 from native_host import endpoint
 from native_host.channel_results import content_of, tool_result
 from peers import HOST_COMMAND, SocketClient, until
-from stub_extension import ORIGIN, StubExtension
+from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool
 from transcript import EXTENSION, TRANSCRIPTS, Cue
 
 PATIENCE_S = 20
 
 
+def extension(dialect: Dialect = "tagged", **tools: Tool) -> StubExtension:
+    """The other product's, registered as with `mcpb install-native-host --extension-id`."""
+    return StubExtension(HOST_COMMAND, env={"MCPB_CALLERS": ORIGIN}, dialect=dialect, tools=tools)
+
+
 @pytest.fixture
 async def stage(mcpb_home: Path) -> AsyncIterator[OurStage]:
-    """The extension is registered as with `mcpb install-native-host --extension-id`."""
     with trio.fail_after(PATIENCE_S):
-        async with (
-            StubExtension(HOST_COMMAND, env={"MCPB_CALLERS": ORIGIN}).running() as extension,
-            AsyncExitStack() as bridges,
-        ):
-            yield OurStage(extension, mcpb_home / "run", bridges)
+        async with extension().running() as started, AsyncExitStack() as bridges:
+            yield OurStage(started, mcpb_home / "run", bridges)
 
 
 class OurStage:
@@ -165,3 +169,41 @@ def goes_on(who: str, last: Any) -> Iterator[Cue]:
 async def test_an_extension_hears_what_the_real_host_said(stage: OurStage, path: Path) -> None:
     expected = list(better(transcript.read(path)))
     assert await transcript.play(expected, stage) == expected
+
+
+@pytest.mark.parametrize("dialect", ["tagged", "untagged"])
+async def test_eight_clients_at_once_get_their_own_answers(mcpb_home: Path, dialect: Dialect) -> None:
+    callers = ManyCallers(calls=25)
+    with trio.fail_after(PATIENCE_S):
+        async with extension(dialect, find=find).running() as started:
+            await callers.run(Chain(mcpb_home, "").client)
+    assert callers.answered == Counter(callers.words)
+    assert Counter(called.args["query"] for called in started.calls) == Counter(callers.words)
+    assert started.heard_types["mcp_connected"] == 1
+
+
+async def test_without_ids_the_late_answer_to_one_who_has_gone_is_not_the_next_ones(mcpb_home: Path) -> None:
+    run, answers = mcpb_home / "run", trio.Event()
+
+    async def slow(called: Call) -> str:
+        await answers.wait()
+        return "too late"
+
+    with trio.fail_after(PATIENCE_S):
+        async with extension("untagged", find=find, slow=slow).running() as started:
+            [host] = endpoint.live_hosts(run)
+            async with SocketClient.connected(run, host.instance) as one:
+                await one.say(id=1, method="browser/callTool", params={"name": "slow", "args": {}})
+                await started.until(lambda: len(started.calls) == 1)
+            async with SocketClient.connected(run, host.instance) as other:
+                early = await find_through(other, "early")
+                assert early["error"]["data"]["handed"] is False
+                answers.set()
+                while "error" in (answer := await find_through(other, "next")):
+                    assert answer["error"]["data"]["handed"] is False
+                assert answer["result"]["content"][0]["text"].startswith("next ")
+    assert [called.tool for called in started.calls] == ["slow", "find"]
+
+
+async def find_through(bridge: SocketClient, words: str) -> dict[str, Any]:
+    return await bridge.ask(words, "browser/callTool", name="find", args={"query": words})
