@@ -366,6 +366,15 @@ async def test_tabs_are_told_in_the_words_that_its_clients_read_ids_from(short_t
         assert told == {"availableTabs": [{"tabId": 101, "title": "", "url": "null/"}], "tabGroupId": 5}
 
 
+def test_what_that_product_s_own_extension_says_of_tabs_is_told_in_its_words() -> None:
+    """It may be behind us as well; then its words come marked as another's."""
+    said = '{"availableTabs":[{"tabId":7,"title":"","url":""}],"tabGroupId":2}\nTab Context: 1 tab'
+    told = {"message": "Claude in Chrome has answered.", "said": said}
+    content = [{"type": "text", "text": each} for each in (told["message"], f"[1a2b: …]\n{said}")]
+    result = msgspec.json.encode({"content": content, "structuredContent": told})
+    assert texts(answers.of_call("tabs_context_mcp", result)) == [*said.splitlines(), told["message"]]
+
+
 async def test_what_a_tool_does_not_take_is_left_out_and_that_is_told(short_tmp: Path) -> None:
     """That product's extension passes over it, and takes a tab and a group with every tool."""
     async with published(short_tmp) as served, served.connected() as client:

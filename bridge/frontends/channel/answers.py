@@ -64,7 +64,7 @@ def _content(tool: str, outcome: bytes, notes: list[dict[str, Any]]) -> Content:
         return {"error": {"content": _as_error([*(blocks or [_text(NOTHING)]), *notes])}}
     if expected := _looked_for(tool, found.structured_content):
         message = blocks[:1]  # what follows it is in the structure as well
-        return {"result": {"content": [expected, *message, *notes]}}
+        return {"result": {"content": [*expected, *message, *notes]}}
     if found.structured_content is not None and not any(block["type"] == "text" for block in blocks):
         blocks.append(_text(msgspec.json.encode(found.structured_content).decode()))
     return {"result": {"content": [*(blocks or [_text(NOTHING)]), *notes]}}
@@ -91,8 +91,8 @@ def message(tool_use_id: str | None, content: Mapping[str, Any], tool: str = "")
     return msgspec.json.encode({**named, **failure(text)})
 
 
-def _looked_for(tool: str, structured: Any) -> dict[str, Any] | None:
-    """The text that clients read tab ids from; None where the answer has none, or has it already."""
+def _looked_for(tool: str, structured: Any) -> list[dict[str, Any]]:
+    """The texts that clients read tab ids from; none where the answer has them already."""
     match tool, structured:
         case "tabs_context" | "tabs_context_mcp", {"availableTabs": list(tabs), **others}:
             told: dict[str, Any] = {
@@ -100,10 +100,12 @@ def _looked_for(tool: str, structured: Any) -> dict[str, Any] | None:
             }
             if others.get("tabGroupId") is not None:
                 told["tabGroupId"] = others["tabGroupId"]
-            return _text(msgspec.json.encode(told).decode())
+            return [_text(msgspec.json.encode(told).decode())]
         case "tabs_create" | "tabs_create_mcp", {"tabId": int(tab_id)}:
-            return _text(f"Created new tab. Tab ID: {tab_id}")
-    return None
+            return [_text(f"Created new tab. Tab ID: {tab_id}")]
+        case "tabs_context" | "tabs_context_mcp" | "tabs_create" | "tabs_create_mcp", {"said": str(said)}:
+            return [_text(line) for line in said.splitlines()]  # that product's own, through its channel
+    return []
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
