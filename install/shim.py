@@ -215,7 +215,7 @@ def _programs_of_others(
     places = [Path(entry.path) for entry in ledger.shimmed()]
     others = [path for path in places if path.stem == name and path not in chosen]
     known = _script_in(home.shim(name), look)
-    return {known.program} if known and any(_names_us(home, path, look) for path in others) else set()
+    return {known.program} if known and any(_names_us(home, path, ledger, look) for path in others) else set()
 
 
 def _plan(
@@ -349,7 +349,7 @@ def take_back(
     taken = TakenBack()
     entries = {Path(entry.path): entry for entry in (ledger.shimmed() if ledger else ())}
     paths = [target.directory / f"{name}.json" for target in usual for name in SHIMMED]
-    found = dict.fromkeys([*entries, *(path for path in paths if _names_us(home, path, look))])
+    found = dict.fromkeys([*entries, *(path for path in paths if _names_us(home, path, ledger, look))])
     meant = [path for path in found if directories is None or path.parent in directories]
     taken.refusals += [refusal for path in meant if (refusal := _refused(path, look))]
     if taken.refusals:
@@ -358,7 +358,7 @@ def take_back(
         _put_back(taken, home, ledger, path, entries.get(path), look)
     for name in SHIMMED:
         left = [path for path in found if path.stem == name and str(path) not in taken.gone]
-        if not any(_names_us(home, path, look) for path in left):
+        if not any(_names_us(home, path, ledger, look) for path in left):
             _remove_script(taken, home.shim(name), ledger, look)
     return taken
 
@@ -373,7 +373,7 @@ def _put_back(
     kept = Path(entry.backup) if entry and entry.backup else _newest_backup(home, path, look)
     original = look(kept) if kept else Found()
     found = look(path)
-    if _names_us(home, path, look):
+    if _names_us(home, path, ledger, look):
         if original.content is None or kept is None:
             taken.notes.append(
                 f"{path} names {home.shim(path.stem)}, which stays: what was there before is not in "
@@ -408,9 +408,13 @@ def _remove_script(taken: TakenBack, script: Path, ledger: Ledger | None, look: 
         taken.gone.add(str(script))
 
 
-def _names_us(home: Home, path: Path, look: Look) -> bool:
-    content = look(path).content
-    return content is not None and program_named_in(content, "chromium") == home.shim(path.stem)
+def _names_us(home: Home, path: Path, ledger: Ledger | None, look: Look) -> bool:
+    """Also by another path of ours, where mcpb's home has been moved since."""
+    content, entry = look(path).content, ledger.entry(path) if ledger else None
+    if content is None:
+        return False
+    names_script = program_named_in(content, "chromium") == home.shim(path.stem)
+    return names_script or (entry is not None and entry.holds(content))
 
 
 def _is_our_script(path: Path, entry: Entry | None, look: Look) -> bool:

@@ -95,7 +95,7 @@ if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
     if [ -z "$purge" ] || [ ! -d "$home" ]; then
         fail "install.sh has put nothing into $prefix. Another folder? $usage"
     fi
-    if [ -e "$home/bin/mcpb-native-host" ]; then
+    if [ -e "$home/bin/mcpb-native-host" ] || ls "$home/bin/shim-"* >/dev/null 2>&1; then
         fail "Browsers still start the mcpb of $home, and that of $prefix is gone." \
             "Run install/install.sh, then this again. (With pipx or uv: mcpb uninstall-native-host --purge)"
     fi

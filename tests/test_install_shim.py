@@ -329,6 +329,19 @@ def test_without_a_ledger_what_is_ours_is_known_by_what_the_manifest_names(code:
     assert not (home / ".mcpb").exists()
 
 
+@pytest.mark.usefixtures("terminal")
+def test_after_mcpb_s_home_was_moved_the_manifest_still_comes_back(
+    code: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = everything(home)
+    shim()
+    (home / ".mcpb").rename(home / "moved")
+    monkeypatch.setenv("MCPB_HOME", str(home / "moved"))
+    ended = unshim()
+    assert ended.exit_code == 0, ended.output
+    assert everything(home) == before
+
+
 def as_link(path: Path) -> None:
     path.symlink_to(path.rename(path.with_name("elsewhere")))
 
