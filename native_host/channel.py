@@ -122,7 +122,7 @@ class Channel:
             case "get_status":
                 about = {"native_host_version": _HOST_VERSION, "computer_name": self._computer}
                 self._tell({"type": "status_response", **about})
-            case "":
+            case msgspec.UNSET:
                 self._complain("Invalid message format")
             case _:
                 self._complain(f"Unknown message type: {said.type}")

@@ -94,13 +94,16 @@ class Blocks(msgspec.Struct):
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """What an extension says, with or without its `type`: an answer to a call, or a notification."""
+    """What an extension says, with or without its `type`: an answer to a call, or a notification.
 
-    type: str = ""
-    tool_use_id: str | UnsetType = UNSET
+    Its host looks at the `type` alone.
+    """
+
+    type: str | UnsetType = UNSET
+    tool_use_id: Any = UNSET
     result: Any = UNSET
     error: Any = UNSET
-    method: str = ""
+    method: Any = ""
     params: Raw | UnsetType = UNSET
 
 
