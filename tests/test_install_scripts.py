@@ -7,6 +7,7 @@ of that name stands in its place, which makes the same commands for this clone i
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pty
 import re
@@ -21,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from install.examination.neighbours import CLAUDE_CODE
 
 ROOT = Path(__file__).parent.parent
 INSTALL, UNINSTALL = ROOT / "install/install.sh", ROOT / "install/uninstall.sh"
@@ -554,6 +557,33 @@ def test_what_browsers_still_start_is_not_given_to_rm(person: Person) -> None:
     assert done.returncode == 1
     assert "rm -r" not in done.stdout
     assert "Run install/install.sh, then this again." in done.stdout
+
+
+def test_what_a_shim_has_changed_is_put_back(person: Person, tmp_path: Path) -> None:
+    program = person.home / "host"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    manifest = person.home / ".config/chromium/NativeMessagingHosts" / f"{CLAUDE_CODE}.json"
+    manifest.parent.mkdir()
+    manifest.write_text(json.dumps({"name": CLAUDE_CODE, "path": str(program)}))
+    before = person.listing()
+    person.install("--yes")
+    command = tmp_path / "shim"
+    command.write_text("exec mcpb install-native-host --shim\n")
+    code, said = person.in_terminal(command, CLAUDE_CODE)
+    assert code == 0, said
+    assert json.loads(manifest.read_bytes())["path"] == str(person.home / f".mcpb/bin/shim-{CLAUDE_CODE}")
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+def test_a_shim_that_browsers_still_start_is_not_given_to_rm(person: Person) -> None:
+    shim = person.home / ".mcpb/bin" / f"shim-{CLAUDE_CODE}"
+    shim.parent.mkdir(parents=True)
+    shim.touch()
+    done = person.run(UNINSTALL, "--purge", "--yes")
+    assert done.returncode == 1
+    assert "rm -r" not in done.stdout
 
 
 @pytest.mark.parametrize("is_installed_again", [False, True])
