@@ -29,12 +29,14 @@ from bridge.frontends.channel.device_id import device_id
 from bridge.frontends.channel.front import MAX_CONNECTIONS, ChannelFront
 from http_front import until
 from install.belongings import left_by_dead_hosts, runtime_directories
+from many_callers import find
 from native_host import published_channel, wire
 from native_host.channel_sockets import find_channels, judged
 from native_host.channel_wire import CLIENT_ID, FRAME_BYTES
 from native_host.endpoint import EndpointError
 from native_host.framing import frame
 from native_host.wire import Code
+from other_host import other_host
 from played_tools import SHOP, PlayedTools
 from played_transport import Answer, Asked
 from raw_channel_client import RawChannelClient, bytes_of
@@ -757,3 +759,24 @@ async def test_what_a_killed_server_left_is_removed_by_the_next(
     async with serving() as server:
         assert not directory.exists()
         await server.end()
+
+
+@pytest.mark.interop
+async def test_beside_a_host_of_that_product_both_are_found_and_ours_reaches_its_extension_as_well(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with other_host(mcpb_home) as theirs, trio.fail_after(2 * SOON_S):
+        async with theirs.extension(tools={"find": find}).running() as extension:
+            path = await theirs.socket(extension)
+            monkeypatch.setenv("MCPB_EXISTING_CHANNEL_DIRECTORY", str(path.parent))
+            async with serving("--publish-channel", "--existing-channel") as server:
+                ours = path.parent / f"{server.process.pid}.sock"
+                assert sorted(path.parent.iterdir()) == sorted([path, ours])
+                async with RawChannelClient.connected(ours) as client:
+                    answer = await client.call("find", query="through ours", tabId=7)
+                    assert any("through ours" in text for text in texts(answer))
+                async with RawChannelClient.connected(path) as neighbour:
+                    assert "undisturbed" in str(await neighbour.call("find", query="undisturbed", tabId=7))
+                assert await server.end() == 0
+            assert list(path.parent.iterdir()) == [path]
+        await until(lambda: not path.parent.exists())

@@ -144,10 +144,7 @@ async def _hear(connection: Connection, stream: trio.SocketStream, outlet: Outle
     """Until the client goes, or breaks the rules; that product's host cuts it off then without a word."""
     inlet = Inlet(stream.socket.fileno(), FRAME_BYTES, "little", takes_empty=False)
     try:
-        while bodies := await inlet.receive():
-            for body in bodies:
-                connection.hear(body)
-            del bodies  # a long one would stay until the next has come
+        while _has_heard(connection, await inlet.receive()):
             await outlet.wait_room(UNREAD_BYTES)
     except (FrameError, TooManyError) as error:
         connection.close()
@@ -155,6 +152,13 @@ async def _hear(connection: Connection, stream: trio.SocketStream, outlet: Outle
         await _dismiss(stream, outlet, text)
     except trio.BrokenResourceError:
         _log.info("a client broke off")
+
+
+def _has_heard(connection: Connection, bodies: list[bytes]) -> bool:
+    """Whether there were any. No reader keeps them: a long one would stay until the next has come."""
+    for body in bodies:
+        connection.hear(body)
+    return bool(bodies)
 
 
 async def _dismiss(stream: trio.SocketStream, outlet: Outlet, text: str) -> None:
