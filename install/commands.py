@@ -270,7 +270,9 @@ def _confirm_by_name(names: Sequence[str]) -> None:
             "does not stand: run it in a terminal. --dry-run shows the plan"
         )
     for name in names:
-        typed = click.prompt(f"To let mcpb stand before it, type its host name ({name})", default="")
+        typed = click.prompt(
+            f"To let mcpb stand before it, type its host name ({name})", default="", show_default=False
+        )
         if typed.strip() != name:
             click.echo("Nothing was changed.")
             raise click.exceptions.Exit(1)
