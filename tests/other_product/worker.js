@@ -13,7 +13,9 @@ let heard = [];
 /** The connection to its host, if there is one. @type {chrome.runtime.Port | null} */
 let port = null;
 
+/** The tab group of each session, as long as it is there. */
 const groups = new Map();
+/** What resolves each question to the person. */
 const questions = new Map();
 
 /** Dial hosts in order until one answers; whether one did. */
@@ -97,7 +99,7 @@ const TOOLS = {
   },
 
   async tabs_create_mcp(_, session) {
-    if (!groups.has(session)) throw new Error("There is no tab group yet: see createIfEmpty of tabs_context_mcp.");
+    if (!groups.has(session)) throw new Error("No MCP tab group exists: tabs_context_mcp makes one.");
     return [text(`Created new tab. Tab ID: ${await opened(session)}`)];
   },
 
@@ -143,10 +145,15 @@ async function opened(session) {
 
 /** A tab, if it is the session's. */
 async function owned(tabId, session) {
-  const tab = await chrome.tabs.get(tabId);
+  const tab = await chrome.tabs.get(tabId).catch(() => null);
+  if (!tab) throw new Error(`Tab ${tabId} no longer exists.`);
   if (tab.groupId !== groups.get(session)) throw new Error(`Tab ${tabId} is not in the group of this session.`);
   return tab;
 }
+
+chrome.tabGroups.onRemoved.addListener(({ id }) => {
+  for (const [session, group] of groups) if (group === id) groups.delete(session);
+});
 
 const text = (words) => ({ type: "text", text: words });
 
