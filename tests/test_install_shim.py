@@ -203,6 +203,17 @@ def test_a_dry_run_shows_the_plan_and_as_json_the_original_s_text(code: Path, ho
     assert shim("--json", "--yes").exit_code == 2
 
 
+@pytest.mark.usefixtures("terminal")
+def test_stepping_back_can_be_tried_and_told_as_json(code: Path, home: Path) -> None:
+    shim()
+    before = listing(home)
+    tried = json.loads(unshim("--dry-run", "--json").output)
+    assert listing(home) == before
+    done = json.loads(unshim("--json").output)
+    assert done == tried | {"applied": True}
+    assert not (home / ".mcpb").exists()
+
+
 @pytest.mark.parametrize(
     "other", ["--replace", "--all", "--unshim", "--system", "--extension-id=" + "a" * 32]
 )
