@@ -352,16 +352,18 @@ async def test_a_site_that_is_paused_anywhere_is_not_gone_to(other: OtherBrowser
     assert other.calls == []
 
 
-async def test_only_files_that_may_be_given_are(other: OtherBrowser, tmp_path: Path) -> None:
-    secret, photo = tmp_path / "secret.txt", tmp_path / "photos/cat.jpg"
+async def test_only_files_that_may_be_given_are_and_by_their_whole_paths(
+    other: OtherBrowser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, photo = tmp_path / "secret.txt", tmp_path / "work/cat.jpg"
     photo.parent.mkdir()
     for path in (secret, photo):
         path.write_text("what is in it")
-    settings = BrowserSettings(upload_dirs=(str(photo.parent),))
-    async with client_of(Config(browser=settings)) as client:
-        refused = await client.call("file_upload", ref="ref_1", paths=[str(secret)])
+    monkeypatch.chdir(photo.parent)
+    async with client_of() as client:
+        refused = await client.call("file_upload", ref="ref_1", paths=["../secret.txt"])
         assert other.calls == []
-        await client.call("file_upload", ref="ref_1", paths=[str(photo)])
+        await client.call("file_upload", ref="ref_1", paths=["cat.jpg"])
     assert "may not be given to pages" in text_of(refused)
     assert other.extension.calls[-1].args["paths"] == [str(photo)]
 

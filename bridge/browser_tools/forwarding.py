@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -110,7 +112,8 @@ async def forward(turn: Turn, channel: Browser, given: Given, arguments: Argumen
     rule = _rule_about_sites(turn)
     await _check(turn, channel, given, rule)
     tab_id = getattr(given, "tab_id", UNSET)
-    return _answer(channel, await _run(turn, channel, arguments.value, tab_id), tells=not rule)
+    words = await _run(turn, channel, _sent(turn, given, arguments.value), tab_id)
+    return _answer(channel, words, tells=not rule)
 
 
 def _names(channel: Browser) -> frozenset[str]:
@@ -135,6 +138,16 @@ async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
             await uploading.files_at(paths, turn)  # which it would take from wherever they are
     if rule and turn.tool.name not in _WITHOUT_PAGE:
         raise _cannot_be_kept(channel, rule)
+
+
+def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was given, but for paths: the browser works in another folder, and links may come to lead away."""
+    match given:
+        case uploading.FileUpload(paths=list(paths)) if paths:
+            whole = [os.path.realpath(Path(turn.session.folder, path)) for path in paths]
+            return {**arguments, "paths": whole}
+        case _:
+            return arguments
 
 
 async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> None:
