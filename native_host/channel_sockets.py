@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from native_host import processes
-from native_host.channel_wire import ABOVE, DIRECTORIES, OLD_SOCKETS
+from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
 from native_host.published_channel import is_ours
 
 
@@ -47,6 +47,19 @@ def judged(path: Path) -> FoundChannel:
     """What stands at this path."""
     pid = int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
     return FoundChannel(path, pid, _fault_around(path.parent) or _fault_of(path, pid))
+
+
+def what_became_of(path: Path, pid: int | None) -> str:
+    """Of the host at a socket that does not serve any more, for who wants to use it."""
+    named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
+    if pid is None or not processes.is_running(pid):
+        return f"{named} has ended: its browser was closed, or its extension connects anew"
+    if path.exists():
+        return f"{named} has closed this connection; it is connected to again"
+    return (
+        f"{named} still runs, but has closed its socket and serves nobody any more, as it does after a "
+        "message over 1 MiB. Open https://clau.de/chrome/reconnect in that browser, or restart it"
+    )
 
 
 def _in_directory(directory: Path) -> list[FoundChannel]:

@@ -19,7 +19,7 @@ import trio
 
 from native_host import __version__, channel_users, endpoint, memory, processes, relay
 from native_host.channel import Channel, offer
-from native_host.channel_sockets import judged
+from native_host.channel_sockets import judged, what_became_of
 from native_host.channel_wire import BRAND
 
 LINGERS_S = 5.0
@@ -112,7 +112,7 @@ async def why_ended(path: Path, pid: int | None) -> str:
     if pid is not None:
         with trio.move_on_after(_ENDING_S):
             await _until_ended(pid)
-    return _judged(path, pid)
+    return what_became_of(path, pid)
 
 
 async def _until_ended(pid: int) -> None:
@@ -121,18 +121,6 @@ async def _until_ended(pid: int) -> None:
         if not processes.is_running(pid):
             return
         await trio.sleep(_LOOK_S)
-
-
-def _judged(path: Path, pid: int | None) -> str:
-    named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
-    if pid is None or not processes.is_running(pid):
-        return f"{named} has ended: its browser was closed, or its extension connects anew"
-    if path.exists():
-        return f"{named} has closed this connection; it is connected to again"
-    return (
-        f"{named} still runs, but has closed its socket and serves nobody any more, as it does after a "
-        "message over 1 MiB. Open https://clau.de/chrome/reconnect in that browser, or restart it"
-    )
 
 
 if __name__ == "__main__":

@@ -219,6 +219,16 @@ def test_a_socket_that_others_can_reach_is_not_used_and_why(path: Path) -> None:
     assert holders.missing() == (f"The existing channel {path} is not used: it is open to other users.")
 
 
+def test_a_host_that_lives_on_without_its_socket_is_told_of_and_what_helps(path: Path) -> None:
+    holders = ChannelHolders(path.parent, ("true",))
+    holders.look(set(), 0)
+    path.unlink()
+    holders.look(set(), LOOK_EVERY_S)
+    assert f"native host (pid {os.getpid()}) still runs, but has closed its socket" in holders.missing()
+    assert "https://clau.de/chrome/reconnect" in holders.missing()
+    holders.let_go()
+
+
 def test_a_socket_is_looked_for_once_a_second(directory: Path) -> None:
     holders = ChannelHolders(directory, ("true",))
     holders.look(set(), 0)

@@ -24,6 +24,7 @@ import transcript
 from chain import MCPB, Chain, call
 from counting_proxy import CountingProxy
 from many_callers import FILLER, ManyCallers, find
+from native_host import endpoint
 from native_host.channel_wire import FRAME_BYTES
 from native_host.wire import HOST_NAME
 from other_host import OtherHost, other_host
@@ -238,16 +239,20 @@ async def test_no_call_runs_twice_or_gets_anothers_answer_while_their_hosts_come
             await extension.kill_host()
             told = await callers.until_all_failed()
             assert any("Claude in Chrome's native host" in text and "has ended" in text for text in told)
-            await comes_back(extension, ours)
-            callers.go_on()
+            async with ours.client() as witness:
+                await comes_back(extension, witness)
+                callers.go_on()
 
-            await callers.until_answered(2 / 3)
-            await drive_dead(extension, await theirs.socket(extension))
-            told = await callers.until_all_failed()
-            assert any("still runs, but has closed its socket" in text for text in told)
-            await extension.close()
-            await comes_back(extension, ours)
-            callers.go_on()
+                await callers.until_answered(2 / 3)
+                await drive_dead(extension, await theirs.socket(extension))
+                told = await callers.until_all_failed()
+                assert any("still runs, but has closed its socket" in text for text in told)
+                await until(lambda: not endpoint.live_hosts(ours.home / "run"))
+                _, text = await call(witness, "find", query="ours", tabId=1)
+                assert "still runs, but has closed its socket" in text
+                await extension.close()
+                await comes_back(extension, witness)
+                callers.go_on()
     runs = Counter(call.args["query"] for call in extension.calls)
     assert callers.wrong == []
     assert callers.answered == Counter(callers.words - callers.failed.keys())
@@ -262,11 +267,10 @@ async def drive_dead(extension: StubExtension, path: Path) -> None:
     os.kill(extension.pid, 0)
 
 
-async def comes_back(extension: StubExtension, ours: Ours) -> None:
+async def comes_back(extension: StubExtension, client: Client) -> None:
     """Its extension starts the next host; until calls work again."""
     await extension.connect()
-    async with ours.client() as client:
-        await until_works(client)
+    await until_works(client)
 
 
 async def test_a_client_of_theirs_beside_bridges_is_answered_as_if_it_were_alone(

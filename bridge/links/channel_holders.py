@@ -14,7 +14,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from native_host.channel_sockets import FoundChannel, find_channels
+from native_host import processes
+from native_host.channel_sockets import FoundChannel, find_channels, what_became_of
 from native_host.channel_wire import BRAND
 
 LOOK_EVERY_S = 1.0
@@ -65,6 +66,8 @@ class ChannelHolders:
         self._command = command
         self._look_at = -math.inf
         self._found: list[FoundChannel] = []
+        self._last: FoundChannel | None = None
+        """That could be used, of all that were ever found."""
         self._started: dict[str, _Started] = {}
         """By socket."""
 
@@ -80,8 +83,9 @@ class ChannelHolders:
             self._look_at = now + LOOK_EVERY_S
             self._found = find_channels(self._directory)
             for channel in self._found:
-                if not channel.fault and str(channel.path) not in held:
-                    self._see_to(str(channel.path), now)
+                if not channel.fault:
+                    self._last = channel
+                    self._see_to(str(channel.path), held, now)
         return {socket for socket, it in self._started.items() if socket not in held and _is_coming(it, now)}
 
     def problems(self, held: Container[str], now: float) -> dict[str, str]:
@@ -108,12 +112,16 @@ class ChannelHolders:
             return f"The existing channel {faults[0]}"
         if self._found:
             return "An existing channel was found, but nobody is connected to it yet."
+        if (last := self._last) and last.pid and processes.is_running(last.pid):
+            return f"{what_became_of(last.path, last.pid)}."
         return (
             f"No existing channel was found either: {BRAND} has none until its extension has started its "
             "native host. To see what is there, run: mcpb doctor"
         )
 
-    def _see_to(self, socket: str, now: float) -> None:
+    def _see_to(self, socket: str, held: Container[str], now: float) -> None:
+        if socket in held:
+            return
         last = self._started.get(socket)
         if last is None or (not last.is_running and now >= last.at + AGAIN_S):
             self._started[socket] = self._start(socket, now)
