@@ -118,7 +118,6 @@ class Splitter:
         if use_id is not None:
             self._names_calls = True
             self._open.clear()
-            self._lost.clear()
             return Party.OURS if self._is_our_call(use_id) else Party.CHILD
         if self._names_calls:
             return Party.CHILD  # to a call without a name: ours have one

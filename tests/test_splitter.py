@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from typing import Any
 
@@ -207,6 +208,13 @@ def test_an_answer_without_a_name_of_an_extension_that_gives_names_is_the_child_
     assert (named.heard(CHILD), named.heard(OURS)) == ([bare_answer("for the child")], [])
 
 
+def test_a_second_answer_to_one_call_is_not_given_to_ours(named: Conversation) -> None:
+    named.call(OURS, "mine")
+    named.extension(**answer("mine"))
+    named.extension(**answer("mine", "again"))
+    assert named.heard(OURS) == [answer("mine")]
+
+
 def test_a_late_answer_to_ours_is_never_the_child_s(named: Conversation) -> None:
     named.call(OURS, "slow")
     named.wait(100 * LOST_SECONDS)
@@ -251,6 +259,7 @@ def test_the_first_answer_with_a_name_lets_all_go_that_waits(talk: Conversation)
     talk.call(CHILD, "c")
     talk.extension(**answer("a"))
     assert talk.heard(EXTENSION) == [request("a"), request("b"), request("c")]
+    assert talk.splitter.next_deadline_s == math.inf  # from now on nothing is waited for
 
 
 def test_while_we_ask_nothing_the_child_s_calls_pass_as_they_come(talk: Conversation) -> None:
