@@ -339,9 +339,7 @@ async def test_while_answers_bear_no_id_bridges_keep_quiet_beside_a_client_of_th
             assert await works(client)
 
 
-async def test_pictures_errors_and_questions_come_through_and_what_is_too_long_is_not_sent(
-    theirs: OtherHost, ours: Ours
-) -> None:
+async def test_pictures_errors_and_questions_come_through(theirs: OtherHost, ours: Ours) -> None:
     picture = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 
     async def shown(called: Call) -> Content:
@@ -359,10 +357,10 @@ async def test_pictures_errors_and_questions_come_through_and_what_is_too_long_i
         asked.append(question.message)
         return ElicitResult(action="accept", content={"allow": len(asked) == 1})
 
-    tools = {"computer": shown, "get_page_text": failing, "navigate": asking, "find": find}
+    tools = {"computer": shown, "get_page_text": failing, "navigate": asking}
     with trio.fail_after(PATIENCE_S):
         async with (
-            theirs.extension("tagged", tools).running() as extension,
+            theirs.extension("tagged", tools).running(),
             ours.client(elicitation_callback=person) as client,
         ):
             result = await client.call_tool("computer", {"action": "screenshot", "tabId": 1})
@@ -378,11 +376,31 @@ async def test_pictures_errors_and_questions_come_through_and_what_is_too_long_i
             assert [question for question in asked if "https://shop.example/" in question] == asked
             assert len(asked) == 2
 
-            sent = len(extension.calls)
-            is_error, text = await call(client, "find", query="x" * FRAME_BYTES, tabId=1)
-            assert (is_error, str(FRAME_BYTES) in text) == (True, True)
-            assert len(extension.calls) == sent
+
+async def test_what_their_extension_could_not_be_told_is_refused_and_what_it_could_arrives(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    """Their host says it with more around it, and a browser closes the port of a host that says too much."""
+
+    async def run(called: Call) -> Content:
+        return "done"
+
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            theirs.extension("tagged", {"javascript_tool": run, "find": find}).running() as extension,
+            ours.client() as client,
+        ):
+            refused = []
+            for spared in range(0, 6000, 500):
+                arguments = {"action": "javascript_exec", "text": "x" * (FRAME_BYTES - spared), "tabId": 1}
+                is_error, text = await call(client, "javascript_tool", **arguments)
+                if is_error:
+                    refused.append(text)
+            assert 1 < len(refused) < 12
+            assert all("limit is" in text for text in refused)
+            assert len(extension.calls) == 12 - len(refused)
             assert await works(client)
+            assert extension.heard_types["mcp_connected"] == 1
 
 
 async def test_the_late_answer_to_a_call_that_was_cancelled_is_nobodys(theirs: OtherHost, ours: Ours) -> None:
