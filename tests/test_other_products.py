@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -45,8 +45,7 @@ THEIR_EXTENSION = "fkhnhnaadoppcpeoobkanonjbpcakgfb"
 THEIR_HOST = "com.anthropic.claude_code_browser_extension"
 THEIR_OTHER_HOST = "com.anthropic.claude_browser_extension"
 THEIRS = f"{BRAND} (through another product's channel)"
-OURS = "Chromium"
-"""How our clients are told of them: as the names begin."""
+"""As our clients are told of it."""
 PNG = b"\x89PNG"
 ATTACHED = {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}
 
@@ -240,28 +239,33 @@ class Beside(Browsing):
         assert reader.wrong == []
         assert self.other.everything() == before
 
-    def listed(self, tools: Tools, *names: str) -> dict[str, Any]:
-        """`until_connected`."""
-        return self.thread.run(until_connected, tools.client, *names)
+    def browsers(self, tools: Tools, wanted: Callable[[set[str]], bool] = bool) -> dict[str, Any]:
+        """Once the names of the connected browsers are as wanted: what a client is told of each, by name."""
+        return self.thread.run(until_connected, tools.client, wanted)
 
     def choose_theirs(self, tools: Tools) -> None:
         """Once it is there."""
-        device_id = self.listed(tools, THEIRS)[THEIRS]["deviceId"]
+        device_id = self.browsers(tools, theirs_too)[THEIRS]["deviceId"]
         tools.done("select_browser", deviceId=device_id)
 
     def book(self, number: int) -> str:
         return f"{self.site.url}/book.html?number={number}"
 
 
-async def until_connected(client: Client, *names: str) -> dict[str, Any]:
-    """Until browsers are listed whose names begin so, and perhaps others; what is told of each, by name."""
+async def until_connected(client: Client, wanted: Callable[[set[str]], bool]) -> dict[str, Any]:
+    """See `Beside.browsers`."""
     while True:
         result = await client.call_tool("list_connected_browsers")
         assert result.structured_content
-        listed = {each["name"]: each for each in result.structured_content["browsers"]}
-        if all(any(name.startswith(each) for name in listed) for each in names):
-            return listed
+        browsers = {each["name"]: each for each in result.structured_content["browsers"]}
+        if wanted({*browsers}):
+            return browsers
         await trio.sleep(0.02)
+
+
+def theirs_too(names: set[str]) -> bool:
+    """A wish for `Beside.browsers`."""
+    return THEIRS in names
 
 
 @pytest.fixture(scope="module")
@@ -295,8 +299,8 @@ def reader(beside: Beside) -> Iterator[Reader]:
 def test_both_are_used_and_ours_neither_sees_nor_touches_theirs(beside: Beside, reader: Reader) -> None:
     connected = beside.heard("mcp_connected")
     with beside.client() as tools:
-        (listed,) = beside.listed(tools)
-        assert listed.startswith(OURS)
+        (only,) = beside.browsers(tools)
+        assert only != THEIRS
         tools.open_site("index.html")
         assert "Town library" in tools.done("get_page_text").text
         beside.browser.open(f"{beside.chain.pages}/tabserver.html")
@@ -312,7 +316,7 @@ def test_when_their_host_ends_ours_goes_on_and_theirs_is_there_again_when_it_is_
         tools.open_site("index.html")
         with beside.without_theirs():
             assert "Town library" in tools.done("get_page_text").text
-            assert THEIRS not in beside.listed(tools)
+            beside.browsers(tools, lambda names: THEIRS not in names)
         beside.choose_theirs(tools)
         tools.done("navigate", url=beside.book(5))
         assert BOOKS[4][0] in tools.done("get_page_text").text
@@ -327,7 +331,7 @@ def test_installing_using_examining_and_removing_ours_leaves_theirs_as_it_was_an
             beside.mcpb("install-native-host", *beside.profile, "--yes")
             beside.load_ours()
             with beside.client(settings=ATTACHED) as tools:
-                beside.listed(tools, THEIRS)
+                beside.browsers(tools, theirs_too)
                 tools.open_site("index.html")
                 ours = [record.pid for record in beside.records()]
                 assert len(ours) == 2, "the host and the holder of their socket"
@@ -351,7 +355,7 @@ def test_both_are_listed_ours_goes_first_and_what_is_done_in_the_chosen_one_is_d
 ) -> None:
     url = beside.book(2) + "&margin"
     with beside.client(settings=ATTACHED) as tools:
-        assert not beside.listed(tools, OURS, THEIRS)[THEIRS]["inUse"]
+        assert not beside.browsers(tools, lambda names: len(names) == 2)[THEIRS]["inUse"]
         in_ours = tools.open_site("index.html")
         beside.choose_theirs(tools)
         assert "not in the group" in tools.refused("get_page_text", tabId=in_ours)
@@ -398,12 +402,12 @@ def test_their_question_reaches_the_person_through_the_client(beside: Beside, re
 def test_while_ours_is_not_there_clients_work_in_theirs(beside: Beside, reader: Reader) -> None:
     with beside.client(settings=ATTACHED) as tools:
         with beside.without_ours():
-            assert list(beside.listed(tools, THEIRS)) == [THEIRS]
+            beside.browsers(tools, lambda names: names == {THEIRS})
             tools.done("navigate", url=beside.book(4))
             assert BOOKS[3][0] in tools.done("get_page_text").text
             assert "createIfEmpty" in beside.mcpb("call", "--existing-channel", "tabs_context_mcp")
             beside.thread.run(reader.until_answered)
-        assert not beside.listed(tools, OURS, THEIRS)[THEIRS]["inUse"]
+        assert not beside.browsers(tools, lambda names: len(names) == 2)[THEIRS]["inUse"]
 
 
 # ── Ours as the host of theirs ──────────────────────────────────────────────────────────────────────────────
