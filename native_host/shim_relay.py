@@ -96,7 +96,7 @@ async def _end_with(process: trio.Process, everything: trio.CancelScope) -> None
 
 
 async def _see_off(process: trio.Process, from_child: int) -> None:
-    """Its input has ended, and so it does, unless it hangs. Nothing of another product is ever killed."""
+    """Its input has ended, and so it does, unless it hangs. What hangs on gets SIGTERM, and nothing more."""
     if not await _has_ended(process, from_child):
         process.terminate()
         await _has_ended(process, from_child)
