@@ -345,7 +345,9 @@ def test_on_a_socket_what_cannot_be_read_is_passed_over() -> None:
 
 def test_it_hears_when_the_first_bridge_comes_and_when_the_last_has_gone() -> None:
     talk = Talk("extension")
-    bridges = [{"connection": f"c-{n}", "pid": n, "version": "1", "sessions": []} for n in (1, 2)]
+    bridges: list[dict[str, Any]] = [
+        {"connection": f"c-{n}", "pid": n, "version": "1", "sessions": []} for n in (1, 2)
+    ]
     steps: list[list[dict[str, Any]]] = [[], bridges[:1], bridges, bridges[1:], []]
     for here in steps:
         talk.say(method="host/clients", params={"clients": here})
