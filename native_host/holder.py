@@ -83,7 +83,8 @@ async def _serve(
 ) -> None:
     path = Path(record.channel)
     hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
-    side = Channel("socket", hello, is_alone=lambda: channel_users.connections(path) in (None, 1))
+    # None at all: their host is gone, and what is still heard was said to us.
+    side = Channel("socket", hello, is_alone=lambda: (channel_users.connections(path) or 0) <= 1)
     descriptor = stream.socket.fileno()
     await relay.Relay(
         place,
