@@ -27,7 +27,7 @@ import trio
 from mcp import Client
 
 from browsing import Browser, Browsing, Tools, TrioThread, trio_thread
-from chain import EXTENSION, Chain, until_listed
+from chain import EXTENSION, Chain, until_listed, until_said
 from demo.chromium import open_chromium
 from demo.throw_away import throw_away_directory
 from native_host import endpoint, processes
@@ -71,7 +71,12 @@ class OtherProduct:
         wrapper.parent.mkdir(parents=True)
         command = self.host.command
         if why_missing():
-            command = [sys.executable, str(PRODUCT / "host.py"), str(self.host.directory)]
+            command = [
+                sys.executable,
+                str(PRODUCT / "host.py"),
+                str(self.host.directory),
+                "--chrome-native-host",
+            ]
         env = [f"{name}={value}" for name, value in self.host.env.items()]
         wrapper.write_text(f"#!/bin/sh\nexec env {' '.join([*env, *command])}\n")
         wrapper.chmod(0o755)
@@ -271,13 +276,15 @@ def theirs_too(names: set[str]) -> bool:
 @pytest.fixture(scope="module")
 def beside(pages: str) -> Iterator[Beside]:
     with serving_site() as site, trio_thread() as thread, throw_away_directory() as home:
-        for name in ("home", "theirs", "tmp"):
+        for name in ("home", "person", "theirs", "tmp"):
             (home / name).mkdir()
         other = OtherProduct(OtherHost(home / "theirs"), home / "profile")
         other.install()
-        settings = {"MCPB_EXISTING_CHANNEL_DIRECTORY": str(other.host.directory)}
+        person = {"HOME": str(home / "person")}
+        settings = {**person, "MCPB_EXISTING_CHANNEL_DIRECTORY": str(other.host.directory)}
         chain = Chain(home / "home", pages, settings)
-        with thread.holding(open_chromium(other.profile, env={"TMPDIR": str(home / "tmp")})) as chromium:
+        environment = {**person, "TMPDIR": str(home / "tmp")}
+        with thread.holding(open_chromium(other.profile, env=environment)) as chromium:
             both = Beside(thread, chain, Browser(thread, chromium), site, other)
             both.browser.send("Extensions.loadUnpacked", path=str(PRODUCT))
             both.add_ours()
@@ -333,17 +340,17 @@ def test_installing_using_examining_and_removing_ours_leaves_theirs_as_it_was_an
             with beside.client(settings=ATTACHED) as tools:
                 beside.browsers(tools, theirs_too)
                 tools.open_site("index.html")
-                ours = [record.pid for record in beside.records()]
-                assert len(ours) == 2, "the host and the holder of their socket"
+                host, holder = sorted(beside.records(), key=lambda record: record.channel)
+                assert holder.channel == str(beside.other.socket)
             report = beside.mcpb("doctor")
             assert THEIR_HOST in report
             assert THEIR_OTHER_HOST in report
-            beside.mcpb("status")
+            assert f"used by mcpb (pid {holder.pid})" in beside.mcpb("status")
             beside.unload_ours()
             beside.mcpb("uninstall-native-host", "--purge", "--yes")
             assert not (beside.other.manifests / f"{HOST_NAME}.json").exists()
         with beside.without_theirs():
-            beside.browser.until(lambda: not any(map(processes.is_running, ours)))
+            beside.browser.until(lambda: not any(map(processes.is_running, (host.pid, holder.pid))))
             assert [path for path in beside.chain.home.rglob("*") if not path.is_dir()] == []
 
 
@@ -374,6 +381,25 @@ def test_a_tab_that_the_person_closes_is_replaced_by_a_new_one(beside: Beside, r
         for part in ("first", "second"):
             tools.done("navigate", url=beside.book(6) + f"&{part}")
             beside.browser.until_open(beside.book(6) + f"&{part}").close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which processes have no socket")
+def test_a_host_of_theirs_that_has_stopped_serving_is_named_and_its_successor_is_used(beside: Beside) -> None:
+    async def doctor() -> str:
+        return (await beside.chain.mcpb("doctor", check=False)).stdout.decode()
+
+    with beside.client(settings=ATTACHED) as tools:
+        beside.choose_theirs(tools)
+        tools.done("navigate", url=beside.book(7))
+        stopped = beside.other.socket
+        beside.theirs("port.postMessage({ type: 'notification', params: 'x'.repeat(2 << 20) })")
+        assert stopped
+        assert tools.call("get_page_text").is_error
+        assert f"(pid {stopped.stem}), has stopped" in beside.thread.run(until_said, doctor, "[channel-dead]")
+        beside.theirs("dial()")
+        beside.choose_theirs(tools)
+        tools.done("navigate", url=beside.book(7))
+        assert BOOKS[6][0] in tools.done("get_page_text").text
 
 
 def test_several_clients_share_one_connection_and_each_has_a_tab_of_its_own(
