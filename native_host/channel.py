@@ -15,7 +15,7 @@ import msgspec
 from native_host import channel_wire as theirs
 from native_host import envelope, wire
 from native_host.browser_side import Turned
-from native_host.channel_calls import Call, Calls, Refusal, Step
+from native_host.channel_calls import Answers, Call, Calls, Company, Refusal, Step
 from native_host.channel_results import content_of, tool_result
 from native_host.channel_wire import Flavour
 from native_host.envelope import Envelope
@@ -51,7 +51,7 @@ class Channel:
         hello: wire.BrowserHello,
         *,
         computer: str = "",
-        is_alone: Callable[[], bool] = lambda: True,
+        company: Callable[[], Company] = lambda: Company.NONE,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """
@@ -59,7 +59,7 @@ class Channel:
             flavour: with whom we speak.
             hello: how bridges shall know it; `offer` makes one.
             computer: its name, as the extension is told.
-            is_alone: whether nobody else uses the channel now.
+            company: who else uses the channel now.
             now_ms: since the epoch, as the extension is told.
         """
         self.byte_order: ByteOrder = "little" if flavour == "socket" else "native"
@@ -67,7 +67,7 @@ class Channel:
         self._hello = hello
         self._computer = computer
         self._now_ms = now_ms
-        self._calls = Calls(is_alone)
+        self._calls = Calls(company, self._probe)
         self._titles: dict[str, str] = {}
         """Of sessions, by id."""
         self._are_there = False
@@ -79,6 +79,11 @@ class Channel:
         """Why nothing can be asked of it any more."""
         self._for_us: list[bytes] = []
         self._for_them: list[bytes] = []
+
+    @property
+    def names_calls(self) -> bool:
+        """Its answers say which call they are of; False also while that is not known."""
+        return self._calls.answers is Answers.NAMED
 
     def opened(self) -> Turned:
         """See `BrowserSide`: it is introduced. Nothing is said of tabs: only its own tools know them."""
@@ -223,6 +228,13 @@ class Channel:
             session_scope=scope if asked.session else msgspec.UNSET,
         )
         return Call(raw_id, use_id, asked.name, self._request("execute_tool", params))
+
+    def _probe(self) -> Call:
+        """A question about tabs, which opens none."""
+        use_id, tool = str(uuid.uuid4()), "tabs_context_mcp"
+        args = msgspec.Raw(b'{"createIfEmpty":false}')
+        params = theirs.ExecuteTool(client_id=theirs.CLIENT_ID, tool=tool, args=args, tool_use_id=use_id)
+        return Call(b"", use_id, tool, self._request("execute_tool", params))
 
     def _resolved(self, message: Envelope) -> None:
         """The person has answered, or could not be asked."""

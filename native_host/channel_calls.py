@@ -22,16 +22,33 @@ class Answers(Enum):
     UNNAMED = 3
 
 
+class Company(Enum):
+    """Who else uses the channel."""
+
+    NONE = 1
+    LATELY = 2
+    """Somebody did, and what they asked may still be answered."""
+    NOW = 3
+
+
 @dataclass(eq=False)
 class Call:
-    """A call of ours: `raw_id` is its id on our wire, `use_id` its name on the channel."""
+    """A call of ours: `raw_id` is its id on our wire, `use_id` its name on the channel.
+
+    One without `raw_id` is a probe: nobody has asked for it, and its answer only shows how answers are.
+    """
 
     raw_id: bytes
     use_id: str
     tool: str
     body: bytes
     is_given_up: bool = False
-    """Nobody waits for its answer, which may still come."""
+    """Nobody waits for its answer any more, which may still come."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Somebody waits for its answer."""
+        return bool(self.raw_id) and not self.is_given_up
 
 
 class Refusal(NamedTuple):
@@ -52,10 +69,15 @@ class Step:
     """Whose answer it was that came."""
 
 
-_OTHERS = (
-    "another program is connected to this channel, and {what}, so that its answers and yours could be taken "
-    "for each other. End that program, or use the mcpb extension"
-)
+_OTHERS = {
+    Company.NOW: "another program is connected to this channel",
+    Company.LATELY: "another program was connected to this channel a moment ago",
+}
+_MIXED = "{others}, and {what}, so that its answers and yours could be taken for each other. {then}"
+_THEN = {
+    Company.NOW: "End that program, or use the mcpb extension",
+    Company.LATELY: "Wait two or three minutes, or use the mcpb extension",
+}
 _UNNAMED = "this version of its extension does not say which call it answers"
 _UNKNOWN = "it is not known yet whether its extension says which call it answers"
 _STUCK = (
@@ -63,23 +85,24 @@ _STUCK = (
     "product's extension does not say which call it answers, so that nothing else can be asked until then. "
     "Wait; if that does not help, reload that extension"
 )
-_LOST = (
-    "an answer came that may have been another program's: this version of the other product's extension does "
-    "not say which call it answers"
-)
-_LOST_FOR_GOOD = f"{_LOST}. From now on its answers cannot be told apart: reload that extension"
+_LOST = f"an answer came that may have been another program's: {_UNNAMED}"
 
 
 class Calls:
-    """All calls of one connection. `is_alone` tells whether nobody else is connected now."""
+    """All calls of one connection."""
 
-    def __init__(self, is_alone: Callable[[], bool]) -> None:
+    def __init__(self, company: Callable[[], Company], probe: Callable[[], Call]) -> None:
+        """
+        Args:
+            company: who else uses the channel now.
+            probe: makes a call that does nothing.
+        """
         self.answers = Answers.UNKNOWN
-        self._is_alone = is_alone
+        self._company = company
+        self._probe = probe
         self._sent: dict[str, Call] = {}
         """By name; without names it is one at most."""
         self._waiting: deque[Call] = deque()
-        self._has_lost_track = False
 
     def begin(self, call: Call) -> Step:
         """A call is to be made."""
@@ -112,21 +135,19 @@ class Calls:
         if call is None:
             return Step()
         del self._sent[call.use_id]
-        if not self._is_alone():
-            self._has_lost_track = True
-            refused = [] if call.is_given_up else [Refusal(call, _LOST, was_sent=True)]
-            return self._next(Step(refuse=refused))
-        return self._next(Step(answered=None if call.is_given_up else call))
+        if self._company() is Company.NONE:
+            return self._next(Step(answered=call if call.is_awaited else None))
+        return self._next(Step(refuse=[Refusal(call, _LOST, was_sent=True)] if call.is_awaited else []))
 
     def named(self, use_id: str) -> Call | None:
         """The call under way that something is about: by its name, or the only one where that is empty."""
-        if not use_id and len(self._sent) == 1 and self._is_alone():
+        if not use_id and len(self._sent) == 1 and self._company() is Company.NONE:
             return next(iter(self._sent.values()))
         return self._sent.get(use_id)
 
     def end(self) -> tuple[list[Call], list[Call]]:
         """No answer will come any more: who still waits for one, sent and not sent."""
-        sent = [call for call in self._sent.values() if not call.is_given_up]
+        sent = [call for call in self._sent.values() if call.is_awaited]
         waiting = list(self._waiting)
         self._sent.clear()
         self._waiting.clear()
@@ -134,9 +155,9 @@ class Calls:
 
     def _heard_named(self, use_id: str) -> Step:
         call = self._sent.pop(use_id, None)
-        step = Step(answered=call if call and not call.is_given_up else None)
+        step = Step(answered=call if call and call.is_awaited else None)
         if self.answers is not Answers.NAMED:
-            self.answers, self._has_lost_track = Answers.NAMED, False
+            self.answers = Answers.NAMED
             step.send = [self._send(each) for each in self._waiting]
             self._waiting.clear()
         return step
@@ -150,22 +171,29 @@ class Calls:
 
     def _next(self, step: Step) -> Step:
         """Without names: the next call, when none is under way."""
-        why = self._stuck() or ("" if self._sent or self._is_alone() else self._others())
-        if why:
-            step.refuse += [Refusal(call, why) for call in self._waiting]
-            self._waiting.clear()
+        if stuck := self._stuck():
+            self._refuse_waiting(step, stuck)
         elif self._waiting and not self._sent:
-            step.send.append(self._send(self._waiting.popleft()))
+            self._send_next(step)
         return step
 
+    def _send_next(self, step: Step) -> None:
+        company = self._company()
+        if company is Company.NONE:
+            step.send.append(self._send(self._waiting.popleft()))
+        elif company is Company.LATELY and self.answers is Answers.UNKNOWN:
+            step.send.append(self._send(self._probe()))
+        else:
+            what = _UNNAMED if self.answers is Answers.UNNAMED else _UNKNOWN
+            self._refuse_waiting(step, _MIXED.format(others=_OTHERS[company], what=what, then=_THEN[company]))
+
+    def _refuse_waiting(self, step: Step, why: str) -> None:
+        step.refuse += [Refusal(call, why) for call in self._waiting]
+        self._waiting.clear()
+
     def _stuck(self) -> str:
-        if self._has_lost_track:
-            return _LOST_FOR_GOOD
         under_way = next(iter(self._sent.values()), None)
         return _STUCK.format(tool=under_way.tool) if under_way and under_way.is_given_up else ""
-
-    def _others(self) -> str:
-        return _OTHERS.format(what=_UNNAMED if self.answers is Answers.UNNAMED else _UNKNOWN)
 
     def _send(self, call: Call) -> Call:
         self._sent[call.use_id] = call

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import trio
 
-from native_host import __version__, channel_users, endpoint, memory, processes, relay
+from native_host import __version__, endpoint, memory, processes, relay
 from native_host.channel import Channel, offer
 from native_host.channel_sockets import judged, what_became_of
+from native_host.channel_users import Users
 from native_host.channel_wire import BRAND
 
 LINGERS_S = 5.0
@@ -27,6 +28,8 @@ LINGERS_S = 5.0
 _ENDING_S = 0.5
 """So long a process may take to end, once it has closed its sockets."""
 _LOOK_S = 0.01
+_COMPANY_LOOK_S = 0.25
+"""Between looks at who else uses the socket, while answers may bear no name."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,11 +85,11 @@ async def _serve(
     place: endpoint.Endpoint, record: endpoint.Record, stream: trio.SocketStream, pid: int | None
 ) -> None:
     path = Path(record.channel)
+    users = Users(path, trio.current_time)
     hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
-    # None at all: their host is gone, and what is still heard was said to us.
-    side = Channel("socket", hello, is_alone=lambda: (channel_users.connections(path) or 0) <= 1)
+    side = Channel("socket", hello, company=users.look)
     descriptor = stream.socket.fileno()
-    await relay.Relay(
+    held = relay.Relay(
         place,
         record,
         side,
@@ -94,7 +97,18 @@ async def _serve(
         descriptor,
         lingers_s=LINGERS_S,
         why_ended=lambda: why_ended(path, pid),
-    ).serve()
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_watch, users, side)
+        await held.serve()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch(users: Users, side: Channel) -> None:
+    """Who comes and goes between two calls of ours may leave an answer behind."""
+    while not side.names_calls:
+        users.look()
+        await trio.sleep(_COMPANY_LOOK_S)
 
 
 @contextmanager

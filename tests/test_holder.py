@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import endpoint
-from native_host.channel_users import connections
+from native_host import channel_users, endpoint
+from native_host.channel_calls import Company
+from native_host.channel_users import Users, connections
 from native_host.endpoint import Record
 from other_host import OtherHost, other_host
 from peers import SocketClient, until
@@ -176,7 +177,8 @@ async def test_beside_a_client_of_theirs_an_extension_that_names_no_calls_is_not
                     assert client.frames_read == 1
                 await extension.until(lambda: extension.heard_types["mcp_disconnected"] == 1)
                 await until(lambda: connections(path) == 1)
-                assert "result" in await call(ours, 3, "find", query="alone again")
+                refused = await call(ours, 3, "find", query="what it asked may still be answered")
+                assert "was connected to this channel a moment ago" in refused["error"]["message"]
 
 
 async def test_what_the_extension_asks_reaches_the_bridge_that_called(
@@ -204,3 +206,16 @@ async def test_a_socket_that_others_could_have_made_is_refused(short_tmp: Path, 
             assert holder.stderr
             said = bytes(await holder.stderr.receive_some(4096))
     assert b"open to other users" in said
+
+
+def test_another_program_counts_as_long_as_its_last_call_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, now = 2, 0.0
+    monkeypatch.setattr(channel_users, "connections", lambda _: here)
+    users = Users(Path("1.sock"), lambda: now)
+    assert users.look() is Company.NOW
+    here, now = 1, channel_users.QUIET_S - 1
+    assert users.look() is Company.LATELY
+    now = channel_users.QUIET_S
+    assert users.look() is Company.NONE

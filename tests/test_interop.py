@@ -336,7 +336,44 @@ async def test_while_answers_bear_no_id_bridges_keep_quiet_beside_a_client_of_th
             assert raw.unexpected == raw.foreign == []
             assert raw.bytes_read == extension.answered_bytes
             await extension.hear("mcp_disconnected")
-            await until_works(client)
+            is_error, text = await call(client, "find", query="ours", tabId=1)
+            assert is_error
+            assert "was connected to this channel a moment ago" in text
+
+
+async def test_the_late_answer_to_a_client_of_theirs_that_has_gone_is_not_ours(
+    theirs: OtherHost, ours: Ours
+) -> None:
+    answers = trio.Event()
+
+    async def slow(called: Call) -> Content:
+        await answers.wait()
+        return "for the one who has gone"
+
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            theirs.extension("untagged", {"get_page_text": slow, "find": find}).running() as extension,
+            ours.client() as client,
+            trio.open_nursery() as nursery,
+        ):
+            path = await theirs.socket(extension)
+            await extension.hear("mcp_connected")
+            async with RawChannelClient.connected(path) as raw:
+                await raw.say(method="execute_tool", params={"tool": "get_page_text", "args": {"tabId": 1}})
+                await extension.until(lambda: len(extension.calls) == 1)
+                is_error, _ = await call(client, "find", query="beside it", tabId=1)
+                assert is_error
+            await extension.hear("mcp_disconnected")
+            told: list[str] = []
+
+            async def ask() -> None:
+                told.append((await call(client, "find", query="ours", tabId=1))[1])
+
+            nursery.start_soon(ask)
+            await extension.until(lambda: len(extension.calls) == 2)
+            answers.set()
+        assert "was connected to this channel a moment ago" in told[0]
+        assert [called.tool for called in extension.calls] == ["get_page_text", "tabs_context_mcp"]
 
 
 async def test_pictures_errors_and_questions_come_through(theirs: OtherHost, ours: Ours) -> None:
