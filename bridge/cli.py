@@ -126,7 +126,7 @@ def main() -> None:
 
 
 _existing_channel = click.option(
-    "--existing-channel", is_flag=True, help="Also use another product's extension."
+    "--existing-channel", is_flag=True, help="Also use Claude in Chrome, where its own host runs."
 )
 
 

@@ -22,7 +22,7 @@ from native_host.home import mcpb_home
 @click.option("--host", metavar="ADDRESS", help="Listen there, not only for this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes one that is free.")
 @click.option("--socket", metavar="PATH", help="Listen on a Unix socket as well.")
-@click.option("--existing-channel", is_flag=True, help="Also use another product's extension.")
+@click.option("--existing-channel", is_flag=True, help="Also use Claude in Chrome, where its own host runs.")
 @click.option(
     "--publish-channel", is_flag=True, help="Also have a socket as another product's native hosts have."
 )

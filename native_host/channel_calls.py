@@ -70,16 +70,20 @@ class Step:
 
 
 _OTHERS = {
-    Company.NOW: "another program is connected to this channel",
+    Company.NOW: "another program is connected to this channel (`mcpb status` says which)",
     Company.LATELY: "another program was connected to this channel a moment ago",
 }
 _MIXED = "{others}, and {what}, so that its answers and yours could be taken for each other. {then}"
-_THEN = {
-    Company.NOW: "End that program, or use the mcpb extension",
-    Company.LATELY: "Wait two or three minutes, or use the mcpb extension",
-}
 _UNNAMED = "this version of its extension does not say which call it answers"
 _UNKNOWN = "it is not known yet whether its extension says which call it answers"
+_UPDATE = "or bring the extension up to date: versions after 1.0.36 say it"
+_THEN = {
+    (Company.NOW, Answers.UNKNOWN): (
+        "Let that program do something in the browser once while this client runs, or close it; then call again"
+    ),
+    (Company.NOW, Answers.UNNAMED): f"Close that program, {_UPDATE}",
+    (Company.LATELY, Answers.UNNAMED): f"Wait three minutes, {_UPDATE}",
+}
 _STUCK = (
     "a call of {tool} before this one was given up and has not been answered yet. This version of the other "
     "product's extension does not say which call it answers, so that nothing else can be asked until then. "
@@ -185,7 +189,8 @@ class Calls:
             step.send.append(self._send(self._probe()))
         else:
             what = _UNNAMED if self.answers is Answers.UNNAMED else _UNKNOWN
-            self._refuse_waiting(step, _MIXED.format(others=_OTHERS[company], what=what, then=_THEN[company]))
+            others, then = _OTHERS[company], _THEN[company, self.answers]
+            self._refuse_waiting(step, _MIXED.format(others=others, what=what, then=then))
 
     def _refuse_waiting(self, step: Step, why: str) -> None:
         step.refuse += [Refusal(call, why) for call in self._waiting]
