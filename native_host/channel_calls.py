@@ -79,7 +79,7 @@ _UNKNOWN = "it is not known yet whether its extension says which call it answers
 _UPDATE = "or bring the extension up to date: versions after 1.0.36 say it"
 _THEN = {
     (Company.NOW, Answers.UNKNOWN): (
-        "Let that program do something in the browser once while this client runs, or close it; then call again"
+        "Let that program do something in the browser while this client runs, or close it; then call again"
     ),
     (Company.NOW, Answers.UNNAMED): f"Close that program, {_UPDATE}",
     (Company.LATELY, Answers.UNNAMED): f"Wait three minutes, {_UPDATE}",
