@@ -23,6 +23,9 @@ test: check
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-one-half test-other-half
 	@$(MAKE) --no-print-directory test-machine
 
+# The files with a mark: to look into all of them takes ten seconds.
+marked = $(shell grep -l "mark[.]$(1)" tests/test_*.py)
+
 test-one-half:
 	@$(MAKE) --no-print-directory test-firefox
 	@$(MAKE) --no-print-directory test-chromium
@@ -33,7 +36,7 @@ test-other-half:
 	@$(MAKE) --no-print-directory test-interop
 
 test-chromium:
-	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(addprefix --ignore=,$(TOOLS))
+	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(filter-out $(TOOLS),$(call marked,chromium))
 
 # The browser's own tools and what they are made of, in a browser.
 TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
@@ -42,16 +45,16 @@ test-tools:
 	@.venv/bin/pytest -q -m "chromium and not machine" $(TOOLS)
 
 test-firefox:
-	@.venv/bin/pytest -q -m "firefox and not machine"
+	@.venv/bin/pytest -q -m "firefox and not machine" $(call marked,firefox)
 
 test-parts:
 	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine and not interop"
 
 test-interop:
-	@.venv/bin/pytest -q -m "interop and not chromium" $(shell grep -l "mark.interop" tests/test_*.py)
+	@.venv/bin/pytest -q -m "interop and not chromium" $(call marked,interop)
 
 test-machine:
-	@.venv/bin/pytest -q -m machine
+	@.venv/bin/pytest -q -m machine $(call marked,machine)
 
 # Once, it is a part of test-tools.
 agent-run:
