@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import stat
@@ -184,7 +183,7 @@ async def test_those_without_one_run_one_after_the_other_in_the_order_of_their_r
         assert [texts(await client.hear())[0][:20] for _ in range(4)] == [
             "first",
             "Unknown method: no_s",
-            "This is no request o",
+            "This is no request (",
             "last",
         ]
         assert len(served.transport.executed()) == 3
@@ -199,7 +198,7 @@ async def test_any_number_of_them_is_answered_when_their_turn_comes(short_tmp: P
         served.let_go("first")
         assert texts(await client.hear()) == ["first"]
         for _ in range(MAX_OPEN - 1):
-            assert texts(await client.hear()) == ["Unknown method: no_such_method"]
+            assert texts(await client.hear())[0].startswith("Unknown method: no_such_method.")
 
 
 async def test_an_id_in_use_is_refused_and_the_call_that_has_it_goes_on(short_tmp: Path) -> None:
@@ -237,7 +236,7 @@ async def test_what_is_open_is_bounded(short_tmp: Path) -> None:
         (b"no JSON", "This is no request"),
         (b'"\xff"', "This is no request"),
         (b"[]", "This is no request"),
-        (b'{"params":{}}', "missing required field `method`"),
+        (b'{"params":{}}', "missing required field `method`): send {"),
         (b'{"method":"execute_tool","params":7}', "This is no request"),
         (b'{"method":"execute_tool"}', "missing required field `tool`"),
         (b'{"method":"execute_tool","params":{"tool":"navigate"}}', "missing required field `args`"),
@@ -257,15 +256,21 @@ async def test_what_is_no_request_is_answered_with_what_is_wrong_and_the_connect
 ) -> None:
     async with published(short_tmp) as served, served.connected() as client:
         await client.say_frame(body)
-        assert why in texts(await client.hear())[0]
+        (said,) = texts(await client.hear())
+        assert why in said
+        assert ("This channel knows execute_tool" in said) == ("This is no request" in said)
         assert texts(await client.call(ECHO, say="still here")) == ["still here"]
 
 
 async def test_a_method_that_is_not_known_is_refused_by_its_id(short_tmp: Path) -> None:
     async with published(short_tmp) as served, served.connected() as client:
         await client.say(method="no_such_method", params={"tool_use_id": "mine"})
-        refused = {"content": "Unknown method: no_such_method"}
-        assert await client.hear() == {"tool_use_id": "mine", "error": refused}
+        refused = await client.hear()
+        assert refused["tool_use_id"] == "mine"
+        assert texts(refused)[0].startswith(
+            "Unknown method: no_such_method. This channel knows execute_tool,"
+        )
+        assert texts(refused)[0].endswith("Nothing was run.")
 
 
 async def test_an_answer_that_fits_into_no_frame_is_an_error_that_says_what_to_ask_for(
@@ -601,16 +606,26 @@ async def test_a_session_s_tab_is_shown_if_there_is_one(short_tmp: Path) -> None
 # ── Who may connect, and who must not ───────────────────────────────────────────────────────────────────────
 
 
+SPEAK_AND_HEAR = """
+heard = b""
+try:
+    s.sendall(bytes.fromhex(sys.argv[2]))
+    heard = s.recv(100)
+except OSError:
+    pass  # it was cut off before it had spoken, or heard
+print(heard)
+"""
+
+
 @needs_root
 async def test_another_user_is_not_served_even_where_the_socket_was_opened_to_all(short_tmp: Path) -> None:
-    speak = CONNECT + "\ns.sendall(bytes.fromhex(sys.argv[2])); print(s.recv(100))"
+    speak = f"{CONNECT}\n{SPEAK_AND_HEAR}"
     async with published(short_tmp) as served:
         for opened_up in (short_tmp, served.path.parent, served.path):
             opened_up.chmod(0o777)
         said = frame(msgspec.json.encode(execute(ECHO)), "little").hex()
         attempt = await trio.to_thread.run_sync(as_nobody, speak, served.path, said)
-        # It is cut off: before it has spoken, or before it has heard.
-        assert attempt.stdout == "b''\n" or re.search(r"BrokenPipe|ConnectionReset", attempt.stderr)
+        assert (attempt.stdout, attempt.stderr) == ("b''\n", "")
         assert served.transport.executed() == []
 
 

@@ -33,6 +33,10 @@ from native_host import channel_wire as theirs
 
 MAX_OPEN = 256
 """Requests of one client without an answer."""
+_METHODS = (
+    "This channel knows execute_tool, permission_response, get_bridge_identity and show_session_tab. "
+    "Nothing was run."
+)
 
 OnContent = Callable[[Content], None]
 Begin = Callable[[OnContent], Pending]
@@ -106,13 +110,16 @@ class Connection:
             request = _request.decode(body)
             params = _Params() if request.params is UNSET else _params.decode(request.params)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._refuse(None, f"This is no request of this channel: {error}.")
+            text = f'This is no request ({error}): send {{"method": …, "params": {{…}}}}. {_METHODS}'
+            self._refuse(None, text)
             return
         tool_use_id = None if params.tool_use_id is UNSET else params.tool_use_id
         try:
             self._take(request, params, tool_use_id)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._refuse(tool_use_id, f"The params of {request.method[:60]} cannot be used: {error}.")
+            self._refuse(
+                tool_use_id, f"The params of {request.method[:60]} cannot be used: {error}. Nothing was run."
+            )
 
     def close(self, why: str = "") -> None:
         """Cancel what is open; with `why`, its client is told."""
@@ -142,7 +149,7 @@ class Connection:
             case "show_session_tab":
                 self._begin(_Open(tool_use_id, "", None), partial(self._show, params))
             case method:
-                self._refuse(tool_use_id, f"Unknown method: {method[:60]}")
+                self._refuse(tool_use_id, f"Unknown method: {method[:60]}. {_METHODS}")
 
     def _execute(self, call: theirs.ExecuteTool, tool_use_id: str | None) -> None:
         if call.client_id == theirs.CLIENT_ID:
