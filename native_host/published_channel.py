@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pwd
+import shlex
 import socket
 import stat
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from native_host import endpoint
-from native_host.channel_wire import ABOVE, DIRECTORIES
+from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES
 from native_host.endpoint import EndpointError
 
 RECORDS = "channel-*.json"
@@ -110,7 +111,7 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
     with ExitStack() as stack:
         file = stack.enter_context(_held(state / f"channel-{os.getpid()}.json", record))
         stack.callback(lambda: _remove(_left_by(record)))
-        endpoint.prepare(directory)
+        _prepare(directory)
         stack.enter_context(_in_use(directory))
         if _is_socket_of_ours(draft):  # a killed server's of another home, which had our pid
             draft.unlink()
@@ -136,6 +137,29 @@ def left_behind(state: Path) -> Left:
             files += [*left.files, path]
             directories += left.directories
     return Left(files, directories)
+
+
+def _prepare(directory: Path) -> None:
+    """As `endpoint.prepare`, but what others' sockets are in is not to be removed."""
+    try:
+        endpoint.prepare(directory)
+    except EndpointError:
+        if not _has_sockets(directory):
+            raise
+        raise EndpointError(
+            f"{directory} is open to other users, and {BRAND}'s sockets are in it too. "
+            f"Run: chmod 700 {shlex.quote(str(directory))}"
+        ) from None
+
+
+def _has_sockets(directory: Path) -> bool:
+    """A directory of ours, open to others or not."""
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    is_ours_to_close = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return is_ours_to_close and any(directory.glob("*.sock"))
 
 
 def _user_name() -> str:

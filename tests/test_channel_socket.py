@@ -686,6 +686,22 @@ def test_a_directory_that_is_not_private_is_refused_and_left_alone(short_tmp: Pa
     assert list((short_tmp / "state").iterdir()) == []
 
 
+def test_a_directory_with_that_product_s_sockets_is_to_be_closed_and_never_removed(short_tmp: Path) -> None:
+    directory = short_tmp / "channels"
+    directory.mkdir()
+    directory.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(directory / "4711.sock"))
+        with (
+            pytest.raises(EndpointError) as refused,
+            published_channel.publishing(short_tmp / "state", directory),
+        ):
+            pass
+    assert f"Run: chmod 700 {directory}" in str(refused.value)
+    assert "emove" not in str(refused.value)
+    assert list(directory.iterdir()) == [directory / "4711.sock"]
+
+
 def test_a_socket_that_another_has_left_under_our_pid_stays(short_tmp: Path) -> None:
     directory = short_tmp / "channels"
     directory.mkdir(mode=0o700)

@@ -148,6 +148,9 @@ def test_a_page_of_fifty_thousand_elements_is_read_within_its_bound(tools: Tools
     assert tools.look(tab_id).evaluate("document.querySelectorAll('*').length") > 50_000
     read = tools.done("read_page")
     assert 45_000 < len(read.structured["outline"]) <= 50_000
+    most = tools.done("read_page", max_chars=5_000_000)
+    assert 950_000 < len(most.structured["outline"]) <= 1_000_000
+    assert "1000000 characters are the most: give the ref_id" in most.text
     assert read.structured["truncated"] == ["size"]
     found = tools.done("find", query="reserve 9999").structured
     assert found["matches"][0]["name"] == "Reserve 9999"
@@ -235,6 +238,9 @@ def test_a_page_of_five_megabytes_is_read_within_its_bound(tools: Tools) -> None
         assert bound - 1000 < len(told["text"]) <= bound
         assert told["truncated"]
         assert "give a larger max_chars" in told["message"]
+    told = tools.done("get_page_text", max_chars=5_000_000).structured
+    assert len(told["text"]) <= 1_000_000
+    assert told["message"].endswith("1000000 is the most, use find for what you look for.")
 
 
 # ── What cannot be read ─────────────────────────────────────────────────────────────────────────────────────

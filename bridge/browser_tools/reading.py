@@ -131,11 +131,12 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
     start = Ref(0) if given.ref_id is UNSET else refs.read(given.ref_id)
     page = await turn.page(given.tab_id)
     frames = await page.frames()
+    most = most_chars(given.max_chars)
     reading = _Reading(
         page,
         {each.id: each for each in frames},
         readable(turn, frames),
-        Outline(most_chars(given.max_chars)),
+        Outline(most),
         "all" if given.filter is UNSET else given.filter,
         trio.current_time() + FRAMES_S,
     )
@@ -144,7 +145,7 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)
     told = PageRead(
-        message=_read_message(page, seen, reading.outline) + page.happened.take(turn.may_tell),
+        message=_read_message(page, seen, reading.outline, most) + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         title=seen.title,
         url=seen.url,
@@ -155,7 +156,7 @@ async def read_page(given: ReadPage, turn: Turn) -> Answer:
     return Answer(told, page=f"{seen.title}\n{seen.url}\n{outline}", origin=origins_of(reading.read))
 
 
-def _read_message(page: Page, seen: Seen, outline: Outline) -> str:
+def _read_message(page: Page, seen: Seen, outline: Outline, most: int) -> str:
     lines = f"{len(outline)} lines" if len(outline) != 1 else "1 line"
     message = f"Tab {page.tab_id}, {seen.viewport}: {lines}."
     if not len(outline):
@@ -164,6 +165,9 @@ def _read_message(page: Page, seen: Seen, outline: Outline) -> str:
         message += (
             " More was cut off: give the ref_id of the part that matters, filter interactive, or a larger "
             "max_chars; or use find."
+            if most < MOST_CHARS
+            else f" More was cut off, for {MOST_CHARS} characters are the most: give the ref_id of the part "
+            "that matters, or filter interactive; or use find."
         )
     if "depth" in outline.cuts:
         message += " Deeper levels were left out: give a larger depth, or the ref_id of a part."

@@ -18,6 +18,7 @@ from bridge.browser_tools.reading import (
     DATA,
     FRAMES_S,
     MAX_FRAMES,
+    MOST_CHARS,
     most_chars,
     origins_of,
     patience,
@@ -79,7 +80,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
-        message=_message(page, text, _of_what(said.source, source), is_cut=is_cut)
+        message=_message(page, text, _of_what(said.source, source), most if is_cut else None)
         + page.happened.take(turn.may_tell),
         tab_id=page.tab_id,
         title=said.title,
@@ -126,16 +127,18 @@ def _of_what(of_main: str, source: str) -> str:
     return f"{_SOURCES[of_main]} and its frames" if source == "frames" else _SOURCES[source]
 
 
-def _message(page: Page, text: str, of_what: str, *, is_cut: bool) -> str:
+def _message(page: Page, text: str, of_what: str, cut_at: int | None) -> str:
     if not text:
         return (
             f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
             "can be used."
         )
     message = f"{of_what} in tab {page.tab_id}: {len(text)} characters."
-    if is_cut:
-        message += " More was cut off: give a larger max_chars, or use find for what you look for."
-    return message
+    if cut_at is None:
+        return message
+    if cut_at < MOST_CHARS:
+        return f"{message} More was cut off: give a larger max_chars, or use find for what you look for."
+    return f"{message} More was cut off: {MOST_CHARS} is the most, use find for what you look for."
 
 
 TOOLS = (
