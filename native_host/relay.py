@@ -67,15 +67,15 @@ def browser_side(extension_origin: str, instance: str) -> BrowserSide:
     """Our own extension speaks our wire; of others that may start us, their first message tells."""
     if extension_origin in (wire.EXTENSION_ORIGIN, wire.FIREFOX_ID):
         return OwnExtension()
-    return FirstMessage(has_type, channel_of(extension_origin, instance))
+    return FirstMessage(has_type, channel_of(instance))
 
 
-def channel_of(extension_origin: str, instance: str) -> BrowserSide:
+def channel_of(instance: str) -> BrowserSide:
     """Another product's extension that has us for its native host."""
     # Not on top: ours starts without it.
     from native_host.channel import Channel, offer  # noqa: PLC0415
 
-    hello = offer(f"{extension_origin}{instance}", __version__, sys.platform)
+    hello = offer(f"channel-{instance}", __version__, sys.platform)
     return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))
 
 

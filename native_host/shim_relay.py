@@ -132,7 +132,7 @@ async def _serve_ours(
         place = endpoint.open_first(endpoint.candidates(environ))
         try:
             record = relay.record_of(place, origin, os.getppid())
-            side = relay.channel_of(origin, place.instance)
+            side = relay.channel_of(place.instance)
             await relay.Relay(place, record, side, ours_in, ours_out).serve()
             if place.is_in_place():
                 everything.cancel()

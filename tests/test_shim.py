@@ -18,7 +18,7 @@ import trio
 
 from native_host import endpoint
 from native_host.channel_sockets import find_channels
-from native_host.channel_wire import FRAME_BYTES
+from native_host.channel_wire import BRAND, FRAME_BYTES
 from native_host.framing import frame
 from native_host.shim import CommandLine, read_command_line
 from other_host import other_host
@@ -201,6 +201,13 @@ async def test_the_original_s_socket_is_no_second_way_to_the_same_extension(mach
             path = await machine.socket()
             (found,) = find_channels(path.parent)
             assert (found.path, "mcpb stands before its host" in found.fault) == (path, True)
+
+
+async def test_bridges_know_the_extension_by_its_product_and_an_id_of_its_own(played: Machine) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with played.extension().running(), played.bridge():
+            (record,) = endpoint.live_hosts(played.run_directory)
+            assert (record.browser, record.profile_id) == (BRAND, f"channel-{record.instance}")
 
 
 # ── Too long ────────────────────────────────────────────────────────────────────────────────────────────────
