@@ -265,10 +265,10 @@ say "Installed: $("$mcpb" --version)" ""
 
 ended=0
 if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
-    say "Nobody is there to ask: the registration with browsers is as it was."
+    say "Nobody is there to ask: nothing new was registered with browsers."
 else
     "$mcpb" install-native-host $yes || ended=$?
-    [ "$ended" -eq 0 ] || say "mcpb is installed. Its registration with browsers is as it was."
+    [ "$ended" -eq 0 ] || say "mcpb is installed. Nothing new was registered with browsers."
 fi
 say ""
 "$mcpb" extension

@@ -21,6 +21,9 @@ esac
 prefix=$data/mcpb
 bin=$HOME/.local/bin
 home=${MCPB_HOME:-$HOME/.mcpb}
+# Where hosts meet bridges besides, unless a home of mcpb's is named.
+runtime=
+[ -n "${MCPB_HOME:-}" ] || runtime=/run/user/$(id -u)/mcpb
 purge=
 yes=
 
@@ -84,6 +87,15 @@ python=$current/bin/python
 
 # ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
 
+# What was in use when mcpb went: folders in which nothing is left by now. Whether there were any.
+sweep() {
+    swept=1
+    for folder in "$home/run" "$home" ${runtime:+"$runtime"}; do
+        [ ! -d "$folder" ] || ! rmdir "$folder" 2>/dev/null || swept=0
+    done
+    return "$swept"
+}
+
 is_linked() { [ "$(readlink "$bin/$1" || true)" = "$current/bin/$1" ]; }
 
 if [ -e "$prefix" ] && [ ! -f "$record" ]; then
@@ -92,13 +104,22 @@ if [ -e "$prefix" ] && [ ! -f "$record" ]; then
         "If it is mcpb's all the same: mcpb uninstall-native-host, then remove the folder yourself."
 fi
 if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
-    if [ -z "$purge" ] || [ ! -d "$home" ]; then
-        fail "install.sh has put nothing into $prefix. Another folder? $usage"
-    fi
+    nothing="install.sh has put nothing into $prefix. Another folder? $usage"
+    [ -n "$purge" ] || fail "$nothing"
     if [ -e "$home/bin/mcpb-native-host" ] || ls "$home/bin/shim-"* >/dev/null 2>&1; then
         fail "Browsers still start the mcpb of $home, and that of $prefix is gone." \
             "Run install/install.sh, then this again. (With pipx or uv: mcpb uninstall-native-host --purge)"
     fi
+    for folder in "$home/run" ${runtime:+"$runtime"}; do
+        ! ls "$folder"/*.lock >/dev/null 2>&1 ||
+            fail "$folder is in use by the native host of a running browser, or by a bridge: close them, then" \
+                "run this again. If none of them runs: rm -r $(quoted "$folder")"
+    done
+    if sweep && [ ! -d "$home" ]; then
+        say "The mcpb of $prefix was gone already. The folders that were in use then are removed now."
+        exit 0
+    fi
+    [ -d "$home" ] || fail "$nothing"
     fail "The mcpb of $prefix is gone already. What it kept for you is left: $home" \
         "To remove that as well: rm -r $(quoted "$home")"
 fi

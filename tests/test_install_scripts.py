@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from install.examination.neighbours import CLAUDE_CODE
+from native_host import endpoint
 
 ROOT = Path(__file__).parent.parent
 INSTALL, UNINSTALL = ROOT / "install/install.sh", ROOT / "install/uninstall.sh"
@@ -434,7 +435,8 @@ def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_i
     person: Person,
 ) -> None:
     said = person.install()
-    assert "Nobody is there to ask" in said
+    assert "Nobody is there to ask: nothing new was registered with browsers." in said
+    assert "as it was" not in said
     assert "Then run: mcpb install-native-host\n" in said
     assert person.manifests == []
 
@@ -546,6 +548,19 @@ def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_wha
     assert command in done.stdout
     assert "has put nothing" not in done.stdout
     subprocess.run(command, shell=True, check=True)
+    assert person.listing() == before
+
+
+def test_what_a_running_host_kept_from_purging_goes_with_the_next_run(person: Person) -> None:
+    before = person.listing()
+    person.install("--yes")
+    run = person.home / ".mcpb/run"
+    host = endpoint.open_endpoint(run)
+    assert "close them and run this again" in person.uninstall("--purge")
+    waits = person.run(UNINSTALL, "--purge", "--yes")
+    assert (waits.returncode, f"{run} is in use" in waits.stdout) == (1, True)
+    host.close()
+    assert "are removed now" in person.uninstall("--purge")
     assert person.listing() == before
 
 
