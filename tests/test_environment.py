@@ -190,6 +190,9 @@ def test_a_vanishing_environment_is_a_fault_and_a_temporary_one_a_warning(health
     assert (finding.code, finding.level) == ("interpreter-vanishes", "fault")
     (finding,) = examine_environment(replace(healthy, is_temporary=True))
     assert (finding.code, finding.level) == ("interpreter-temporary", "warning")
+    (finding,) = examine_environment(replace(healthy, is_temporary=True, is_home_temporary=True))
+    assert (finding.code, finding.command) == ("interpreter-temporary", "")
+    assert "--prefix DIR" in finding.text
     assert is_temporary(Path("/var/tmp/clone/.venv"))
     assert not is_temporary(Path("/home/ana/tmp/.venv"))
 

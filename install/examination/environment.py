@@ -45,6 +45,8 @@ class Environment:
     vanishing: str = ""
     """`install.interpreter.vanishing`."""
     is_temporary: bool = False
+    is_home_temporary: bool = False
+    """The person's home is so as well, below which install.sh puts it."""
     is_shared: bool = False
     """In the system's Python or the person's own site directory, not in an environment of its own."""
     neighbours: Sequence[str] = ()
@@ -77,6 +79,9 @@ def _whether_it_stays(environment: Environment) -> list[Finding]:
         return [_mended_by_installing("interpreter-vanishes", text, environment)]
     if environment.is_temporary:
         text = f"this mcpb is in a temporary folder ({where}) and is gone when that is cleaned up"
+        if environment.is_home_temporary:
+            text += ". So is your home: give install/install.sh another folder, --prefix DIR"
+            return [_finding("interpreter-temporary", text, "", "warning", str(where))]
         return [_mended_by_installing("interpreter-temporary", text, environment, "warning")]
     return []
 
@@ -184,6 +189,7 @@ def this_environment(machine: Machine) -> Environment:
         found_second=_which(_SECOND_NAME, path),
         vanishing=vanishing(prefix, machine.user_home, machine.environ),
         is_temporary=is_temporary(prefix),
+        is_home_temporary=is_temporary(machine.user_home),
         is_shared=is_in_user_site or not _has_environment(prefix),
         neighbours=[] if _is_editable(ours) else _neighbours(),
         rivals=_rivals(),
