@@ -8,7 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -346,7 +346,11 @@ def _whats_missing(
 ) -> str:
     from bridge.status import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
 
-    channel = holders.missing if holders else partial(_channel_hint, settings)
+    channel = (
+        partial(holders.missing, partial(_stopped_host, settings))
+        if holders
+        else partial(_channel_hint, settings)
+    )
     return whats_missing(registry, links, registration, channel)
 
 
@@ -354,6 +358,16 @@ def _channel_hint(settings: ChannelSettings) -> str:
     from install.examination.channels import hint  # noqa: PLC0415  (as below)
 
     return hint(settings.only_directory)
+
+
+def _stopped_host(settings: ChannelSettings) -> str:
+    from install.browsers import TableError  # noqa: PLC0415  (as below)
+    from install.examination.channels import stopped_host  # noqa: PLC0415
+    from install.machine import this_machine  # noqa: PLC0415
+
+    with suppress(TableError):  # `mcpb doctor` says what is wrong with it
+        return stopped_host(this_machine(), mcpb_home(), settings.only_directory)
+    return ""
 
 
 def registration() -> str:

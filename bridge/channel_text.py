@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from native_host.channel_wire import BRAND
+
 
 def whose_and_used(channel: Mapping[str, Any]) -> str:
     """Whose it is, who started it, and whether mcpb uses it. `channel` is a `Channel` as JSON has it."""
@@ -19,10 +21,18 @@ def where_and_who(channel: Mapping[str, Any]) -> str:
     return ", ".join(_facts(channel))
 
 
+def put_there_by_us(socket: Mapping[str, Any]) -> str:
+    """A socket of ours among its own. `socket` is a `published_channel.Standing` as JSON has it."""
+    by = "left by a killed mcpb serve; the next one removes it"
+    if not socket["isLeft"]:
+        by = f"mcpb serve, pid {socket['pid']}"
+    return f"Socket for programs made for {BRAND}: {socket['path']} ({by})"
+
+
 def _facts(channel: Mapping[str, Any]) -> Iterator[str]:
     if channel["path"]:
         yield channel["path"]
-    if channel["program"]:
+    if channel["program"] and not channel["isTheirs"]:
         yield f"program {channel['program']}"
     if channel["connections"]:
         count = channel["connections"]

@@ -170,7 +170,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         last: Any = None
         await _hear_of_clients(hub)
         while True:
-            found = read_status(hub.router, hub.links, _recent_calls(), _channels())
+            found = read_status(hub.router, hub.links, _recent_calls(), _channels(), _published())
             if (now := (found, get_terminal_size())) != last:
                 try:
                     _show_status(found, as_json=as_json, is_watching=is_watching)
@@ -217,6 +217,16 @@ def _channels() -> list[dict[str, Any]]:
         found = channels_here(this_machine(), mcpb_home(), settings.only_directory, settings.attach)
         return [msgspec.to_builtins(channel) for channel in found]
     return []
+
+
+def _published() -> list[dict[str, Any]]:
+    """Sockets of ours among that product's."""
+    import msgspec
+
+    from native_host.home import mcpb_home
+    from native_host.published_channel import standing
+
+    return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:

@@ -168,10 +168,14 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
     if complaint.startswith("Invalid enum value"):
         return f"{key} = {_shown(_value_at(found, key))}: expected {_choices(key)}"
     if not complaint.startswith("Expected"):
-        return f"{key}: {complaint}"
+        # What a table says of itself begins with its key.
+        return f"{key}.{complaint}" if complaint.partition(":")[0] in _keys_of(key) else f"{key}: {complaint}"
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
-    return f"{key} = {'…' if is_hidden else _shown(value)}: {_plain(complaint)}"
+    given = f"{key} = {'…' if is_hidden else _shown(value)}"
+    if key in _TABLES:
+        return f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
+    return f"{given}: {_plain(complaint)}"
 
 
 def _value_at(found: Any, key: str) -> Any:
@@ -191,8 +195,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
+def _keys_of(table: str) -> tuple[str, ...]:
+    """Of a table at the top; none where there is no such."""
+    return _TABLES[table].__struct_fields__ if table in _TABLES else ()
+
+
 def _plain(complaint: str) -> str:
     """msgspec's words in TOML's: tables, not objects."""
+    if complaint.startswith("Expected `bool"):
+        return "write true or false"
     return complaint.replace("`", "").replace("object", "table").replace("Expected", "expected", 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from install.examination.findings import Finding, Hop
 from install.examination.lookup import TargetReport
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
+from native_host.published_channel import Standing
 
 Host = TypeVar("Host", bound=LinkedHost)
 
@@ -35,8 +37,12 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """Another product's, that its clients and perhaps ours can use."""
     is_attached: bool = False
     """By the configuration they are to be used."""
+    only_directory: Path | None = None
+    """The one in which its sockets are looked for by the configuration; None: wherever it puts them."""
     is_published: bool = False
     """By the configuration a socket of ours is to stand beside theirs."""
+    published: Sequence[Standing] = ()
+    """Those that stand there."""
     details: Mapping[Hop, str] = {}
     """What is there, of the hops that all browsers share."""
     fixed: Sequence[str] | None = None
@@ -47,6 +53,11 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """How a terminal starts this mcpb."""
     now: float = 0.0
     """Seconds since the epoch."""
+
+    @property
+    def wants_channels(self) -> bool:
+        """They are to be used, by the configuration or as a bridge was told that runs now."""
+        return self.is_attached or any(channel.holder for channel in self.channels)
 
 
 class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ from install.repair import registered_interpreter
 from native_host import endpoint, wire
 from native_host.endpoint import EndpointError, Record
 from native_host.home import mcpb_home
+from native_host.published_channel import standing
 
 
 def _known(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:
@@ -143,7 +144,9 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         hosts={browser: host for host, browser in hosts.items()},
         channels=_channels(machine, files.running, channel, is_partial=bool(names)),
         is_attached=channel.attach,
+        only_directory=channel.only_directory,
         is_published=channel.publish,
+        published=standing(home / "state"),
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,

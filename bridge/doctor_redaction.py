@@ -108,6 +108,9 @@ def redacted(diagnosis: Diagnosis, private: Private, folders: Sequence[str] = ()
         browsers=tuple(_browser(browser, veil) for browser in diagnosis.browsers),
         findings=tuple(_finding(finding, veil) for finding in diagnosis.findings),
         channels=tuple(_channel(channel, veil) for channel in diagnosis.channels),
+        published=tuple(
+            msgspec.structs.replace(each, path=veil.over(each.path)) for each in diagnosis.published
+        ),
         neighbours=tuple(_unnamed(one, number, veil) for number, one in enumerate(diagnosis.neighbours, 1)),
     )
 
@@ -179,6 +182,7 @@ def _channel(channel: Channel, veil: _Veil) -> Channel:
         user_data_dir=veil.over(channel.user_data_dir),
         clients=tuple(msgspec.structs.replace(client, program="") for client in channel.clients),
         fault=veil.over(channel.fault),
+        mend=veil.over(channel.mend),
     )
 
 

@@ -17,6 +17,8 @@ from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of,
 from install.examination.channels import Channel, channel_findings, missing_channel
 from install.examination.findings import Finding, Hop, Level
 from install.examination.neighbours import WRAPPER_GONE, Neighbour
+from install.examination.shims import waiting_shims
+from native_host.published_channel import Standing
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
@@ -73,6 +75,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     of one hop what a browser stumbles over first."""
     channels: tuple[Channel, ...] = ()
     """Sockets of another product's hosts, and hosts that have none any more."""
+    published: tuple[Standing, ...] = ()
+    """Sockets of ours among that product's."""
     neighbours: tuple[Neighbour, ...] = ()
     """Native hosts of other products: for information."""
 
@@ -81,9 +85,11 @@ def diagnose(looked: Looked) -> Diagnosis:
     """The report: what of all that was found counts, and for whom."""
     browsers = browsers_of(looked)
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
-    used = [channel for channel in looked.channels if looked.is_attached and channel.is_usable]
-    judged = _judged(files, looked.shared, browsers, has_channel=bool(used))
-    findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *_of_channels(looked, browsers)]
+    used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
+    shims = list(waiting_shims(looked.files.neighbours, _with_another_s(browsers)))
+    judged = _judged(files, looked.shared, browsers, has_other=looked.wants_channels or bool(shims))
+    others = _of_others(looked, browsers, shims)
+    findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *others]
     findings = sorted((_called(finding, looked.called) for finding in findings), key=_order(browsers))
     reports = tuple(_report(browser, findings) for browser in browsers)
     is_fixing = looked.fixed is not None
@@ -98,6 +104,7 @@ def diagnose(looked: Looked) -> Diagnosis:
         browsers=reports,
         findings=tuple(findings),
         channels=tuple(looked.channels),
+        published=tuple(looked.published),
         neighbours=looked.files.neighbours,
     )
     return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
@@ -131,7 +138,7 @@ def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
 
 def _as_wanted(finding: Finding, looked: Looked) -> Finding:
     """That another product's host cannot be started concerns us where its channel is to be used."""
-    if looked.is_attached and finding.code == WRAPPER_GONE:
+    if looked.wants_channels and finding.code == WRAPPER_GONE:
         return msgspec.structs.replace(finding, level="warning")
     return finding
 
@@ -141,14 +148,14 @@ def _judged(
     shared: Sequence[Finding],
     browsers: Sequence[KnownBrowser],
     *,
-    has_channel: bool = False,
+    has_other: bool = False,
 ) -> list[Finding]:
     """What files tell is a fault where it keeps somebody from connecting who has the extension.
 
-    While nobody has it, nor uses another product's, each browser may be the one that is meant.
+    While nobody has it, nor means to use another product's, each browser may be the one that is meant.
     """
     roles = {browser.title: browser.role for browser in browsers}
-    has_any = has_channel or any(role != "unused" for role in roles.values())
+    has_any = has_other or any(role != "unused" for role in roles.values())
     # What concerns all browsers is as bad as it is for the one that still has to connect.
     all_of_them = "has the extension" if "has the extension" in roles.values() or not has_any else "connected"
     stopped = {finding.where for finding in (*files, *shared) if finding.level == "fault"}
@@ -191,24 +198,35 @@ def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: L
             yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
 
 
-def _of_channels(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
-    works = any(browser.role == "connected" for browser in browsers)
-    works = works or any(channel.is_usable for channel in looked.channels)
+def _with_another_s(browsers: Sequence[KnownBrowser]) -> set[str]:
+    """Browsers in which another product's extension has us for its host."""
+    return {browser.title for browser in browsers if any(seen.is_channel for seen in browser.profiles)}
+
+
+def _of_others(
+    looked: Looked, browsers: Sequence[KnownBrowser], shims: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Of another product's extension, which may be all that somebody means to use."""
+    roles = {browser.role for browser in browsers}
+    works = "connected" in roles or any(channel.is_usable for channel in looked.channels)
+    is_all = not (works or "has the extension" in roles)
+    for shim in shims:
+        yield msgspec.structs.replace(shim, level="fault" if is_all else "note")
     for channel in looked.channels:
         where = title_of_process(channel.browser_pid, looked.files)
         level = _weight(channel, looked, works=works)
         for finding in channel_findings(channel):
             yield msgspec.structs.replace(finding, level=level, where=where)
     is_none_there = all(channel.is_left for channel in looked.channels)
-    if looked.is_attached and is_none_there and not (works or looked.is_partial):
-        yield missing_channel()
+    if looked.is_attached and is_none_there and not (works or shims or looked.is_partial):
+        yield missing_channel("fault" if is_all else "warning", looked.only_directory)
 
 
 def _weight(channel: Channel, looked: Looked, *, works: bool) -> Level:
     """What is another product's is for information, unless somebody wants to use it and cannot."""
     if channel.is_left or channel.is_usable:
         return "note"
-    if looked.is_attached:
+    if looked.wants_channels:
         return "warning" if works else "fault"
     return "warning" if looked.is_published and channel.path else "note"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from bridge.channel_text import where_and_who, whose_and_used
+from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from install.examination.findings import Finding, Level
 from install.examination.neighbours import Neighbour
@@ -41,24 +41,28 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
         yield from ("", _heading(browser))
         its = [finding for finding in diagnosis.findings if finding.where == browser.title]
         yield from _hop_lines(browser.hops, its, width)
-    if diagnosis.channels:
-        yield from ("", "Channels of other products")
-    for channel in map(msgspec.to_builtins, diagnosis.channels):
-        yield from _folded("  · ", whose_and_used(channel), 4, width)
-        if facts := where_and_who(channel):
-            yield from _folded("    ", facts, 4, width)
+    if diagnosis.channels or diagnosis.published:
+        yield from ("", "Channels of other products", *_channel_lines(diagnosis, width))
     if diagnosis.neighbours:
         yield ""
-        yield "Native hosts of other products, which mcpb leaves alone"
+        yield "Native hosts of other products"
         yield from dict.fromkeys(f"  · {one.name}{_about(one)}" for one in diagnosis.neighbours)
     if diagnosis.fix and not diagnosis.is_fixing:
         yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
 
 
+def _channel_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    for channel in map(msgspec.to_builtins, diagnosis.channels):
+        yield from _folded("  · ", whose_and_used(channel), 4, width)
+        if facts := where_and_who(channel):
+            yield from _folded("    ", facts, 4, width)
+    for socket in map(msgspec.to_builtins, diagnosis.published):
+        yield from _folded("  · ", put_there_by_us(socket), 4, width)
+
+
 def _about(host: Neighbour) -> str:
-    ours = ["through mcpb's own program"] if host.is_shim else []
-    gone = [] if host.is_there else ["its program is gone"]
-    return f" ({', '.join([*ours, *gone])})" if ours or gone else ""
+    ours = ": mcpb stands before it (--shim)" if host.is_shim else ""
+    return ours if host.is_there else f"{ours} (its program is gone)"
 
 
 def _heading(browser: BrowserReport) -> str:

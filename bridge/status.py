@@ -11,7 +11,7 @@ import msgspec
 
 from bridge import __version__, audit_text
 from bridge.audit import moment
-from bridge.channel_text import where_and_who, whose_and_used
+from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
@@ -32,6 +32,11 @@ _NO_BROWSER = (
     "No browser is connected. Start one that has the extension; one that was running when mcpb was "
     "registered connects within a minute, or at once when the extension's popup is opened. "
     f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
+)
+
+_ONLY_A_CHANNEL = (
+    "Only another product's extension is connected, and no tools of pages come through that: they need "
+    f"mcpb's own extension. To add it, run: {EXTENSION}"
 )
 
 
@@ -63,6 +68,7 @@ def status(
     links: Problems,
     calls: Sequence[Mapping[str, Any]] = (),
     channels: Sequence[Mapping[str, Any]] = (),
+    published: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Everything, for `--json`.
 
@@ -72,6 +78,7 @@ def status(
         calls: the latest lines of the audit log.
         channels: another product's, each a `install.examination.channels.Channel`. The process of ours that
             holds one is no browser.
+        published: sockets of ours among its own, each a `native_host.published_channel.Standing`.
     """
     registry = router.registry
     held = {channel["holder"] for channel in channels}
@@ -88,11 +95,13 @@ def status(
             if browser not in of_holders.values()
         ],
         "channels": [_channel(channel, of_holders.get(channel["holder"])) for channel in channels],
+        "published": list(published),
         "kept": list(_kept(router.catalog)),
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
         "problems": [problem.text for problem in links.problems.values()],
-        "missing": router.whats_missing(),
+        # Who only looks is not linked to the process that holds a channel.
+        "missing": _ONLY_A_CHANNEL if any(held) and not registry.links() else router.whats_missing(),
     }
 
 
@@ -142,10 +151,7 @@ def whats_missing(
         return ""
     browsers = registry.browsers()
     if browsers and all(browser.is_channel for browser in browsers):
-        return (
-            "Only another product's extension is connected, and no tools of pages come through that: they "
-            f"need mcpb's own extension. To add it, run: {EXTENSION}"
-        )
+        return _ONLY_A_CHANNEL
     if browsers:
         count = len(browsers)
         connected = f"{count} browser{'s' if count > 1 else ''} connected, but no open page offers a tool. "
@@ -174,6 +180,9 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     for channel in found["channels"]:
         yield ""
         yield from _channel_lines(channel, width)
+    if found["published"]:
+        yield ""
+        yield from map(put_there_by_us, found["published"])
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"

@@ -7,6 +7,7 @@ looked through, and what is not private and ours is passed over with the reason.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from pathlib import Path
 from native_host import processes
 from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
 from native_host.published_channel import is_ours
+
+RECONNECT = "https://clau.de/chrome/reconnect"
+"""Where that product's extension starts a host again."""
+OPEN_RECONNECT = f"Open {RECONNECT} in that browser, or restart it"
+_OPEN = "is open to other users"
+_SHIMMED = "mcpb stands before its host (--shim), and reaches the same extension there"
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,10 @@ class FoundChannel:
     """Of the host; None: its name does not say."""
     fault: str = ""
     """Why it is not used; empty: it is."""
+    mend: str = ""
+    """The command that makes it usable; empty where none does."""
+    is_shimmed: bool = False
+    """It is not used because mcpb stands before its host."""
 
 
 def find_channels(directory: Path | None = None) -> list[FoundChannel]:
@@ -43,10 +54,23 @@ def find_channels(directory: Path | None = None) -> list[FoundChannel]:
     return [channel for channel in found if not is_ours(channel.path)]
 
 
+def only_place(directory: Path) -> str:
+    """The one place that was looked into, for who finds nothing there."""
+    gone = "" if directory.is_dir() else ", and which is not there"
+    return f"in {directory}, which existing_channel.directory of the configuration names{gone}"
+
+
 def judged(path: Path) -> FoundChannel:
     """What stands at this path."""
     pid = int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
-    return FoundChannel(path, pid, _fault_around(path.parent) or _fault_of(path, pid))
+    if fault := _fault_around(path.parent):
+        closing = f"chmod 700 {shlex.quote(str(path.parent))}"
+        return FoundChannel(path, pid, fault, closing if fault.endswith(_OPEN) else "")
+    if fault := _fault_of(path, pid):
+        return FoundChannel(path, pid, fault)
+    if pid is not None and processes.runs_module(processes.parent_of(pid), "native_host.shim"):
+        return FoundChannel(path, pid, _SHIMMED, is_shimmed=True)
+    return FoundChannel(path, pid)
 
 
 def what_became_of(path: Path, pid: int | None) -> str:
@@ -56,9 +80,14 @@ def what_became_of(path: Path, pid: int | None) -> str:
         return f"{named} has ended: its browser was closed, or its extension connects anew"
     if path.exists():
         return f"{named} has closed this connection; it is connected to again"
+    return still_runs(pid)
+
+
+def still_runs(pid: int) -> str:
+    """Of a host that has closed its socket and lives on."""
     return (
-        f"{named} still runs, but has closed its socket and serves nobody any more, as it does after a "
-        "message over 1 MiB. Open https://clau.de/chrome/reconnect in that browser, or restart it"
+        f"{BRAND}'s native host (pid {pid}) still runs, but has closed its socket and serves nobody any "
+        f"more, as it does after a message over 1 MiB. {OPEN_RECONNECT}"
     )
 
 
@@ -83,18 +112,18 @@ def _fault_around(directory: Path) -> str:
     if directory == Path(ABOVE):
         return ""  # the old form stands among everybody's
     fault = _fault(directory, stat.S_ISDIR, "directory")
-    return f"of {directory}: {fault}" if fault else ""
+    return f"its folder {directory} {fault}" if fault else ""
 
 
 def _fault_of(path: Path, pid: int | None) -> str:
     if fault := _fault(path, stat.S_ISSOCK, "socket"):
-        return fault
+        return f"it {fault}"
     if is_ours(path):
         return "mcpb has put it there itself"
     if pid is not None and not processes.is_running(pid):
-        return f"its host (pid {pid}) has ended without removing it"
-    if pid is not None and processes.runs_module(processes.parent_of(pid), "native_host.shim"):
-        return "mcpb stands before its host (--shim), and reaches the same extension there"
+        return (
+            f"its host (pid {pid}) has ended without removing it. {OPEN_RECONNECT}: its next host removes it"
+        )
     return ""
 
 
@@ -102,13 +131,13 @@ def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
     try:
         found = path.lstat()
     except OSError as error:
-        return f"it cannot be looked at: {error.strerror}"
+        return f"cannot be looked at: {error.strerror}"
     if stat.S_ISLNK(found.st_mode):
-        return "it is a link"
+        return "is a link"
     if not is_kind(found.st_mode):
-        return f"it is no {kind}"
+        return f"is no {kind}"
     if found.st_uid != os.getuid():
-        return f"it belongs to user {found.st_uid}"
+        return f"belongs to user {found.st_uid}"
     if found.st_mode & 0o077:
-        return "it is open to other users"
+        return _OPEN
     return ""

@@ -44,6 +44,8 @@ class _Record(msgspec.Struct, kw_only=True):
     """Of the same until it is marked."""
     made_directory: bool
     """It was not there before."""
+    pid: int = 0
+    """Of the server."""
     device: int = 0
     inode: int = 0
     changed_ns: int = 0
@@ -65,6 +67,16 @@ class Left:
     files: list[Path]
     directories: list[Path]
     """That it made: to be removed where they are empty."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A socket that a server of this home has put there."""
+
+    path: str
+    pid: int
+    """Of the server."""
+    is_left: bool
+    """It was killed; the next one removes it."""
 
 
 def is_ours(path: Path) -> bool:
@@ -107,7 +119,8 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
     if not directory.parent.is_dir():
         raise EndpointError(f"{directory.parent} is not there: of the directory only the last folder is made")
     endpoint.prepare(state)
-    record = _Record(path=str(path), draft=str(draft), made_directory=not os.path.lexists(directory))
+    is_new = not os.path.lexists(directory)
+    record = _Record(path=str(path), draft=str(draft), made_directory=is_new, pid=os.getpid())
     with ExitStack() as stack:
         file = stack.enter_context(_held(state / f"channel-{os.getpid()}.json", record))
         stack.callback(lambda: _remove(_left_by(record)))
@@ -122,6 +135,16 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
         yield Published(path, listener)
 
 
+def standing(state: Path) -> list[Standing]:
+    """All that are there now, for who only looks."""
+    found = []
+    for path in sorted(state.glob(RECORDS)):
+        record, is_left = _read(path)
+        if record and _is_that(Path(record.path), record):
+            found.append(Standing(path=record.path, pid=record.pid, is_left=is_left))
+    return found
+
+
 def sweep(state: Path) -> None:
     """Remove what killed servers have left, and only that."""
     _remove(left_behind(state))
@@ -132,7 +155,8 @@ def left_behind(state: Path) -> Left:
     files: list[Path] = []
     directories: list[Path] = []
     for path in sorted(state.glob(RECORDS)):
-        if record := _of_dead_server(path):
+        record, is_left = _read(path)
+        if record and is_left:
             left = _left_by(record)
             files += [*left.files, path]
             directories += left.directories
@@ -258,18 +282,28 @@ def _write(file: int, record: _Record) -> None:
         raise EndpointError(f"the state directory cannot be written: {error.strerror}") from error
 
 
-def _of_dead_server(path: Path) -> _Record | None:
+def _read(path: Path) -> tuple[_Record | None, bool]:
+    """The record, None where it is none of ours, and whether its server is dead."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None
+        return None, False
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-            return None
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=_Record)
-    except (BlockingIOError, msgspec.DecodeError):  # its server lives, or it is no record of ours
-        return None
+            return None, False
+        is_left = _is_free(file)
+        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=_Record), is_left
+    except msgspec.DecodeError:
+        return None, False
     finally:
         os.close(file)
+
+
+def _is_free(file: int) -> bool:
+    """Nobody holds it; shared, so that two that look at the same moment do not take each other for it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

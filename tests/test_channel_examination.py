@@ -7,14 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
 from install.browsers import find_browser, known_browsers
-from install.examination import unix_sockets
+from install.examination import channels, unix_sockets
 from install.examination.channels import (
     OPENING_S,
     THEIR_HOST,
@@ -23,10 +23,12 @@ from install.examination.channels import (
     channel_holders,
     existing_channels,
     hint,
+    missing_channel,
+    stopped_host,
 )
 from install.examination.running import RunningBrowser
 from install.machine import Machine, this_machine
-from native_host import endpoint
+from native_host import endpoint, processes
 
 CLAUDE = "/opt/claude/versions/2.1.329"
 BROWSER_PID = 700
@@ -100,6 +102,25 @@ class Place:
 def place(short_tmp: Path) -> Iterator[Place]:
     with ExitStack() as sockets:
         yield Place(short_tmp, sockets)
+
+
+@contextmanager
+def held(hosts: Path, channel: str) -> Iterator[None]:
+    """A process of ours holds this socket; none: it is a browser's host."""
+    host = endpoint.open_endpoint(hosts)
+    host.publish(
+        endpoint.Record(
+            instance=host.instance,
+            pid=4711,
+            browser_pid=1,
+            extension_origin="",
+            version="0.1.0",
+            started_at=1.0,
+            channel=channel,
+        )
+    )
+    yield
+    host.close()
 
 
 def codes(channel: Channel) -> list[str]:
@@ -179,7 +200,9 @@ def test_a_name_that_breaks_the_system_s_table_hides_no_other(place: Place) -> N
 def test_whether_mcpb_uses_it_is_said_and_what_would_make_it(place: Place) -> None:
     path = place.bind()
     place.start_their_host()
-    assert "`--existing-channel`" in place.only().use
+    assert place.only().use.startswith(
+        "not used by mcpb. To use it: `mcpb bridge --existing-channel` in your"
+    )
     assert place.only(attached=True).use == "used as soon as an MCP client runs"
     (held,) = place.look({str(path): 4711})
     assert (held.holder, held.use) == (4711, "used by mcpb (pid 4711)")
@@ -187,31 +210,25 @@ def test_whether_mcpb_uses_it_is_said_and_what_would_make_it(place: Place) -> No
 
 def test_our_holders_are_known_by_their_records(short_tmp: Path) -> None:
     hosts = short_tmp / "run"
-    held, free = endpoint.open_endpoint(hosts), endpoint.open_endpoint(hosts)
-    for host, channel in ((held, "/tmp/c/1.sock"), (free, "")):
-        host.publish(
-            endpoint.Record(
-                instance=host.instance,
-                pid=4711,
-                browser_pid=1,
-                extension_origin="",
-                version="0.1.0",
-                started_at=1.0,
-                channel=channel,
-            )
-        )
-    assert channel_holders([hosts, short_tmp / "none"]) == {"/tmp/c/1.sock": 4711}
-    held.close()
-    free.close()
+    with held(hosts, "/tmp/c/1.sock"), held(hosts, ""):
+        assert channel_holders([hosts, short_tmp / "none"]) == {"/tmp/c/1.sock": 4711}
     assert channel_holders([hosts]) == {}
 
 
 def test_a_hint_is_given_only_where_it_would_help(place: Place) -> None:
     assert hint(place.directory) == ""
     path = place.bind()
-    assert "with `--existing-channel` mcpb would use that" in hint(place.directory)
+    assert "of its own. To use it: `mcpb bridge --existing-channel` in your MCP client" in hint(
+        place.directory
+    )
     path.chmod(0o666)
     assert hint(place.directory) == ""
+
+
+def test_who_does_not_use_it_hears_that_others_do(place: Place, mcpb_home: Path) -> None:
+    path = place.bind()
+    with held(mcpb_home / "run", str(path)):
+        assert "of its own, which mcpb uses for other MCP clients. To use it: " in hint(place.directory)
 
 
 # ── What is wrong ───────────────────────────────────────────────────────────────────────────────────────────
@@ -227,6 +244,29 @@ def test_a_socket_that_is_open_to_others_is_named_with_the_reason(place: Place) 
     assert (finding.code, finding.level, finding.hop) == ("channel-unusable", "note", "socket")
 
 
+def test_where_its_folder_is_open_to_others_the_command_that_closes_it_is_said(place: Place) -> None:
+    place.bind()
+    place.start_their_host()
+    place.directory.chmod(0o755)
+    found = place.only(attached=True)
+    reason = f"its folder {place.directory} is open to other users"
+    assert found.use == f"not used: {reason}. Run: chmod 700 {place.directory}"
+    (finding,) = channel_findings(found)
+    assert (finding.code, finding.command) == ("channel-unusable", f"chmod 700 {place.directory}")
+    assert finding.text.endswith(f"cannot be used: {reason}")
+
+
+def test_nothing_is_wrong_with_a_socket_before_whose_host_mcpb_stands(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.bind()
+    place.start_their_host()
+    monkeypatch.setattr(processes, "runs_module", lambda _pid, module: module == "native_host.shim")
+    found = place.only(attached=True)
+    assert (found.is_shimmed, found.is_usable, codes(found)) == (True, False, [])
+    assert found.use == "mcpb stands before its host (--shim), and reaches the same extension there"
+
+
 def test_a_socket_that_is_a_link_is_not_followed(place: Place) -> None:
     (place.directory / "7.sock").symlink_to(place.bind("elsewhere"))
     assert place.only().fault == "it is a link"
@@ -239,7 +279,8 @@ def test_what_a_killed_host_has_left_is_told_from_what_is_used(place: Place) -> 
     place.show(Path("/elsewhere"), 1)
     found = place.only()
     assert (found.is_left, found.title) == (True, "A socket that Claude in Chrome's host has left behind")
-    assert "has ended without removing it" in found.fault
+    assert "has ended without removing it. Open https://clau.de/chrome/reconnect in that" in found.fault
+    assert found.fault.endswith("its next host removes it")
 
 
 def test_a_host_that_lives_without_its_socket_has_stopped_serving(place: Place) -> None:
@@ -250,6 +291,26 @@ def test_a_host_that_lives_without_its_socket_has_stopped_serving(place: Place) 
     assert finding.code == "channel-dead"
     assert "(pid 800), has stopped serving, as it does after a message over 1 MiB" in finding.text
     assert "https://clau.de/chrome/reconnect" in found.use
+
+
+def test_a_host_that_has_stopped_serving_is_found_for_who_looks_for_a_channel(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the bridges say it that were open when it stopped."""
+    monkeypatch.setattr(channels, "running_browsers", lambda *_: place.running)
+    home = place.machine.root / "mcpb"
+    assert stopped_host(place.machine, home, place.directory) == ""
+    place.start_their_host(800)
+    said = stopped_host(place.machine, home, place.directory)
+    assert said.startswith("Claude in Chrome's native host (pid 800) still runs, but has closed its socket")
+    assert "Open https://clau.de/chrome/reconnect in that browser, or restart it" in said
+
+
+def test_the_only_folder_that_is_looked_into_is_named_where_nothing_serves_in_it(tmp_path: Path) -> None:
+    assert f"no host of its serves in {tmp_path}, which" in missing_channel(directory=tmp_path).text
+    gone = tmp_path / "gone"
+    where = f"in {gone}, which existing_channel.directory of the configuration names, and which is not there."
+    assert where in missing_channel(directory=gone).text
 
 
 @pytest.mark.parametrize(("age_s", "parent"), [(OPENING_S - 1, BROWSER_PID), (60.0, 1)])

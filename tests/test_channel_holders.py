@@ -144,7 +144,7 @@ async def test_without_a_socket_it_says_what_is_missing(directory: Path) -> None
         async with bridge_in_process(attached(directory)) as client:
             await client.shake_hands()
             said = await read_page(client)
-    assert "No existing channel was found either" in said
+    assert f"No existing channel was found either in {directory}, which existing_channel.directory" in said
     assert "mcpb doctor" in said
 
 
@@ -216,7 +216,21 @@ def test_a_socket_that_others_can_reach_is_not_used_and_why(path: Path) -> None:
     path.chmod(0o666)
     holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
     assert holders.look(set(), 0) == set()
-    assert holders.missing() == (f"The existing channel {path} is not used: it is open to other users.")
+    assert holders.missing() == f"The existing channel {path} is not used: it is open to other users."
+
+
+def test_a_host_that_has_stopped_serving_comes_before_what_a_killed_one_has_left(path: Path) -> None:
+    path.chmod(0o666)
+    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders.look(set(), 0)
+    assert holders.missing(lambda: "It still runs") == "It still runs."
+
+
+def test_where_the_folder_is_open_to_others_the_command_that_closes_it_is_said(path: Path) -> None:
+    path.parent.chmod(0o755)
+    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders.look(set(), 0)
+    assert holders.missing().endswith(f"is open to other users. Run: chmod 700 {path.parent}")
 
 
 def test_a_host_that_lives_on_without_its_socket_is_told_of_and_what_helps(path: Path) -> None:

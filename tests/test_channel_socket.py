@@ -743,6 +743,16 @@ def test_what_a_killed_server_left_is_known_to_the_uninstallation_and_only_that(
         assert runtime_directories({"MCPB_HOME": str(short_tmp)}, short_tmp) == [left.parent]
 
 
+def test_who_looks_is_told_of_a_server_s_socket_and_of_what_a_killed_one_left(short_tmp: Path) -> None:
+    left = killed_server(short_tmp)
+    state = short_tmp / "state"
+    with published_channel.publishing(state, left.parent) as served:
+        found = {each.path: (each.pid, each.is_left) for each in published_channel.standing(state)}
+    assert found == {str(left): (int(left.stem), True), str(served.path): (os.getpid(), False)}
+    published_channel.sweep(state)
+    assert published_channel.standing(state) == []
+
+
 def test_a_socket_that_took_its_place_stays(short_tmp: Path) -> None:
     left = killed_server(short_tmp)
     left.unlink()

@@ -118,14 +118,16 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ("max_listed_tools = -1", "max_listed_tools = -1: expected int >= 0"),
         ("calls_per_minute = true", "calls_per_minute = True: expected int, got bool"),
         ("cached_days = 2026-11-21", "cached_days ="),
-        ("audit_arguments = 'no'", "audit_arguments = 'no': expected bool, got str"),
-        ("policy = []", "policy = []: expected table, got array"),
+        ("audit_arguments = 'no'", "audit_arguments = 'no': write true or false"),
+        ("policy = []", "policy = []: write [policy], and below it its keys, such as allow"),
+        ("existing_channel = true", "write [existing_channel], and below it its keys, such as attach"),
+        ("[existing_channel]\nattach = 'yes'", "existing_channel.attach = 'yes': write true or false"),
         ("[policy]\ndeny = 'https://bank.example'", "policy.deny = 'https://bank.example': expected array"),
         ("[policy]\ndeny = ['*', 3]", "policy.deny[1] = 3: expected str, got int"),
         ("[policy]\ntools = 1", "policy.tools = 1: expected array"),
         (
             "[[policy.tools]]\nallow = true\n[[policy.tools]]\nallow = 1",
-            "policy.tools[1].allow = 1: expected bool",
+            "policy.tools[1].allow = 1: write true or false",
         ),
         ("[[policy.tools]]\nname = 'pay'", "policy.tools[0]: it says neither allow nor description"),
         (
@@ -133,12 +135,12 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
             'policy: "bank.example" is no origin: write it with its scheme: https://bank.example',
         ),
         ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no origin'),
-        ("http = 3456", "http = 3456: expected table, got int"),
+        ("http = 3456", "http = 3456: write [http], and below it its keys, such as enabled"),
         ("[browser]\ntabs = 'all'", 'browser.tabs = \'all\': expected "own" or "ask" or "any"'),
         ("[browser]\nsites = true", "browser.sites = True: expected str, got bool"),
         ("[browser]\nupload_dirs = '/x'", "browser.upload_dirs = '/x': expected array, got str"),
-        ("[existing_channel]\ndirectory = 'x'", 'existing_channel: directory: "x" is no whole path'),
-        ("[browser]\nupload_dirs = ['photos']", 'browser: upload_dirs: "photos" is no whole path'),
+        ("[existing_channel]\ndirectory = 'x'", 'existing_channel.directory: "x" is no whole path'),
+        ("[browser]\nupload_dirs = ['photos']", 'browser.upload_dirs: "photos" is no whole path'),
         ("[http]\nport = 65536", "http.port = 65536: expected int <= 65535"),
         ("[http]\nport = '3456'", "http.port = '3456': expected int, got str"),
         ("[http]\nidle_minutes = 0", "http.idle_minutes = 0: expected float > 0.0"),
@@ -146,7 +148,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
             "[http]\ncors_origins = 'http://localhost'",
             "http.cors_origins = 'http://localhost': expected array",
         ),
-        ("[http]\nhost = 'localhost:3456'", 'http: host: "localhost:3456" is neither an address nor a name.'),
+        ("[http]\nhost = 'localhost:3456'", 'http.host: "localhost:3456" is neither an address nor a name.'),
         ("[http]\nhost = 'http://localhost'", 'host: "http://localhost" is neither'),
         ("[http]\nhost = '[::1]'", 'host: "[::1]" is neither an address nor a name. Write it without scheme'),
         ("[http]\nhost = '127.0.1'", 'host: "127.0.1" is neither'),
@@ -229,10 +231,10 @@ def test_no_message_shows_a_token(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"http\.auth_token = …: expected str, got int"):
         read(tmp_path, {})
     path.write_text("[[http]]\nauth_token = 'secret'")
-    with pytest.raises(ConfigError, match=r"http = …: expected table, got array"):
+    with pytest.raises(ConfigError, match=r"http = …: write \[http\]"):
         read(tmp_path, {})
     path.write_text("[http]\nauth_token = 'päss word'")
-    with pytest.raises(ConfigError, match="http: auth_token: only letters, digits and") as in_file:
+    with pytest.raises(ConfigError, match=r"http\.auth_token: only letters, digits and") as in_file:
         read(tmp_path, {})
     path.unlink()
     with pytest.raises(
@@ -362,7 +364,7 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         ("MCPB_CALL_TIMEOUT_S", "soon", "expected float, got str"),
         ("MCPB_CALL_TIMEOUT_S", "601", "expected float <= 600.0"),
         ("MCPB_MAX_NAME", "7", "expected int >= 24"),
-        ("MCPB_AUDIT_ARGUMENTS", "perhaps", "expected bool, got str"),
+        ("MCPB_AUDIT_ARGUMENTS", "perhaps", "write true or false"),
         ("MCPB_HTTP_PORT", "70000", "expected int <= 65535"),
         ("CLAUDE_BROWSER_MCP_PORT", "http", "expected int, got str"),
     ],

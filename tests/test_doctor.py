@@ -26,11 +26,12 @@ from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding
 from install.examination.hosts import hosts_started_by
 from install.examination.lookup import TargetReport
-from install.examination.neighbours import Neighbour
+from install.examination.neighbours import CLAUDE_CODE, Neighbour
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
 from install.machine import Machine
 from native_host import wire
+from native_host.published_channel import Standing
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
 
 BANK = "https://bank.example"
@@ -563,6 +564,55 @@ def test_another_product_s_extension_that_has_us_for_its_host_is_connected_and_a
     assert [hop.hop for hop in found.browsers[0].hops] == ["manifest", "browser", "host", "extension"]
 
 
+def test_what_a_running_bridge_uses_counts_as_used_whatever_the_configuration_says() -> None:
+    held = channel(holder=4711, use="used by mcpb (pid 4711)")
+    found = judged(CHROMIUM, findings=[without_extension("Chromium")], channels=[held])
+    assert found.healthy
+    assert found.verdict.startswith(
+        "It works. Existing channel: Claude in Chrome, through its own host (pid 7)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "blamed"),
+    [([channel(**DEAD)], "(pid 7), has stopped serving"), ([], "no host of its serves")],
+)
+def test_who_wants_to_use_it_hears_of_that_and_not_of_an_extension_that_is_not_wanted(
+    there: list[Channel], blamed: str
+) -> None:
+    lacking = [without_extension("Chromium")]
+    found = judged(CHROMIUM, findings=lacking, channels=there, is_attached=True)
+    assert not found.healthy
+    assert blamed in found.verdict
+    assert levels(found)["extension-missing"] == "warning"
+
+
+def test_the_only_folder_that_is_looked_into_is_named() -> None:
+    found = judged(CHROMIUM, is_attached=True, only_directory=Path("/gone/channels"))
+    (missing,) = [finding for finding in found.findings if finding.code == "channel-missing"]
+    assert "in /gone/channels, which existing_channel.directory of the configuration names" in missing.text
+
+
+def test_a_shim_that_nobody_has_come_through_yet_is_what_is_wrong_where_nothing_else_is_there() -> None:
+    shim = Neighbour(name=CLAUDE_CODE, manifest="/m", title="Chromium", is_there=True, is_shim=True)
+    lacking = [without_extension("Chromium")]
+    alone = shimmed(shim, lacking)
+    assert alone.verdict == (
+        "It does not work: Chromium: --shim is in place; the extension has not connected through it yet: "
+        "open https://clau.de/chrome/reconnect in that browser, or restart it."
+    )
+    assert levels(alone) == {"shim-waiting": "fault", "extension-missing": "warning"}
+    assert levels(shimmed(shim, lacking, is_attached=True)) == levels(alone)
+    assert levels(shimmed(shim, seen=[seen(*one_page("getCart"))])) == {"shim-waiting": "note"}
+    theirs = hello(capabilities=wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')]))
+    assert levels(shimmed(shim, lacking, seen=[seen(theirs, wire.Tabs(tabs=[]), answer="")])) == {}
+
+
+def shimmed(shim: Neighbour, findings: Sequence[Finding] = (), **looked: Any) -> Diagnosis:
+    files = Report(targets=(CHROMIUM,), findings=tuple(findings), neighbours=(shim,))
+    return diagnose(Looked(files=files, **looked))
+
+
 @pytest.mark.parametrize("left", [[], [channel(fault="its host has ended", is_left=True)]])
 def test_who_wants_to_use_it_is_told_that_it_is_not_there(left: list[Channel]) -> None:
     found = judged(CHROMIUM, channels=left, is_attached=True)
@@ -604,14 +654,30 @@ def test_each_channel_is_shown_with_its_browser_and_who_is_connected() -> None:
     ]
 
 
+def test_a_program_is_named_where_it_is_not_known_for_that_product_s() -> None:
+    theirs, stranger = channel(program="/opt/claude"), channel(program="/opt/claude", is_theirs=False)
+    assert "    " + SOCKET in list(as_text(judged(CHROMIUM, channels=[theirs])))
+    assert f"    {SOCKET}, program /opt/claude" in list(as_text(judged(CHROMIUM, channels=[stranger])))
+
+
+def test_a_socket_of_ours_is_shown_beside_theirs() -> None:
+    ours = Standing(path=SOCKET, pid=7, is_left=False)
+    lines = list(as_text(judged(CHROMIUM, published=[ours])))
+    assert lines[lines.index("Channels of other products") + 1 :] == [
+        f"  · Socket for programs made for Claude in Chrome: {SOCKET} (mcpb serve, pid 7)"
+    ]
+    assert "ada" not in made_public(judged(CHROMIUM, published=[ours]))
+
+
 def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_uses_it() -> None:
-    fault = "of /tmp/claude-mcp-browser-bridge-ada: it is open to other users"
+    fault = "its folder /tmp/claude-mcp-browser-bridge-ada is open to other users"
     shown = channel(
         program="/home/ada/work/claude",
         user_data_dir="/srv/tender",
         clients=(ChannelClient(pid=8, program="/srv/vault/agent"),),
         fault=fault,
         use=f"not used: {fault}",
+        mend="chmod 700 /tmp/claude-mcp-browser-bridge-ada",
     )
     text = made_public(judged(CHROMIUM, channels=[shown]))
     assert "channel-unusable" in text
@@ -720,7 +786,7 @@ def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     [
         ({"is_there": True}, ""),
         ({}, " (its program is gone)"),
-        ({"is_there": True, "is_shim": True}, " (through mcpb's own program)"),
+        ({"is_there": True, "is_shim": True}, ": mcpb stands before it (--shim)"),
     ],
 )
 def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(

@@ -16,6 +16,7 @@ from chain import ROOT
 from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding, Hop
 from install.examination.neighbours import Neighbour
+from native_host.published_channel import Standing
 
 TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -61,7 +62,18 @@ def test_no_code_is_explained_twice() -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [Diagnosis, BrowserReport, HopReport, SeenBrowser, SeenTab, Finding, Neighbour, Channel, ChannelClient],
+    [
+        Diagnosis,
+        BrowserReport,
+        HopReport,
+        SeenBrowser,
+        SeenTab,
+        Finding,
+        Neighbour,
+        Channel,
+        ChannelClient,
+        Standing,
+    ],
 )
 def test_the_page_has_every_member_of_the_report(shape: type[Any]) -> None:
     _, _, described = TEXT.partition("## The shape of `--json`")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from install import shim_script
@@ -16,6 +17,8 @@ from install.browsers import Target, find_browser, known_browsers
 from install.examination.findings import Finding
 from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
 from install.examination.policies import managed_policies, policy_findings
+from install.examination.shims import rewritten, shim_findings
+from install.ledger import Entry, new_ledger
 from install.machine import Machine
 from install.shim_script import Shim
 from native_host.wire import EXTENSION_ID, HOST_NAME
@@ -180,6 +183,28 @@ def test_a_manifest_that_starts_our_shim_is_told_as_ours(target: Target, tmp_pat
     assert found.is_shim
     assert "mcpb stands before it" in order.text
     assert (gone.code, gone.command) == ("channel-wrapper-gone", "mcpb install-native-host --unshim")
+
+
+def test_a_manifest_that_was_written_over_our_shim_is_told_with_both_ways_on(
+    target: Target, tmp_path: Path
+) -> None:
+    """And nobody says that mcpb has nothing to do with it, while its process may stand before that host."""
+    (tmp_path / "bin").mkdir()
+    manifest = register(target, CLAUDE_CODE, a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}"))
+    entry = Entry(path=str(manifest), what="shimmed", sha256="")
+    ledger = msgspec.structs.replace(new_ledger(tmp_path, tmp_path, "0.1.0"), entries=(entry,))
+    assert rewritten(ledger, neighbours([target])) == []
+    register(target, CLAUDE_CODE, a_program(tmp_path, "alive"))
+    found = neighbours([target])
+    written_anew = rewritten(ledger, found)
+    (gone,) = shim_findings(written_anew)
+    assert (gone.code, gone.level, gone.where) == ("shim-gone", "note", "Chromium")
+    assert f"Claude Code has written its manifest ({manifest}) anew" in gone.text
+    assert gone.text.endswith("to leave it so: mcpb install-native-host --unshim")
+    assert gone.command == "mcpb install-native-host --shim"
+    (order,) = neighbour_findings(found, [each.manifest for each in written_anew])
+    assert "mcpb" not in order.text
+    assert rewritten(None, found) == []
 
 
 def test_behind_our_shim_the_program_of_the_other_product_is_looked_at(

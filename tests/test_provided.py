@@ -23,7 +23,7 @@ from bridge.hub.transport import Caller, LookedAround
 from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
-from said_by_hosts import tab
+from said_by_hosts import browser_hello, tab
 
 DONE = b'{"content":[{"type":"text","text":"done"}]}'
 NOTHING = Arguments(b"{}")
@@ -180,3 +180,19 @@ async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: tr
     assert b"mcpb demo" in alone
     assert b"No page offers a tool right now.\\nUse the browser's own: navigate" in connected
     assert b"navigate is a tool of the browser, not of a page: call it by itself" in named
+
+
+async def test_where_only_another_product_s_extension_is_connected_it_is_said_what_page_tools_need(
+    nursery: trio.Nursery,
+) -> None:
+    transport = PlayedTransport()
+    router = Router(transport, lambda _: "They need mcpb's own extension.")
+    router.provide(OwnTools())
+    nursery.start_soon(router.run)
+    transport.happen(LookedAround())
+    theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
+    hello = msgspec.structs.replace(browser_hello(), capabilities=theirs)
+    with trio.fail_after(5):
+        transport.connect("h1", hello, wire.Tabs(tabs=[]))
+        said = await router.call(SESSION, "list_page_tools", NOTHING)
+    assert b"right now.\\nThey need mcpb's own extension.\\nUse the browser's own: navigate" in said

@@ -245,6 +245,24 @@ async def test_the_process_that_holds_a_channel_is_no_browser_and_its_clients_ar
     assert "    Claude Code 2.1  pid 4711  session 5e551011" in list(as_text(held))
 
 
+async def test_who_only_looks_is_told_that_only_the_channel_is_there_which_a_bridge_uses(
+    router: Router,
+) -> None:
+    """A command is not linked to the process that holds it, where the configuration does not say so."""
+    held = with_channel(router, HELD)
+    assert held["missing"].startswith("Only another product's extension is connected")
+    assert "mcpb extension" in held["missing"]
+
+
+async def test_sockets_of_ours_are_shown_with_their_server(router: Router) -> None:
+    ours = {"path": "/tmp/theirs/7.sock", "pid": 7, "isLeft": False}
+    shown = status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
+    assert list(as_text(shown))[2:4] == [
+        f"Socket for programs made for Claude in Chrome: /tmp/theirs/7.sock ({by})"
+        for by in ("mcpb serve, pid 7", "left by a killed mcpb serve; the next one removes it")
+    ]
+
+
 async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
     router: Router, transport: PlayedTransport
 ) -> None:

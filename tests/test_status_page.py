@@ -47,7 +47,7 @@ from http_front import CLOSES_EARLY, Events
 from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
-from said_by_hosts import one_page, tab
+from said_by_hosts import browser_hello, one_page, tab
 
 SHOP = "https://shop.example"
 GET_CART = "website_tool_shop_example_tab1_getCart"
@@ -215,6 +215,17 @@ async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) ->
     assert {"mcpb extension", "mcpb doctor"} <= set(shown.having("data-copy"))
     assert "No calls yet" in shown.text
     assert "claude mcp add --transport http browser http://localhost:3456/mcp" in shown.having("data-copy")
+
+
+async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page) -> None:
+    theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
+    brand = wire.BrowserInfo(brand="Claude in Chrome", version="")
+    hello = msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs)
+    page.transport.connect("h1", hello, wire.Tabs(tabs=[]))
+    text = page.shown().text
+    assert "0 browsers · 1 other product's extension" in text
+    assert "another product's extension · pid" in text
+    assert "No open page offers a tool" not in text.partition("Claude in Chrome")[2]
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,9 @@ class Router:
         browsers = self.registry.browsers()
         is_let_in = all(browser.hello and browser.hello.sites_allowed for browser in browsers)
         if browsers and is_let_in and "navigate" in self._provider.names:
-            return "Use the browser's own: navigate, read_page, find and the others."
+            own = "Use the browser's own: navigate, read_page, find and the others."
+            is_only_channel = all(browser.is_channel for browser in browsers)
+            return f"{self.whats_missing()}\n{own}" if is_only_channel else own
         return self.whats_missing()
 
     def _told(self, error: CallError) -> str:

@@ -10,12 +10,12 @@ import logging
 import math
 import subprocess
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 
 from native_host import processes
-from native_host.channel_sockets import FoundChannel, find_channels, what_became_of
+from native_host.channel_sockets import FoundChannel, find_channels, only_place, what_became_of
 from native_host.channel_wire import BRAND
 
 LOOK_EVERY_S = 1.0
@@ -105,18 +105,25 @@ class ChannelHolders:
                 started.process.returncode = 0  # it goes on without a parent: nobody is to complain of that
         self._started.clear()
 
-    def missing(self) -> str:
-        """Why no channel is used, where none is; in a sentence."""
-        faults = [f"{channel.path} is not used: {channel.fault}." for channel in self._found if channel.fault]
-        if faults:
-            return f"The existing channel {faults[0]}"
-        if self._found:
+    def missing(self, stopped_host: Callable[[], str] = lambda: "") -> str:
+        """Why no channel is used, where none is; in a sentence.
+
+        `stopped_host` looks for a host that serves nobody any more, and says what helps. It is asked where
+        there is nothing better to say: it looks at all processes.
+        """
+        if any(not channel.fault for channel in self._found):
             return "An existing channel was found, but nobody is connected to it yet."
         if (last := self._last) and last.pid and processes.is_running(last.pid):
             return f"{what_became_of(last.path, last.pid)}."
+        if stopped := stopped_host():
+            return f"{stopped}."
+        if unusable := next(iter(self._found), None):
+            run = f" Run: {unusable.mend}" if unusable.mend else ""
+            return f"The existing channel {unusable.path} is not used: {unusable.fault}.{run}"
+        where = f" {only_place(self._directory)}" if self._directory else ""
         return (
-            f"No existing channel was found either: {BRAND} has none until its extension has started its "
-            "native host. To see what is there, run: mcpb doctor"
+            f"No existing channel was found either{where}: {BRAND} has none until its extension has started "
+            "its native host. To see what is there, run: mcpb doctor"
         )
 
     def _see_to(self, socket: str, held: Container[str], now: float) -> None:

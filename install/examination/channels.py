@@ -31,14 +31,19 @@ from install.examination.reading import printable
 from install.examination.running import RunningBrowser, running_browsers
 from install.machine import Machine
 from native_host import endpoint
-from native_host.channel_sockets import FoundChannel, find_channels
+from native_host.channel_sockets import (
+    OPEN_RECONNECT,
+    RECONNECT,
+    FoundChannel,
+    find_channels,
+    only_place,
+    still_runs,
+)
 from native_host.channel_wire import BRAND, OLD_SOCKETS
 from native_host.endpoint import EndpointError
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""
-RECONNECT = "https://clau.de/chrome/reconnect"
-"""Where its extension starts a host again."""
 OPENING_S = 3.0
 """Until a host that has just started has its socket."""
 
@@ -78,6 +83,10 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The process of mcpb that holds it for all bridges."""
     fault: str = ""
     """Why it cannot be used."""
+    mend: str = ""
+    """The command that makes it usable; empty where none does."""
+    is_shimmed: bool = False
+    """Mcpb stands before its host, and reaches the same extension there."""
     is_old: bool = False
     """In the place that its hosts of 2025 had."""
     is_left: bool = False
@@ -136,13 +145,31 @@ def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
 
 
 def hint(directory: Path | None = None) -> str:
-    """That there is one which could be used, in a sentence; empty where none is. Reads only its folders."""
-    if all(channel.fault for channel in find_channels(directory)):
+    """That there is one which could be used, in a sentence; empty where none is. Reads only folders."""
+    usable = [str(channel.path) for channel in find_channels(directory) if not channel.fault]
+    if not usable:
         return ""
-    return f"{BRAND} runs here with a native host of its own; with {_ASKED} mcpb would use that."
+    is_held = not channel_holders(endpoint.candidates()).keys().isdisjoint(usable)
+    beside = ", which mcpb uses for other MCP clients" if is_held else ""
+    return f"{BRAND} runs here with a native host of its own{beside}. {_TO_USE}."
 
 
-_ASKED = "`--existing-channel`"
+def stopped_host(machine: Machine, home: Path, directory: Path | None) -> str:
+    """That a host of its runs and serves nobody any more, and what helps; empty where none does.
+
+    Looks at all processes. `home` is mcpb's.
+
+    Raises:
+        TableError: the person's own table of browsers cannot be used.
+    """
+    found = channels_here(machine, home, directory, is_attached=True)
+    return next((still_runs(channel.pid) for channel in found if channel.is_dead), "")
+
+
+_TO_USE = (
+    "To use it: `mcpb bridge --existing-channel` in your MCP client, or attach = true below "
+    "[existing_channel] in ~/.mcpb/config.toml"
+)
 
 
 # ── In words ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,16 +188,18 @@ def _use(channel: Channel, is_attached: bool) -> str:
         return f"it {_STOPPED}"
     if channel.holder:
         return f"used by mcpb (pid {channel.holder})"
+    if channel.is_shimmed:
+        return channel.fault
     if channel.fault:
-        return f"not used: {channel.fault}"
+        return f"not used: {channel.fault}" + (f". Run: {channel.mend}" if channel.mend else "")
     if is_attached:
         return "used as soon as an MCP client runs"
-    return f"not used: {_ASKED} of mcpb bridge, or existing_channel.attach in config.toml, would"
+    return f"not used by mcpb. {_TO_USE}"
 
 
 _STOPPED = (
     "has stopped serving, as it does after a message over 1 MiB, and will not again until its extension "
-    f"reconnects. Open {RECONNECT} in that browser, or restart it"
+    f"reconnects. {OPEN_RECONNECT}"
 )
 
 
@@ -184,8 +213,11 @@ def channel_findings(channel: Channel) -> Iterator[Finding]:
     """
     if channel.is_dead:
         yield _finding("channel-dead", f"{channel.title}, {_STOPPED}")
+    elif channel.is_shimmed:
+        return  # nothing is wrong with it
     elif channel.fault:
-        yield _finding("channel-unusable", f"{channel.path}, of {BRAND}, cannot be used: {channel.fault}")
+        text = f"{channel.path}, of {BRAND}, cannot be used: {channel.fault}"
+        yield _finding("channel-unusable", text, command=channel.mend)
     elif channel.is_old:
         text = (
             f"{channel.path} is where {BRAND}'s hosts of 2025 had their socket. Its answers do not say "
@@ -194,17 +226,18 @@ def channel_findings(channel: Channel) -> Iterator[Finding]:
         yield _finding("channel-old", text)
 
 
-def missing_channel() -> Finding:
-    """It is to be used, and there is none. Code: channel-missing."""
+def missing_channel(level: Level = "warning", directory: Path | None = None) -> Finding:
+    """It is to be used, and there is none, in the only `directory` if one is set. Code: channel-missing."""
+    where = f" {only_place(directory)}" if directory else ""
     text = (
-        f"{BRAND} is to be used, and no socket of a host of its is there. Start the browser that has it, or "
-        f"open {RECONNECT} in it"
+        f"{BRAND} is to be used, and no host of its serves{where}. Start the browser that has it, or open "
+        f"{RECONNECT} in it"
     )
-    return _finding("channel-missing", text, "warning")
+    return _finding("channel-missing", text, level)
 
 
-def _finding(code: str, text: str, level: Level = "note") -> Finding:
-    return Finding(code=code, hop="socket", text=text, level=level)
+def _finding(code: str, text: str, level: Level = "note", command: str = "") -> Finding:
+    return Finding(code=code, hop="socket", text=text, level=level, command=command)
 
 
 # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,6 +313,8 @@ def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
         clients=tuple(ChannelClient(pid=client, program=system.program(client)) for client in clients),
         holder=holder,
         fault=printable(found.fault),
+        mend=printable(found.mend),
+        is_shimmed=found.is_shimmed,
         is_old=fnmatch(found.path.name, OLD_SOCKETS),
         is_left=is_left,
     )

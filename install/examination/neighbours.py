@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ LARGEST_BYTES = 64 * 1024
 # Anthropic's extension asks these two, in this order, and stays with the first one that answers.
 CLAUDE_DESKTOP = "com.anthropic.claude_browser_extension"
 CLAUDE_CODE = "com.anthropic.claude_code_browser_extension"
-_CLAUDES = {CLAUDE_DESKTOP: "Claude Desktop", CLAUDE_CODE: "Claude Code"}
+CLAUDES = {CLAUDE_DESKTOP: "Claude Desktop", CLAUDE_CODE: "Claude Code"}
 WRAPPER_GONE = "channel-wrapper-gone"
 _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
 """Of what an interpreter is given to run."""
@@ -121,27 +121,36 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def neighbour_findings(found: Sequence[Neighbour]) -> list[Finding]:
+def neighbour_findings(found: Sequence[Neighbour], shimmed: Collection[str] = ()) -> list[Finding]:
     """Notes on what a person may take for our fault: whose host Anthropic's extension would use.
 
-    Codes: neighbour-order, channel-wrapper-gone.
+    `shimmed` are manifests that mcpb had to do with. Codes: neighbour-order, channel-wrapper-gone.
     """
     titles = dict.fromkeys(neighbour.title for neighbour in found)
-    return [finding for title in titles for finding in _of_claude(title, found)]
+    return [finding for title in titles for finding in _of_claude(title, found, shimmed)]
 
 
-def _of_claude(title: str, found: Sequence[Neighbour]) -> Iterator[Finding]:
+def taken(title: str, found: Sequence[Neighbour]) -> Neighbour | None:
+    """The host that Anthropic's extension would take in this browser; None: there is none."""
+    return next((each for each in _claudes(title, found) if each.is_there), None)
+
+
+def _claudes(title: str, found: Sequence[Neighbour]) -> list[Neighbour]:
     """Of each of the two names a browser takes the first manifest: the user's stand before those of all."""
     its = [each for each in found if each.title == title]
-    hosts = [next((each for each in its if each.name == name), None) for name in _CLAUDES]
-    there = [each for each in hosts if each]
+    hosts = [next((each for each in its if each.name == name), None) for name in CLAUDES]
+    return [each for each in hosts if each]
+
+
+def _of_claude(title: str, found: Sequence[Neighbour], shimmed: Collection[str]) -> Iterator[Finding]:
+    there = _claudes(title, found)
     yield from (_gone(each) for each in there if each.lacks)
-    if winner := next((each for each in there if each.is_there), None):
-        yield _order(title, winner, there)
+    if winner := taken(title, found):
+        yield _order(title, winner, there, was_shimmed=winner.manifest in shimmed)
 
 
-def _order(title: str, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
-    called = f"{_CLAUDES[winner.name]}'s"
+def _order(title: str, winner: Neighbour, there: Sequence[Neighbour], *, was_shimmed: bool) -> Finding:
+    called = f"{CLAUDES[winner.name]}'s"
     if len(there) == 1:
         text = f"In {title} Anthropic's extension would take {called} host, which alone is registered"
     else:
@@ -150,15 +159,15 @@ def _order(title: str, winner: Neighbour, there: Sequence[Neighbour]) -> Finding
             f"In {title} Claude Desktop and Claude Code are both registered for Anthropic's extension, which "
             f"asks Desktop first and talks to one host alone: it would take {called}{because}"
         )
-    whose = "mcpb stands before it, as you have said with --shim" if winner.is_shim else _NOT_OURS
-    return Finding(code="neighbour-order", hop="browser", text=f"{text}. {whose}", level="note", where=title)
-
-
-_NOT_OURS = "mcpb has nothing to do with it"
+    if winner.is_shim:
+        text += ". mcpb stands before it, as you have said with --shim"
+    elif not was_shimmed:
+        text += ". mcpb has nothing to do with it"
+    return Finding(code="neighbour-order", hop="browser", text=text, level="note", where=title)
 
 
 def _gone(host: Neighbour) -> Finding:
-    product = _CLAUDES[host.name]
+    product = CLAUDES[host.name]
     through = f"{host.program}, which starts " if host.lacks != host.program else ""
     text = (
         f"{host.title} cannot start {product}'s host for Anthropic's extension: {host.manifest} names "

@@ -162,11 +162,13 @@ def _command(command: str) -> Html:
 
 def _summary(found: Mapping[str, Any]) -> str:
     browsers = found["browsers"]
+    others = sum(browser["isChannel"] for browser in browsers)
     tabs = [tab for browser in browsers for tab in browser["tabs"]]
     clients = {session["id"] for browser in browsers for session in browser["sessions"]}
     return " · ".join(
         [
-            _count(len(browsers), "browser"),
+            _count(len(browsers) - others, "browser"),
+            *([_count(others, "other product's extension", "other products' extensions")] if others else []),
             _count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
             _count(sum(len(tab["tools"]) for tab in tabs), "tool"),
             _count(len(clients), "client"),
@@ -238,15 +240,16 @@ def _tools(seen: Seen) -> Html:
 def _browser(browser: Mapping[str, Any], seen: Seen) -> Html:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (went away just now)"
-    facts = (
-        f"profile {short_id(browser['profile'])} · extension {browser['extension']} · pid {browser['pid']}"
-    )
+    extension = f"profile {short_id(browser['profile'])} · extension {browser['extension']}"
+    if browser["isChannel"]:
+        extension = "another product's extension"
+    is_empty = not (seen.query or browser["isChannel"])
     tabs = [_tab(browser, tab, seen) for tab in browser["tabs"] if _is_shown(tab, seen)]
     return element(
         "section",
         element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
-        element("p", facts, class_="facts"),
-        tabs or (None if seen.query else element("p", "No open page offers a tool.", class_="empty")),
+        element("p", f"{extension} · pid {browser['pid']}", class_="facts"),
+        tabs or (element("p", "No open page offers a tool.", class_="empty") if is_empty else None),
         id=f"browser-{browser['host']}",
         class_="browser",
     )
