@@ -41,6 +41,7 @@ from install.plan_text import plan_json, plan_lines
 from install.reach import unreachable
 from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
+from native_host.channel_sockets import OPEN_RECONNECT
 from native_host.home import mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
@@ -50,9 +51,11 @@ A running browser with the extension connects within a minute, at once when you 
 Without the extension yet: mcpb extension. A browser started with --user-data-dir looks only there: name it.
 Undo: """
 
-_AFTER_SHIM = """\
-The other product's extension comes through mcpb when it connects next: open https://clau.de/chrome/reconnect
-in that browser, or restart it. Undo: """
+_AFTER_SHIM = f"""\
+The other product's extension comes through mcpb when it connects next. {OPEN_RECONNECT}.
+Undo: {shimming.UNSHIM}"""
+
+_NO_HOST_NAME = "--unshim takes no host name, only --shim does"
 
 _TAKES_STRAYS = {"allow_extra_args": True}
 """They are refused all the same, by a text that knows browsers."""
@@ -231,6 +234,11 @@ def _stand_before(asked: _Asked, *, name: str, dry_run: bool, yes: bool, as_json
         lambda: shimming.shim(host, targets, name, look, _can_be_started, is_named=bool(asked.names))
     )
     changing = [manifest for manifest in manifests if not manifest.is_done]
+    if changing and not (plan.refusals or dry_run) and (yes or not _is_anybody_there()):
+        raise click.UsageError(
+            "--shim changes a file of another product and asks for a typed confirmation, for which --yes "
+            "does not stand: run it in a terminal, without --yes. --dry-run shows the plan"
+        )
     if not (as_json or plan.refusals):
         for manifest in changing:
             _show_change(manifest.path, manifest.before, manifest.after(host.home))
@@ -238,7 +246,7 @@ def _stand_before(asked: _Asked, *, name: str, dry_run: bool, yes: bool, as_json
     nothing_to_do = "mcpb stands there already."
     _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json, typed=typed)
     if changing and not (as_json or dry_run):
-        click.echo(_AFTER_SHIM + shimming.UNSHIM)
+        click.echo(_AFTER_SHIM)
 
 
 def _step_back(asked: _Asked, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -264,18 +272,20 @@ def _show_change(path: Path, before: bytes, after: bytes) -> None:
 
 def _confirm_by_name(names: Sequence[str]) -> None:
     """Another product's file: not changed by an answer that somebody may give without having read."""
-    if not _is_anybody_there():
-        raise click.UsageError(
-            "--shim changes a file of another product and asks for a typed confirmation, for which --yes "
-            "does not stand: run it in a terminal. --dry-run shows the plan"
-        )
     for name in names:
-        typed = click.prompt(
-            f"To let mcpb stand before it, type its host name ({name})", default="", show_default=False
-        )
-        if typed.strip() != name:
-            click.echo("Nothing was changed.")
+        if _typed(f"To let mcpb stand before it, type its host name ({name})") != name:
+            click.echo("That is not the host's name. Nothing was changed.")
             raise click.exceptions.Exit(1)
+
+
+def _typed(question: str) -> str:
+    """Empty at the end of input as well."""
+    try:
+        typed: str = click.prompt(question, default="", show_default=False)
+    except click.Abort:
+        click.echo()
+        return ""
+    return typed.strip()
 
 
 @click.command("uninstall-native-host", context_settings=_TAKES_STRAYS)
@@ -370,9 +380,8 @@ class _Asked:
             rows = known_browsers()  # the ledger knows the rest
         self.choice = Choice(self.machine, rows, os.path.isdir, self.level)
         for word in click.get_current_context().args:
-            raise click.UsageError(
-                f"Got unexpected extra argument ({word}). {self.choice.meant(word)}".strip()
-            )
+            hint = _NO_HOST_NAME if "." in word else self.choice.meant(word)
+            raise click.UsageError(f"Got unexpected extra argument ({word}). {hint}".strip())
 
     def home(self) -> Home:
         """Whose installation is meant."""
@@ -523,9 +532,7 @@ def _carry_out(
     if plan.refusals:
         if as_json:
             click.echo(plan_json(plan, applied=False))
-        raise click.ClickException(
-            "\n".join(["nothing was changed, because something is in the way.", *plan.refusals])
-        )
+        raise click.ClickException("\n".join(["nothing was changed.", *plan.refusals]))
     if not as_json:
         _show(plan, nothing_to_do)
     if plan.steps and not dry_run:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from install.ledger import ledger_path
+from install.ledger import SHIMMED, ledger_path
 from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
@@ -15,14 +15,26 @@ _LEDGER = "the list of what mcpb has written, for uninstalling"
 
 
 def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
-    """A verb and the rest of its line, for each file and folder; then the notes, without a verb."""
+    """A verb and the rest of its line, for each file and folder; then the notes, without a verb.
+
+    What is another product's stands first. The ledger is named once, though it is written twice.
+    """
+    for step in filter(_is_anothers, plan.steps):
+        verb, text = _line(step)
+        yield verb, f"{text} (another product's)"
     for path in plan.kept:
         yield "keep", str(path)
+    ledger = [step for step in plan.steps if step.path == ledger_path(plan.home)]
     for step in plan.steps:
-        verb, text = _line(step)
-        yield verb, f"{text}, {_LEDGER}" if step.path == ledger_path(plan.home) else text
+        if not _is_anothers(step) and step not in ledger[1:]:
+            verb, text = _line(step)
+            yield verb, f"{text}, {_LEDGER}" if step in ledger else text
     for note in plan.notes:
         yield "", note
+
+
+def _is_anothers(step: Step) -> bool:
+    return step.path.suffix == ".json" and step.path.stem in SHIMMED
 
 
 def _line(step: Step) -> tuple[str, str]:
@@ -35,8 +47,8 @@ def _line(step: Step) -> tuple[str, str]:
             return "move", f"{path}  to {to}"
         case Remove(path):
             return "remove", str(path)
-        case Discard(path):
-            return "remove", f"{path}  (whatever is in it)"
+        case Discard(path, is_folder):
+            return "remove", f"{path}/  (whatever is in it)" if is_folder else str(path)
         case RemoveEmptyDirectory(path):
             return "remove", f"{path}/  (if empty)"
 

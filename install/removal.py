@@ -6,6 +6,7 @@ that are not ours stay where they are.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def uninstall(
     made = [Path(path) for path in ledger.directories] if ledger else []
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
     # The ledger is not written: it knows all of this, and a full disk may be why mcpb is to go.
-    plan.steps += [*steps, *map(Discard, kept)]
+    plan.steps += [*steps, *(Discard(path, stat.S_ISDIR(look(path).mode)) for path in kept)]
     remove_ledger(plan, home, look(home.ledger).content, look)
     plan.steps += [RemoveEmptyDirectory(path) for path in [*folders, *home.directories] if look(path).mode]
     return plan

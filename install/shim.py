@@ -17,7 +17,7 @@ import msgspec
 from install import shim_script
 from install.browsers import Target
 from install.disk import LARGEST_FILE_BYTES
-from install.examination.neighbours import CLAUDE_CODE
+from install.examination.neighbours import CLAUDE_CODE, CLAUDES
 from install.host import Home, Host
 from install.ledger import SHIMMED, Entry, Ledger, digest, draft_path, new_ledger
 from install.manifest import program_named_in, read_manifest
@@ -44,11 +44,16 @@ from install.plan import (
 from install.shim_script import MODULE, Shim
 from install.steps import Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host import __version__
+from native_host.channel_sockets import RECONNECT
 
 UNSHIM = "mcpb install-native-host --unshim"
 _REWRITES = (
     "Claude Code writes its manifest anew when it starts and finds another: then mcpb does not stand before "
     "it any more, and the same command puts it there again"
+)
+_UNTIL_RECONNECTED = (
+    f"Until that product's extension connects anew (open {RECONNECT} in its browser, or restart it) mcpb is "
+    "still between it and its host"
 )
 
 Starts = Callable[[Path], bool]
@@ -110,15 +115,14 @@ def shim(
             chosen.append(winner)
         elif candidates:
             plan.refusals += [
-                f"{each.path} names {each.program}, which cannot be started" for each in candidates
+                f"{each.path} names {each.program}, which cannot be started. {CLAUDES[each.name]} writes it "
+                "anew when it is started"
+                for each in candidates
             ]
         elif is_named:
-            plan.refusals.append(_nothing_there(target))
+            plan.refusals.append(_nothing_there(home, target, name, look))
     if not (chosen or plan.refusals):
-        plan.refusals.append(
-            "no browser here has a native host of Claude Desktop or Claude Code: there is nothing to stand "
-            "before. Start that product once, or name the browser's folder: --user-data-dir DIR"
-        )
+        plan.refusals.append(_nowhere(home, targets, name, look))
     scripts = {each.name: _script(host, each) for each in chosen if each.program}
     plan.refusals += _refusals(home, chosen, scripts, ledger, look)
     if plan.refusals:
@@ -161,15 +165,34 @@ def _judged(home: Home, name: str, target: Target, path: Path, found: Found, loo
     return Shimmed(name, target, path, found, program)
 
 
-def _nothing_there(target: Target) -> str:
+def _nowhere(home: Home, targets: Sequence[Target], name: str, look: Look) -> str:
+    if name and (other := _other(home, targets, name, look)):
+        return f"{CLAUDES[name]}'s host is registered with no browser here; {other}"
+    return (
+        f"no browser here has a native host of {_wanted(name)}: there is nothing to stand before. Start that "
+        "product once, or name the browser's folder: --user-data-dir DIR"
+    )
+
+
+def _other(home: Home, targets: Sequence[Target], name: str, look: Look) -> str:
+    """Which of that product's hosts is there in place of the one that was named; empty where none is."""
+    found = (each for target in targets for each in _candidates(home, target, SHIMMED, look))
+    other = next((each.name for each in found if each.name != name), None)
+    return f"{CLAUDES[other]}'s is: --shim {other}" if other else ""
+
+
+def _wanted(name: str) -> str:
+    return CLAUDES[name] if name else " or ".join(CLAUDES.values())
+
+
+def _nothing_there(home: Home, target: Target, name: str, look: Look) -> str:
     if target.kind == "firefox":
         return (
             f"{target.title}: that product has no extension for Firefox, so there is nothing to stand before"
         )
-    return (
-        f"{target.title}: neither Claude Desktop nor Claude Code has a native host in {target.directory}. "
-        "Start that product once"
-    )
+    if name and (other := _other(home, [target], name, look)):
+        return f"{target.title}: {CLAUDES[name]}'s host is not in {target.directory}; {other}"
+    return f"{target.title}: no host of {_wanted(name)} is in {target.directory}. Start that product once"
 
 
 def _script_in(path: Path, look: Look) -> Shim | None:
@@ -356,6 +379,8 @@ def take_back(
         return taken
     for path in meant:
         _put_back(taken, home, ledger, path, entries.get(path), look)
+    if taken.steps:
+        taken.notes.append(_UNTIL_RECONNECTED)
     for name in SHIMMED:
         left = [path for path in found if path.stem == name and str(path) not in taken.gone]
         if not any(_names_us(home, path, ledger, look) for path in left):
@@ -383,7 +408,7 @@ def _put_back(
         install_id = (ledger or new_ledger(home.path, home.user_home, __version__)).install_id
         mode, draft = stat.S_IMODE(original.mode), draft_path(path, install_id)
         taken.steps.append(Write(path, original.content, mode, found.content, draft, original.mtime_ns))
-        taken.notes.append(f"{path} is again what it was before mcpb stood before that host")
+        taken.notes.append(f"{path} will be what it was before --shim")
     elif found.content != original.content:
         became = "was written anew by its product" if found.mode else "is gone"
         taken.notes.append(f"{path} {became}: mcpb does not stand before that host any more, and leaves it")

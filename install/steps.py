@@ -49,6 +49,7 @@ class Discard:
     """A file or a whole folder that mcpb keeps for itself, whatever is in it by now."""
 
     path: Path
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)

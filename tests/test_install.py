@@ -122,9 +122,8 @@ def test_a_second_run_changes_nothing_and_says_so(home: Path, chromium: Path) ->
 
 def test_the_plan_says_what_the_ledger_is(home: Path, chromium: Path) -> None:
     lines = install("--dry-run").output.splitlines()
-    ledger = [line for line in lines if "ledger.json" in line]
-    assert ledger
-    assert all(line.endswith("the list of what mcpb has written, for uninstalling") for line in ledger)
+    (line,) = [line for line in lines if "ledger.json" in line]
+    assert line.endswith("the list of what mcpb has written, for uninstalling")
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(home: Path, chromium: Path) -> None:

@@ -329,6 +329,8 @@ def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: P
     )
     purged = uninstall("--purge")
     assert all(str(home / ".mcpb" / name) in purged.output for name in [*kept, "pictures"])
+    assert f"{home / '.mcpb/pictures'}/  (whatever is in it)\n" in purged.output
+    assert f"{home / '.mcpb/config.toml'}\n" in purged.output
     left = {str(path.relative_to(home)) for path in home.rglob("*")} - set(start)
     folder = ".mcpb/extension-firefox"
     assert left == {".mcpb", ".mcpb/notes.txt", folder, f"{folder}/mine.txt"}

@@ -173,22 +173,54 @@ def test_both_texts_are_shown_whole_before_anything_is_asked(code: Path, home: P
 
 
 @pytest.mark.usefixtures("terminal")
-@pytest.mark.parametrize("typed", ["", "y", "yes", CLAUDE_DESKTOP])
-@pytest.mark.parametrize("flags", [[], ["--yes"]])
-def test_nothing_but_the_host_s_name_is_a_yes(code: Path, home: Path, typed: str, flags: list[str]) -> None:
+@pytest.mark.parametrize("typed", ["\n", "y\n", "yes\n", f"{CLAUDE_DESKTOP}\n", ""])
+def test_nothing_but_the_host_s_name_is_a_yes(code: Path, home: Path, typed: str) -> None:
     before = listing(home)
-    ended = shim(*flags, typed=typed)
+    ended = CliRunner().invoke(install_native_host, ["--shim"], input=typed)  # the last: an end of input
     assert ended.exit_code == 1
-    assert ended.output.endswith("Nothing was changed.\n")
+    assert ended.output.endswith("\nThat is not the host's name. Nothing was changed.\n")
     assert listing(home) == before
 
 
-def test_without_a_terminal_it_is_refused_whatever_is_said(code: Path, home: Path) -> None:
+def test_without_a_terminal_it_is_refused_before_anything_is_shown(code: Path, home: Path) -> None:
+    assert_refused(code, home)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_yes_is_no_typed_word(code: Path, home: Path) -> None:
+    assert_refused(code, home, "--yes")
+
+
+def assert_refused(code: Path, home: Path, *flags: str) -> None:
     before = listing(home)
-    ended = shim("--yes")
+    ended = shim(*flags)
     assert ended.exit_code == 2
     assert "typed confirmation" in ended.output
+    assert str(code) not in ended.output
     assert listing(home) == before
+
+
+def test_the_plan_begins_with_the_file_that_is_another_product_s(code: Path) -> None:
+    plan = shim("--dry-run").output.partition("}\n\n")[2].splitlines()
+    assert plan[0] == f"  replace {code}  (mode 0640) (another product's)"
+    assert len([line for line in plan if "(another product's)" in line]) == 1
+    assert len([line for line in plan if "ledger.json" in line]) == 1
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("back", [unshim, uninstall])
+def test_the_way_back_says_that_a_connection_outlives_it(code: Path, back: Callable[..., Result]) -> None:
+    shim()
+    shown = back("--dry-run").output
+    assert f"{code} will be what it was before --shim" in shown
+    assert "connects anew (open https://clau.de/chrome/reconnect" in shown
+    back()
+    assert "reconnect" not in back().output
+
+
+def test_stepping_back_takes_no_host_name(code: Path) -> None:
+    ended = unshim(CLAUDE_CODE)
+    assert (ended.exit_code, "--unshim takes no host name" in ended.output) == (2, True)
 
 
 def test_a_dry_run_shows_the_plan_and_as_json_the_original_s_text(code: Path, home: Path) -> None:
@@ -257,6 +289,21 @@ def test_where_that_product_is_nowhere_it_says_so(chromium: Path) -> None:
     ended = shim()
     assert ended.exit_code == 1
     assert "nothing to stand before" in ended.output
+    assert "in the way" not in ended.output
+
+
+@pytest.mark.parametrize("browser", [[], ["--browser", "chromium"]])
+def test_where_the_other_of_its_two_hosts_is_there_that_is_said(code: Path, browser: list[str]) -> None:
+    ended = shim(CLAUDE_DESKTOP, *browser)
+    assert ended.exit_code == 1
+    assert "Claude Desktop's host is " in ended.output
+    assert f"Claude Code's is: --shim {CLAUDE_CODE}" in ended.output
+    assert "Start that product once" not in ended.output
+
+
+def test_of_a_host_whose_program_is_gone_its_product_makes_it_anew(code: Path, program: Path) -> None:
+    program.unlink()
+    assert "cannot be started. Claude Code writes it anew when it is started" in shim().output
 
 
 @pytest.mark.usefixtures("terminal")
@@ -471,19 +518,21 @@ def test_killed_at_any_change_of_the_disk_the_manifest_works_and_everything_come
     before, original = listing(home), state(code)
     if command == "--unshim":
         assert server.run("install-native-host", "--shim", typed=CLAUDE_CODE + "\n").exit_code == 0
+    arguments = [command] if command == "--shim" else [command, "--yes"]
     prepared = tmp_path / "prepared"
     shutil.copytree(home, prepared, symlinks=True)
     for point in count(1):
         shutil.rmtree(home)
         shutil.copytree(prepared, home, symlinks=True)
-        ended = server.run("install-native-host", command, "--yes", typed=CLAUDE_CODE + "\n", kill_at=point)
+        ended = server.run("install-native-host", *arguments, typed=CLAUDE_CODE + "\n", kill_at=point)
         assert Path(json.loads(code.read_bytes())["path"]).exists(), point
         if ended.exit_code != KILLED:
             assert ended.exit_code == 0, ended.output
             assert point > 8
             return
         if point % 2:
-            again = server.run("install-native-host", command, "--yes", typed=CLAUDE_CODE + "\n")
+            # The name is asked for as long as the manifest is still the original, then a mere yes.
+            again = server.run("install-native-host", *arguments, typed=f"{CLAUDE_CODE}\ny\n")
             assert again.exit_code == 0, again.output
         undone = server.run("uninstall-native-host", "--yes")
         assert undone.exit_code == 0, undone.output
