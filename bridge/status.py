@@ -100,8 +100,7 @@ def status(
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
         "problems": [problem.text for problem in links.problems.values()],
-        # Who only looks is not linked to the process that holds a channel.
-        "missing": _ONLY_A_CHANNEL if any(held) and not registry.links() else router.whats_missing(),
+        "missing": _missing(router, channels),
     }
 
 
@@ -244,6 +243,14 @@ def _tab_words(tab: Mapping[str, Any]) -> str:
     owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
     marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
     return " • ".join([f"“{tab['title']}”", *(mark for mark, is_so in marks.items() if is_so)])
+
+
+def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
+    """Who only looks is not linked to the holder of a channel; and each channel says itself what helps."""
+    if any(channel["holder"] for channel in channels) and not router.registry.links():
+        return _ONLY_A_CHANNEL
+    missing = router.whats_missing()
+    return missing.partition("\n")[0] if channels else missing
 
 
 def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:

@@ -254,6 +254,16 @@ async def test_who_only_looks_is_told_that_only_the_channel_is_there_which_a_bri
     assert "mcpb extension" in held["missing"]
 
 
+async def test_what_helps_is_not_said_again_below_what_is_missing_where_a_channel_says_it(
+    transport: PlayedTransport,
+) -> None:
+    router = Router(transport, lambda _: "No browser is connected.\nTo use it: do this.")
+    assert "To use it" in found(router)["missing"]
+    assert (
+        with_channel(router, msgspec.structs.replace(HELD, holder=0))["missing"] == "No browser is connected."
+    )
+
+
 async def test_sockets_of_ours_are_shown_with_their_server(router: Router) -> None:
     ours = {"path": "/tmp/theirs/7.sock", "pid": 7, "isLeft": False}
     shown = status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
