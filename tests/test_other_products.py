@@ -396,6 +396,9 @@ def test_a_host_of_theirs_that_has_stopped_serving_is_named_and_its_successor_is
         assert stopped
         assert tools.call("get_page_text").is_error
         assert f"(pid {stopped.stem}), has stopped" in beside.thread.run(until_said, doctor, "[channel-dead]")
+        with beside.without_ours():
+            told = beside.mcpb("call", "--existing-channel", "list_connected_browsers", check=False)
+        assert f"(pid {stopped.stem}) still runs, but has closed its socket" in told
         beside.theirs("dial()")
         beside.choose_theirs(tools)
         tools.done("navigate", url=beside.book(7))
