@@ -56,8 +56,8 @@ def find_channels(directory: Path | None = None) -> list[FoundChannel]:
 
 def only_place(directory: Path) -> str:
     """The one place that was looked into, for who finds nothing there."""
-    gone = "" if directory.is_dir() else ", and which is not there"
-    return f"in {directory}, which existing_channel.directory of the configuration names{gone}"
+    gone = "" if directory.is_dir() else "; there is no such folder"
+    return f"in {directory} (existing_channel.directory of the configuration{gone})"
 
 
 def judged(path: Path) -> FoundChannel:

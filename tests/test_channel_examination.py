@@ -307,9 +307,12 @@ def test_a_host_that_has_stopped_serving_is_found_for_who_looks_for_a_channel(
 
 
 def test_the_only_folder_that_is_looked_into_is_named_where_nothing_serves_in_it(tmp_path: Path) -> None:
-    assert f"no host of its serves in {tmp_path}, which" in missing_channel(directory=tmp_path).text
+    assert (
+        f"no host of its serves in {tmp_path} (existing_channel.directory of the configuration)."
+        in missing_channel(directory=tmp_path).text
+    )
     gone = tmp_path / "gone"
-    where = f"in {gone}, which existing_channel.directory of the configuration names, and which is not there."
+    where = f"in {gone} (existing_channel.directory of the configuration; there is no such folder)."
     assert where in missing_channel(directory=gone).text
 
 

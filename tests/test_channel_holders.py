@@ -144,7 +144,7 @@ async def test_without_a_socket_it_says_what_is_missing(directory: Path) -> None
         async with bridge_in_process(attached(directory)) as client:
             await client.shake_hands()
             said = await read_page(client)
-    assert f"No existing channel was found either in {directory}, which existing_channel.directory" in said
+    assert f"No existing channel was found either in {directory} (existing_channel.directory" in said
     assert "mcpb doctor" in said
 
 

@@ -590,7 +590,7 @@ def test_who_wants_to_use_it_hears_of_that_and_not_of_an_extension_that_is_not_w
 def test_the_only_folder_that_is_looked_into_is_named() -> None:
     found = judged(CHROMIUM, is_attached=True, only_directory=Path("/gone/channels"))
     (missing,) = [finding for finding in found.findings if finding.code == "channel-missing"]
-    assert "in /gone/channels, which existing_channel.directory of the configuration names" in missing.text
+    assert "in /gone/channels (existing_channel.directory of the configuration;" in missing.text
 
 
 def test_a_shim_that_nobody_has_come_through_yet_is_what_is_wrong_where_nothing_else_is_there() -> None:
