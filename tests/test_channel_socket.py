@@ -820,4 +820,3 @@ async def test_beside_a_host_of_that_product_both_are_found_and_ours_reaches_its
                     assert "undisturbed" in str(await neighbour.call("find", query="undisturbed", tabId=7))
                 assert await server.end() == 0
             assert list(path.parent.iterdir()) == [path]
-        await until(lambda: not path.parent.exists())
