@@ -14,7 +14,8 @@ import msgspec
 import native_host
 
 MODULE = Path(native_host.__file__).with_name("shim.py")
-"""Without this file the interpreter would start, and find nothing to run."""
+"""What is run, by its path: it sees for itself where the rest of mcpb is gone, as it is for an interpreter
+that has become another version, and goes on without it."""
 _MARK = "# Written by `mcpb install-native-host --shim` from "
 
 
@@ -35,12 +36,12 @@ class Shim(msgspec.Struct, frozen=True, kw_only=True):
 def script(shim: Shim) -> str:
     """The text of the script."""
     home = f"--home {shlex.quote(shim.home)} " if shim.home is not None else ""
-    interpreter, program = shlex.quote(shim.interpreter), shlex.quote(shim.program)
+    interpreter, module, program = map(shlex.quote, (shim.interpreter, shim.module, shim.program))
     return f"""\
 #!/bin/sh
 {_MARK}{msgspec.json.encode(shim).decode()}
-if [ -x {interpreter} ] && [ -f {shlex.quote(shim.module)} ]; then
-    exec {interpreter} -I -m native_host.shim {home}{program} "$@"
+if [ -x {interpreter} ] && [ -f {module} ]; then
+    exec {interpreter} -I {module} {home}{program} "$@"
 fi
 # mcpb is gone: the browser gets what it had before.
 exec {program} "$@"

@@ -68,7 +68,7 @@ def judged(path: Path) -> FoundChannel:
         return FoundChannel(path, pid, fault, closing if fault.endswith(_OPEN) else "")
     if fault := _fault_of(path, pid):
         return FoundChannel(path, pid, fault)
-    if pid is not None and processes.runs_module(processes.parent_of(pid), "native_host.shim"):
+    if pid is not None and processes.runs_file(processes.parent_of(pid), "/native_host/shim.py"):
         return FoundChannel(path, pid, _SHIMMED, is_shimmed=True)
     return FoundChannel(path, pid)
 

@@ -1,9 +1,10 @@
 """Process entry of the shim: in front of another product's native host, for its own clients and ours.
 
-    python -I -m native_host.shim [--home DIR] PROGRAM [what the browser said]
+    python -I …/native_host/shim.py [--home DIR] PROGRAM [what the browser said]
 
 `mcpb install-native-host --shim` writes the script that starts it. That product has to go on whatever becomes
-of us: where half of mcpb is missing, this process becomes its host.
+of us: where the rest of mcpb is missing, this process becomes its host. It is started by its path, because
+Python would not find it by its name once that is so.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main() -> None:
         sys.exit(2)
     try:
         from native_host import entry, shim_relay  # noqa: PLC0415  (it may be missing)
-    except ImportError as error:
+    except Exception as error:  # noqa: BLE001  (half an upgrade can fail in any way)
         sys.stderr.write(f"mcpb-shim: {error}: going on without mcpb\n")
         _become(given.command)
     gc.freeze()

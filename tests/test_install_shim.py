@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import venv
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -490,6 +491,26 @@ def test_without_mcpb_the_browser_gets_what_it_had_before(tmp_path: Path, gone: 
     script.chmod(0o700)
     ran = subprocess.run([script, "chrome-extension://x/", "a b"], check=True, capture_output=True, text=True)
     assert ran.stdout == f"original: {original} chrome-extension://x/ a b\n"
+
+
+def test_where_the_interpreter_has_become_another_version_the_browser_gets_what_it_had_before(
+    tmp_path: Path,
+) -> None:
+    """As after a system's upgrade: the environment's link leads to a Python that looks for us elsewhere."""
+    venv.create(tmp_path / "env", with_pip=False)
+    made = Shim(
+        version="1",
+        interpreter=str(tmp_path / "env/bin/python"),
+        module=str(shim_script.MODULE),
+        home=None,
+        program=str(a_program(tmp_path / "host")),
+    )
+    script = tmp_path / "shim"
+    script.write_text(shim_script.script(made))
+    script.chmod(0o700)
+    ran = subprocess.run([script, "chrome-extension://x/"], check=True, capture_output=True, text=True)
+    assert ran.stdout == f"original: {made.program} chrome-extension://x/\n"
+    assert "going on without mcpb" in ran.stderr
 
 
 def test_a_script_tells_what_it_was_made_from() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trio
 
+from install.shim_script import MODULE
 from native_host import endpoint
 from native_host.channel_sockets import find_channels
 from native_host.channel_wire import BRAND, FRAME_BYTES
@@ -27,7 +28,7 @@ from raw_channel_client import RawChannelClient
 from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool
 
 PLAYED = Path(__file__).parent / "other_product/host.py"
-SHIM = [sys.executable, "-I", "-m", "native_host.shim"]
+SHIM = [sys.executable, "-I", str(MODULE)]
 PATIENCE_S = 20
 EXIT_SECONDS = 4
 """Twice what the child may take to end, and a busy machine."""
