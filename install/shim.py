@@ -383,7 +383,7 @@ def take_back(
         taken.notes.append(_UNTIL_RECONNECTED)
     for name in SHIMMED:
         left = [path for path in found if path.stem == name and str(path) not in taken.gone]
-        if not any(_names_us(home, path, ledger, look) for path in left):
+        if not any(_may_name_us(home, path, ledger, look) for path in left):
             _remove_script(taken, home.shim(name), ledger, look)
     return taken
 
@@ -398,6 +398,12 @@ def _put_back(
     kept = Path(entry.backup) if entry and entry.backup else _newest_backup(home, path, look)
     original = look(kept) if kept else Found()
     found = look(path)
+    if stranger := refused_file(path, found):
+        taken.notes.append(
+            f"{stranger}: whether it names {home.shim(path.stem)} is not told, so that this and {kept} stay. "
+            f"Put a file in its place, then: {UNSHIM}"
+        )
+        return
     if _names_us(home, path, ledger, look):
         if original.content is None or kept is None:
             taken.notes.append(
@@ -440,6 +446,11 @@ def _names_us(home: Home, path: Path, ledger: Ledger | None, look: Look) -> bool
         return False
     names_script = program_named_in(content, "chromium") == home.shim(path.stem)
     return names_script or (entry is not None and entry.holds(content))
+
+
+def _may_name_us(home: Home, path: Path, ledger: Ledger | None, look: Look) -> bool:
+    """What is a link by now, or closed to us, is read by the browser all the same."""
+    return bool(refused_file(path, look(path))) or _names_us(home, path, ledger, look)
 
 
 def _is_our_script(path: Path, entry: Entry | None, look: Look) -> bool:

@@ -379,6 +379,25 @@ def test_without_the_copy_the_manifest_and_our_program_stay_because_it_would_sta
 
 
 @pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("back", [unshim, uninstall])
+def test_a_manifest_that_has_become_a_link_since_goes_on_starting_what_it_names(
+    code: Path, home: Path, back: Callable[..., Result]
+) -> None:
+    """As some keep their settings: whether it still names us, nobody can say who follows no links."""
+    original = state(code)
+    shim()
+    as_link(code)
+    ended = back()
+    assert ended.exit_code == 0, ended.output
+    assert "is a symbolic link" in ended.output
+    assert Path(json.loads(code.read_bytes())["path"]).exists()
+    code.with_name("elsewhere").rename(code)
+    assert unshim().exit_code == 0
+    assert state(code) == original
+    assert not (home / ".mcpb").exists()
+
+
+@pytest.mark.usefixtures("terminal")
 def test_without_a_ledger_what_is_ours_is_known_by_what_the_manifest_names(code: Path, home: Path) -> None:
     before = everything(home)
     shim()
