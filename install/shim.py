@@ -19,7 +19,7 @@ from install.browsers import Target
 from install.disk import LARGEST_FILE_BYTES
 from install.examination.neighbours import CLAUDE_CODE, CLAUDES
 from install.host import Home, Host
-from install.ledger import SHIMMED, Entry, Ledger, digest, draft_path, new_ledger
+from install.ledger import FILE, SHIMMED, Entry, Ledger, digest, draft_path, new_ledger
 from install.manifest import program_named_in, read_manifest
 from install.ownership import (
     Found,
@@ -431,6 +431,12 @@ def _remove_script(taken: TakenBack, script: Path, ledger: Ledger | None, look: 
     found, entry = look(script), ledger.entry(script) if ledger else None
     if found.mode and not (found.content is not None and _is_our_script(script, entry, look)):
         taken.notes.append(f"{script} is not ours and stays")
+    elif found.mode and not entry:
+        taken.notes.append(
+            f"{script} stays: without {FILE} nobody knows which manifests start it. Without mcpb it starts "
+            "what it stands before. When none does any more, remove it"
+        )
+        return
     elif found.mode:
         if refusal := refused_wrapper_folder(script.parent, look):
             taken.refusals.append(refusal)

@@ -404,7 +404,25 @@ def test_without_a_ledger_what_is_ours_is_known_by_what_the_manifest_names(code:
     (home / ".mcpb/state/ledger.json").unlink()
     assert unshim().exit_code == 0
     assert everything(home) == before
-    assert not (home / ".mcpb").exists()
+    left = [path for path in (home / ".mcpb").rglob("*") if path.is_file()]
+    assert left == [home / f".mcpb/bin/shim-{CLAUDE_CODE}"]  # for manifests that nobody knows of
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("back", [unshim, uninstall])
+def test_without_a_ledger_a_manifest_elsewhere_goes_on_starting_its_host(
+    home: Path, program: Path, back: Callable[..., Result]
+) -> None:
+    elsewhere = use(home / "elsewhere")
+    code = register(elsewhere, CLAUDE_CODE, program)
+    original = state(code)
+    shim("--user-data-dir", str(elsewhere))
+    (home / ".mcpb/state/ledger.json").unlink()
+    ended = back()
+    assert ended.exit_code == 0, ended.output
+    assert Path(json.loads(code.read_bytes())["path"]).exists()
+    assert unshim("--user-data-dir", str(elsewhere)).exit_code == 0
+    assert state(code) == original
 
 
 @pytest.mark.usefixtures("terminal")
