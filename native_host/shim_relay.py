@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -158,6 +159,7 @@ class _Between:
 
     def __init__(self, browser: _Ends, child: _Ends, ours: _Ends) -> None:
         self._splitter = Splitter()
+        self._to_browser = browser[1]
         self._from = {
             Party.EXTENSION: Inlet(browser[0], wire.FROM_BROWSER_BYTES, "native"),
             Party.CHILD: Inlet(child[0], _CHILD_BYTES, "native"),
@@ -178,6 +180,7 @@ class _Between:
             for party in Party:
                 nursery.start_soon(self._write, party, nursery.cancel_scope)
             nursery.start_soon(self._expire)
+            nursery.start_soon(self._notice_hang_up, nursery.cancel_scope)
             nursery.start_soon(self._hear_child, nursery.cancel_scope)
             nursery.start_soon(self._hear_ours)
             await self._read(Party.EXTENSION, self._splitter.from_extension)
@@ -225,6 +228,14 @@ class _Between:
         if party is Party.EXTENSION:
             everything.cancel()  # of the child, what it says last still counts
 
+    async def _notice_hang_up(self, everything: trio.CancelScope) -> None:
+        """Its end of input is not seen while it is not read because the child reads nothing."""
+        with suppress(OSError):  # no pipe: somebody tries it by hand
+            await trio.lowlevel.wait_readable(self._to_browser)
+            if _has_hung_up(self._to_browser):
+                await trio.sleep(_FAREWELL_SECONDS)
+                everything.cancel()
+
     async def _expire(self) -> None:
         while True:
             self._earlier = trio.Event()
@@ -246,3 +257,10 @@ class _Between:
     def _flush(self) -> None:
         for outlet in self._to.values():
             outlet.flush()
+
+
+def _has_hung_up(fd: int) -> bool:
+    """Whether nobody reads any more what is written there."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))

@@ -304,6 +304,24 @@ async def test_an_original_that_hangs_is_told_to_end_and_keeps_nobody(short_tmp:
         assert list((short_tmp / "run").iterdir()) == []
 
 
+async def test_a_browser_that_goes_is_noticed_while_the_original_reads_nothing(short_tmp: Path) -> None:
+    shim = [*SHIM, "--home", str(short_tmp), "/bin/sleep", "60"]
+    unread = frame(b'{"type":"ping"}' + b" " * (FRAME_BYTES // 2), "native")
+    with trio.fail_after(PATIENCE_S):
+        process = await trio.lowlevel.open_process(shim, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        is_full = False
+        while not is_full:
+            with trio.move_on_after(1) as waiting:
+                await process.stdin.send_all(unread)
+            is_full = waiting.cancelled_caught
+        await process.stdin.aclose()
+        await process.stdout.aclose()
+        assert await process.wait() == 0
+        assert list((short_tmp / "run").iterdir()) == []
+
+
 async def test_ctrl_c_in_the_browser_s_terminal_is_not_meant_for_us_and_our_child_does_not_inherit_that(
     played: Machine,
 ) -> None:
