@@ -89,6 +89,8 @@ class Splitter:
     def __init__(self) -> None:
         self._names_calls = False
         """The extension has answered a call by its name."""
+        self._asks = False
+        """It has asked for a permission: then it takes the answer, and says nothing to it."""
         self._our_calls: dict[str, None] = {}
         """Names of ours without an answer, the oldest first."""
         self._open: deque[_Call] = deque()
@@ -105,6 +107,7 @@ class Splitter:
         message = _read(body) or _Message()
         if message.type == "tool_response":
             return self._answer(message, body, now_s)
+        self._asks = self._asks or (message.type, message.method) == ("notification", "permission_request")
         if message.type == "notification" and _is_one_of(_named_in(message), self._our_calls):
             return [Passed(Party.OURS, body)]
         return _to_child(body, message)
@@ -152,7 +155,7 @@ class Splitter:
                 return self._count_clients(asker, 1, body)
             case "mcp_disconnected":
                 return self._count_clients(asker, -1, body)
-            case "tool_request" if message.method != "permission_response":
+            case "tool_request" if not (self._asks and message.method == "permission_response"):
                 return self._call(_Call(asker, _named_in(message), body, math.inf), now_s)
         return [Passed(Party.EXTENSION, body)]
 

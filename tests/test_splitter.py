@@ -139,7 +139,6 @@ def test_what_cannot_be_read_is_the_child_s_to_complain_about(talk: Conversation
         {"type": "status_response", "native_host_version": "1.0.0"},
         {"type": "error", "error": "Unknown message type: x"},
         {"type": "what comes next year"},
-        request("p", method="permission_response"),
     ],
 )
 def test_what_the_child_says_passes_at_once_though_a_call_of_ours_is_open(
@@ -149,6 +148,27 @@ def test_what_the_child_says_passes_at_once_though_a_call_of_ours_is_open(
     talk.heard(EXTENSION)
     talk.child(**message)
     assert talk.heard(EXTENSION) == [message]
+
+
+def test_what_the_child_s_person_permits_passes_at_once_where_the_extension_asks(talk: Conversation) -> None:
+    talk.extension(type="notification", method="permission_request", params={"tool_use_id": "theirs"})
+    talk.call(OURS, "mine")
+    talk.heard(EXTENSION)
+    permitted = request("theirs", method="permission_response")
+    talk.child(**permitted)
+    assert talk.heard(EXTENSION) == [permitted]
+
+
+def test_where_it_never_asks_it_answers_that_as_any_call_and_the_answer_is_the_child_s(
+    talk: Conversation,
+) -> None:
+    """Version 1.0.36: "Unknown method", without a name."""
+    talk.child(**request("p", method="permission_response"))
+    talk.call(OURS, "mine")
+    unknown = bare_answer("Unknown method: permission_response")
+    talk.extension(**unknown)
+    talk.extension(**bare_answer("mine"))
+    assert (talk.heard(CHILD), talk.heard(OURS)) == ([unknown], [bare_answer("mine")])
 
 
 def test_a_frame_of_the_child_passes_whole_however_long_it_is(talk: Conversation) -> None:
