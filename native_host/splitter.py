@@ -37,6 +37,10 @@ _BUSY = (
     "nothing has run: the other product's own client is waiting for an answer, and this version of its "
     "extension does not say which call it answers. Try again when that call has ended"
 )
+_NOT_TOLD = (
+    "it may have run. It had no answer for too long, the other product's own client has called since, and "
+    "this version of its extension does not say which call it answers"
+)
 _FULL = "nothing has run: more than {limit} bytes of calls wait for an earlier one to be answered"
 _TOO_LONG = "the answer has {size} bytes, and this program's native host takes at most {limit}"
 
@@ -167,7 +171,7 @@ class Splitter:
 
     def _call(self, call: _Call, now_s: float) -> list[Passed]:
         if self._names_calls or (not self._waiting and self._may_go(call)):
-            return [self._send(call, now_s)]
+            return self._send(call, now_s)
         if call.asker is Party.OURS:
             if self._lost:
                 return [_refused(call, _UNANSWERED)]
@@ -186,7 +190,8 @@ class Splitter:
     def _waiting_bytes(self, asker: Party) -> int:
         return sum(len(call.body) for call in self._waiting if call.asker is asker)
 
-    def _send(self, call: _Call, now_s: float) -> Passed:
+    def _send(self, call: _Call, now_s: float) -> list[Passed]:
+        given_up = self._give_up_ours() if call.asker is Party.CHILD else []
         if call.asker is Party.OURS:
             self._our_calls[call.use_id] = None
             while len(self._our_calls) > _OUR_OPEN_CALLS:
@@ -194,12 +199,18 @@ class Splitter:
         if not self._names_calls:
             call.until_s = now_s + LOST_SECONDS
             self._open.append(call)
-        return Passed(Party.EXTENSION, call.body)
+        return [*given_up, Passed(Party.EXTENSION, call.body)]
+
+    def _give_up_ours(self) -> list[Passed]:
+        """Of the lost: once the child has called, an answer could be to either."""
+        ours = self._lost.count(Party.OURS)
+        self._lost = deque([Party.CHILD] * len(self._lost))
+        return [Passed(Party.OURS, _error(_NOT_TOLD, None))] * ours
 
     def _send_waiting(self, now_s: float) -> list[Passed]:
-        passed = []
+        passed: list[Passed] = []
         while self._waiting and (self._names_calls or self._may_go(self._waiting[0])):
-            passed.append(self._send(self._waiting.popleft(), now_s))
+            passed += self._send(self._waiting.popleft(), now_s)
         return passed
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────

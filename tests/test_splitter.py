@@ -329,6 +329,18 @@ def test_a_late_answer_to_ours_is_ours_when_nobody_else_can_be_meant(talk: Conve
     assert (talk.heard(OURS), talk.heard(CHILD)) == ([bare_answer("late")], [])
 
 
+def test_ours_gets_no_answer_of_the_child_s_once_its_own_is_late(talk: Conversation) -> None:
+    talk.call(OURS, "mine")
+    talk.wait(LOST_SECONDS)
+    talk.call(CHILD, "theirs")
+    (refusal,) = refusals(talk.heard(OURS))
+    assert "it may have run" in refusal
+    talk.extension(**bare_answer("mine, late"))
+    talk.extension(**bare_answer("theirs"))
+    assert talk.heard(OURS) == []
+    assert bare_answer("theirs") in talk.heard(CHILD)
+
+
 def test_the_child_s_calls_that_wait_are_bounded_in_bytes(talk: Conversation) -> None:
     talk.call(OURS, "mine")
     talk.heard(EXTENSION)
