@@ -244,7 +244,7 @@ async def test_an_empty_frame_of_the_extension_does_not_end_the_original(machine
 def is_alive(pid: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
