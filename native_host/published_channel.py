@@ -270,6 +270,7 @@ def _held(path: Path, record: _Record) -> Iterator[int]:
         draft.rename(path)
         yield file
     finally:
+        draft.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         os.close(file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -751,6 +752,17 @@ def test_who_looks_is_told_of_a_server_s_socket_and_of_what_a_killed_one_left(sh
     assert found == {str(left): (int(left.stem), True), str(served.path): (os.getpid(), False)}
     published_channel.sweep(state)
     assert published_channel.standing(state) == []
+
+
+def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    publishing = published_channel.publishing(short_tmp / "state", short_tmp / "channels")
+    with pytest.raises(EndpointError, match="No space left"), publishing:
+        pass
+    assert list((short_tmp / "state").iterdir()) == []
 
 
 def test_a_socket_that_took_its_place_stays(short_tmp: Path) -> None:
