@@ -6,6 +6,7 @@ is the splitter's business. Our relay may fail or end by itself: the other two g
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -82,11 +83,21 @@ async def _start(command: Sequence[str]) -> tuple[int, int, trio.Process]:
     child_in, to_child = os.pipe()
     from_child, child_out = os.pipe()
     try:
-        process = await trio.lowlevel.open_process(list(command), stdin=child_in, stdout=child_out)
+        process = await _open(list(command), child_in, child_out)
     finally:
         os.close(child_in)
         os.close(child_out)
     return to_child, from_child, process
+
+
+async def _open(command: list[str], child_in: int, child_out: int) -> trio.Process:
+    """As browsers do (execvp(3)): what the system does not know is a script without its first line."""
+    try:
+        return await trio.lowlevel.open_process(command, stdin=child_in, stdout=child_out)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+    return await trio.lowlevel.open_process(["/bin/sh", *command], stdin=child_in, stdout=child_out)
 
 
 async def _end_with(process: trio.Process, everything: trio.CancelScope) -> None:

@@ -380,6 +380,18 @@ def test_an_original_that_is_gone_ends_it_like_a_missing_host_with_a_sentence(tm
     assert b"Traceback" not in ran.stderr
 
 
+def test_an_original_that_is_a_script_without_its_first_line_is_run_as_browsers_run_it(
+    short_tmp: Path,
+) -> None:
+    original = short_tmp / "original"
+    original.write_text('echo "$@" >"$TOLD"\n')
+    original.chmod(0o755)
+    told = short_tmp / "told"
+    shim = [*SHIM, "--home", str(short_tmp), str(original), ORIGIN]
+    subprocess.run(shim, input=b"", env={"TOLD": str(told)}, check=True, timeout=20)
+    assert told.read_text() == f"{ORIGIN}\n"
+
+
 def test_where_half_of_mcpb_is_missing_it_becomes_the_original(tmp_path: Path) -> None:
     half = "import sys; sys.modules['trio'] = None; from native_host.shim import main; main()"
     ran = subprocess.run(
