@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -99,12 +100,9 @@ class Channel:
 
     def heard(self, body: bytes) -> Turned:
         """See `BrowserSide`."""
-        try:
-            said = _said.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+        if (said := _read(body)) is None:
             self._complain("Invalid message format")
-            return self._turned()
-        if self._flavour == "socket":
+        elif self._flavour == "socket":
             self._heard_on_socket(said)
         else:
             self._heard_from_extension(said)
@@ -139,10 +137,17 @@ class Channel:
             is_error = said.error is not msgspec.UNSET
             member = said.error if is_error else said.result
             content = None if member is msgspec.UNSET else content_of(member)
-            self._for_us.append(
-                envelope.result(step.answered.raw_id, tool_result(content, is_error=is_error))
-            )
+            self._answer(step.answered, content, is_error=is_error)
         self._take(step)
+
+    def _answer(self, call: Call, content: Any, *, is_error: bool) -> None:
+        try:
+            result = tool_result(content, is_error=is_error)
+        except RecursionError:  # to be read takes a level less than to be written
+            text = f"the answer of {theirs.BRAND} is nested too deep"
+            self._fail(call.raw_id, Code.INTERNAL_ERROR, text, handed=True)
+        else:
+            self._for_us.append(envelope.result(call.raw_id, result))
 
     def _notified(self, said: theirs.Said) -> None:
         if said.method != "permission_request" or isinstance(said.params, msgspec.UnsetType):
@@ -315,6 +320,14 @@ def offer(profile_id: str, version: str, platform: str, label: str = "") -> wire
         profile=wire.Profile(id=profile_id, label=label),
         capabilities=wire.Capabilities(tools=tools),
     )
+
+
+def _read(body: bytes) -> theirs.Said | None:
+    with suppress(*theirs.UNREADABLE):
+        return _said.decode(body)
+    with suppress(*theirs.UNREADABLE):
+        return _said.decode(theirs.mended(body))
+    return None
 
 
 def _question(asked: theirs.PermissionRequest, call: Call) -> str:

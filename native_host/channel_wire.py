@@ -7,6 +7,7 @@ extension said without its `type`. Read in its host, version 2.1.329; docs/COEXI
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import msgspec
@@ -51,6 +52,21 @@ TOOLS = (
     "turn_answer_start",
 )
 """What one of its versions or another runs; it announces none, and refuses what it does not have."""
+
+
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""Raised by decoders, and by `mended`."""
+
+
+def mended(body: bytes) -> bytes:
+    """What JavaScript can read and strict decoders cannot: a text may be cut amid a character.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deep.
+    """
+    message = json.loads(body.decode(errors="replace"))
+    return json.dumps(message, ensure_ascii=False).encode(errors="replace")
 
 
 class SessionScope(msgspec.Struct, rename="camel", omit_defaults=True):

@@ -11,12 +11,13 @@ import enum
 import logging
 import math
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
-from native_host.channel_wire import FRAME_BYTES
+from native_host.channel_wire import FRAME_BYTES, UNREADABLE, mended
 
 logger = logging.getLogger(__name__)
 
@@ -234,17 +235,18 @@ class Splitter:
 
 
 def _read(body: bytes) -> _Message | None:
-    try:
+    with suppress(*UNREADABLE):
         return _message.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    with suppress(*UNREADABLE):
+        return _message.decode(mended(body))
+    return None
 
 
 def _named_in(message: _Message) -> Any:
     """The call that a request is, or that a notification is about; None where it does not say."""
     try:
         return _params.decode(bytes(message.params)).tool_use_id
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

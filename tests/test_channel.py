@@ -156,6 +156,34 @@ def test_an_answer_becomes_a_tool_result_of_mcp(
     assert talk.ours == [{"jsonrpc": "2.0", "id": "c-1:1", "result": result}]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (rb'{"tool_use_id":"NAME","result":{"content":"cut \ud83d"}}', "cut ?"),
+        (
+            rb'{"tool_use_id":"NAME","result":{"content":"whole \ud83d\ude00, \\ud83d"}}',
+            "whole \N{GRINNING FACE}, \\ud83d",
+        ),
+        (rb'{"result":{"content":[{"type":"text","text":"cut \udc00\ud83d"}]}}', "cut ??"),
+        (b'{"result":{"content":"cut \xf0\x9f"}}', "cut \N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_a_text_that_was_cut_amid_a_character_is_an_answer_like_others(body: bytes, said: str) -> None:
+    """Pages have such texts, and that extension shortens by UTF-16 units."""
+    talk = Talk()
+    name = talk.call(1)
+    talk.hear_body(body.replace(b"NAME", name.encode()))
+    assert talk.answers == [("c-1:1", said)]
+
+
+def test_no_depth_of_an_answer_ends_the_channel() -> None:
+    for depth in range(900, 1010):
+        talk = Talk()
+        named = b'{"tool_use_id":"%b","result":{"content":%b}}'
+        talk.hear_body(named % (talk.call(1).encode(), b"[" * depth + b"]" * depth))
+        assert len(talk.answers) <= 1
+
+
 def test_answers_that_name_their_call_find_it_in_any_order_and_others_are_passed_over() -> None:
     talk = Talk()
     talk.hear(tool_use_id=talk.call(1), result={"content": "first"})

@@ -427,3 +427,15 @@ def test_every_answer_reaches_who_asked_and_nobody_else(
     while open_calls:
         answer_one(0)
     assert answered == asked
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_answer_that_was_cut_amid_a_character_goes_to_who_asked(is_named: bool) -> None:
+    between = Conversation()
+    between.call(OURS, "a")
+    cut = answer("a", "cut \ud83d") if is_named else bare_answer("cut \ud83d")
+    between.extension(**cut)
+    assert between.heard(OURS) == [cut]
+    between.call(CHILD, "b")
+    assert between.heard(EXTENSION)[-1] == request("b")
+    assert between.heard(CHILD) == []
