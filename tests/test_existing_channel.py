@@ -479,6 +479,42 @@ async def test_with_rules_about_sites_an_address_is_judged_and_no_page_is_told_o
     assert done.text == f"{BRAND} has done it. What it said may not be told."
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https:bank.example",
+        "https:///bank.example",
+        "https://bank%2eexample",
+        "https://shop.example\\@bank.example",
+    ],
+)
+async def test_with_rules_about_sites_no_address_is_gone_to_that_could_be_read_in_two_ways(
+    nursery: trio.Nursery, tmp_path: Path, url: str
+) -> None:
+    tools = played(nursery, tmp_path, PolicyRules(deny=(BANK,)))
+    assert "of which site that address is cannot be told" in await tools.ask_fails(
+        "navigate", url=url, tabId=7
+    )
+    assert not tools.transport.asked
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("shop.example", "https://shop.example"),
+        ("localhost:3000/a", "http://localhost:3000/a"),
+        ("data:1,x", "https://data:1,x"),
+        ("Back", "Back"),
+    ],
+)
+async def test_an_address_is_sent_as_it_was_judged(tools: PlayedTools, given: str, sent: str) -> None:
+    tools.transport.on_request = lambda _: {"content": []}
+    await tools.call("navigate", url=given, tabId=7)
+    [asked] = tools.transport.asked
+    assert isinstance(asked.params, wire.CallTool)
+    assert msgspec.json.decode(asked.params.args) == {"url": sent, "tabId": 7}
+
+
 async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
     tools: PlayedTools, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -141,8 +141,14 @@ async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
 
 
 def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was given, but for paths: the browser works in another folder, and links may come to lead away."""
+    """What was given, but for addresses and paths, which are sent as they were judged.
+
+    That extension makes an address of a few words in its own way; its browser works in another folder, and
+    links may come to lead away.
+    """
     match given:
+        case navigating.Navigate(url=url) if not _is_step(url):
+            return {**arguments, "url": navigating.address(url)}
         case uploading.FileUpload(paths=list(paths)) if paths:
             whole = [os.path.realpath(Path(turn.session.folder, path)) for path in paths]
             return {**arguments, "paths": whole}
@@ -151,17 +157,25 @@ def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str
 
 
 async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> None:
-    is_step = url.strip().lower() in ("back", "forward")
-    if is_step and rule:
-        raise _cannot_be_kept(channel, rule)
-    if is_step:
+    if _is_step(url):
+        if rule:
+            raise _cannot_be_kept(channel, rule)
         return
     origin = origin_at(navigating.address(url))
+    if rule and origin == "null":
+        detail = f"{rule}, and of which site that address is cannot be told for sure"
+        then = "Write it as browsers show it, such as https://shop.example/."
+        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
     turn.record(channel, origin)
     registry = turn.around.registry
     for browser in registry.browsers():  # a site is paused in a profile, and this may be the same
         registry.pauses.check(turn.session, browser.profile, *filter(None, [origin]))
     await approving.admit(turn, Wish(channel, origin))
+
+
+def _is_step(url: str) -> bool:
+    """Through a tab's history."""
+    return url.strip().lower() in ("back", "forward")
 
 
 def _rule_about_sites(turn: Turn) -> str:
