@@ -31,6 +31,11 @@ class BrowserSide(Protocol):
         """Of a body that the switchboard may have for it."""
         ...
 
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """Whether who comes after us could take an answer for another than it is."""
+        ...
+
     def opened(self) -> Turned:
         """It is connected."""
         ...
@@ -57,6 +62,7 @@ class OwnExtension:
 
     byte_order: ByteOrder = "native"
     largest_bytes = wire.CHUNKED_BYTES
+    is_owed_an_answer = False
 
     def opened(self) -> Turned:
         """See `BrowserSide`."""
@@ -99,6 +105,11 @@ class FirstMessage:
     def largest_bytes(self) -> int:
         """See `BrowserSide`."""
         return (self._decided or self._other).largest_bytes
+
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """See `BrowserSide`."""
+        return (self._decided or self._other).is_owed_an_answer
 
     def opened(self) -> Turned:
         """See `BrowserSide`."""

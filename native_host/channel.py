@@ -86,6 +86,11 @@ class Channel:
         """Its answers say which call they are of; False also while that is not known."""
         return self._calls.answers is Answers.NAMED
 
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """See `BrowserSide`."""
+        return self._calls.is_owed_an_answer
+
     def opened(self) -> Turned:
         """See `BrowserSide`: it is introduced. Nothing is said of tabs: only its own tools know them."""
         self._announce("browser/hello", self._hello)

@@ -108,6 +108,11 @@ class Calls:
         """By name; without names it is one at most."""
         self._waiting: deque[Call] = deque()
 
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """One may come that nobody else could know to be nobody's."""
+        return self.answers is not Answers.NAMED and bool(self._sent)
+
     def begin(self, call: Call) -> Step:
         """A call is to be made."""
         if self.answers is Answers.NAMED:

@@ -1,7 +1,9 @@
 """Holds the one connection of all our bridges to another product's socket, and looks to them like a host.
 
 Started by a bridge that was told to use that channel (`python -I -m native_host.holder SOCKET`); it ends when
-no bridge is linked any more, or when the socket does. That product's files are only looked at.
+no bridge is linked any more, or when the socket does. Where answers bear no name it waits for that of a call
+that was given up: its successor would take it for the answer to another. That product's files are only looked
+at.
 """
 
 from __future__ import annotations

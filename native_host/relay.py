@@ -299,7 +299,8 @@ class Relay:
         self._wanted_until = trio.current_time() + FIRST_CLIENT_SECONDS
         while True:
             await trio.sleep(_WANTED_LOOK_SECONDS)
-            if not self._clients and trio.current_time() >= self._wanted_until:
+            is_over = trio.current_time() >= self._wanted_until
+            if is_over and not self._clients and not self._side.is_owed_an_answer:
                 host.cancel()
 
     # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -232,6 +232,18 @@ def test_the_late_answer_of_a_call_that_was_given_up_is_handed_to_nobody() -> No
     assert talk.answers[1:] == [("c-1:3", "right")]
 
 
+def test_an_answer_is_owed_until_it_is_here_or_answers_bear_names() -> None:
+    talk = Talk()
+    owed = [talk.channel.is_owed_an_answer]
+    for answer in ({"result": {"content": "late"}}, {"tool_use_id": "another's", "result": {"content": "x"}}):
+        talk.call(1)
+        talk.cancel(1)
+        owed.append(talk.channel.is_owed_an_answer)
+        talk.hear(**answer)
+        owed.append(talk.channel.is_owed_an_answer)
+    assert owed == [False, True, False, True, False]
+
+
 def test_a_call_that_waits_for_its_turn_can_be_taken_back() -> None:
     talk = Talk()
     talk.call(1)

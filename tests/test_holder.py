@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users, endpoint
+from native_host import channel_users, endpoint, holder
 from native_host.channel_calls import Company
 from native_host.channel_users import Users, connections
 from native_host.endpoint import Record
@@ -120,6 +120,35 @@ async def test_it_ends_when_no_bridge_has_wanted_it_for_a_while_and_leaves_nothi
                 assert await holder.wait() == 0
             assert list((mcpb_home / "run").iterdir()) == []
             assert path.is_socket()
+
+
+async def test_it_stays_for_the_answer_to_a_call_that_was_left_behind_where_answers_bear_no_name(
+    theirs: OtherHost, mcpb_home: Path, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """The next holder would hand it to the next who calls, and each answer after it one call too late."""
+    monkeypatch.setattr(holder, "LINGERS_S", 0)
+    left, has_ended = trio.Event(), trio.Event()
+
+    async def slow(_: Call) -> str:
+        await left.wait()
+        return "too late"
+
+    async def hold(path: Path) -> None:
+        await holder.hold(path)
+        has_ended.set()
+
+    with trio.fail_after(PATIENCE_S):
+        async with theirs.extension("untagged", {"computer": slow}).running() as extension:
+            path = await theirs.socket(extension)
+            nursery.start_soon(hold, path)
+            async with bridged(path, mcpb_home) as client:
+                await client.say(id=1, method="browser/callTool", params={"name": "computer", "args": {}})
+                await extension.until(lambda: bool(extension.calls))
+            with trio.move_on_after(2.5):
+                await has_ended.wait()
+            assert not has_ended.is_set()
+            left.set()
+            await has_ended.wait()
 
 
 async def test_a_call_that_is_open_when_their_host_is_killed_says_so(
