@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -539,6 +540,29 @@ async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
     await trio.testing.wait_all_tasks_blocked()
     assert not told[0].is_error
     assert told[0].structured["results"][0]["told"]["said"] == "Gone there"
+
+
+async def test_its_questions_are_shown_as_one_printable_line(
+    tools: PlayedTools, nursery: trio.Nursery
+) -> None:
+    """A page may have written the address in it."""
+    shown: list[str] = []
+
+    async def person(question: wire.ElicitConfirmation) -> dict[str, Any]:
+        shown.append(question.message)
+        return {"action": "decline"}
+
+    tools.person = person
+    tools.transport.on_request = lambda _: None
+    nursery.start_soon(partial(tools.call, "navigate", url=SHOP, tabId=7))
+    await trio.testing.wait_all_tasks_blocked()
+    [asked] = tools.transport.asked
+    assert asked.caller.on_question
+    address = f"{SHOP}/\n\n\x1b[1mSeen by your\u202e admin " + "x" * 300_000
+    await asked.caller.on_question(wire.ElicitConfirmation(message=f"May it be used on {address}?"))
+    assert shown[0].startswith(f"May it be used on {SHOP}/ [1mSeen by your admin xxx")
+    assert len(shown[0]) <= 1000
+    asked.on_done(msgspec.json.encode({"content": []}))
 
 
 async def test_a_tool_that_it_has_not_says_so(tools: PlayedTools) -> None:

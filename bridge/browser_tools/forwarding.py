@@ -27,7 +27,7 @@ from bridge.browser_tools.declaring import Given
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
-from bridge.hub.describing import quoted
+from bridge.hub.describing import cleaned, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.transport import Caller, TabAddress
 from native_host import wire
@@ -68,6 +68,7 @@ _REFUSED = re.compile(
 _GONE = "No tab with id"
 """In the browser's words, which may come in the middle."""
 _MAX_WORDS = 300
+_MAX_QUESTION = 1000
 
 
 class Forwarded(Told, kw_only=True):
@@ -296,8 +297,9 @@ def _caller(turn: Turn) -> Caller:
         return turn.caller
 
     async def patiently(question: wire.ElicitConfirmation) -> bytes:
+        shown = cleaned(question.message, _MAX_QUESTION)  # a page may have written the address in it
         with turn.unhurried():
-            return await ask(question)
+            return await ask(msgspec.structs.replace(question, message=shown))
 
     return replace(turn.caller, on_question=patiently)
 
