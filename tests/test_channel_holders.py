@@ -185,6 +185,20 @@ async def test_a_holder_that_fails_is_started_again_after_a_while_and_told_of(pa
         assert holders.look(set(), AGAIN_S - LOOK_EVERY_S) == set()
         assert holders.look(set(), AGAIN_S) == {str(path)}
         await started.until_ended(holders, AGAIN_S, times=2)
+        assert holders.look(set(), 3 * AGAIN_S - LOOK_EVERY_S) == set()
+        assert holders.look(set(), 3 * AGAIN_S) == {str(path)}
+        await started.until_ended(holders, 3 * AGAIN_S, times=3)
+
+
+async def test_one_that_has_served_has_a_successor_at_once(path: Path) -> None:
+    started = Started(path.parent, code=1)
+    holders = ChannelHolders(path.parent, started.command)
+    with trio.fail_after(PATIENCE_S):
+        holders.look(set(), 0)
+        await started.until_ended(holders, 0, times=1)
+        assert holders.look({str(path)}, LOOK_EVERY_S) == set()
+        assert holders.look(set(), 2 * LOOK_EVERY_S) == {str(path)}
+        await started.until_ended(holders, 2 * LOOK_EVERY_S, times=2)
 
 
 async def test_one_that_has_ended_in_peace_may_have_left_the_socket_to_another(path: Path) -> None:

@@ -20,7 +20,9 @@ from native_host.channel_wire import BRAND
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 5.0
-"""Before a holder is started again for the same socket."""
+"""Before a holder is started again for the same socket: after each failure twice as long as before."""
+MOST_AGAIN_S = 160.0
+"""A socket of a killed host, whose pid another process has now, is never held."""
 COMING_S = 3.0
 """So long one that was started is expected to appear."""
 COMMAND = (sys.executable, "-I", "-m", "native_host.holder")
@@ -41,6 +43,8 @@ class _Started:
     process: subprocess.Popen[bytes] | None = None
     """None: it could not be started."""
     problem: str = ""
+    again_s: float = AGAIN_S
+    """How long after this one the next may be started."""
 
     @property
     def is_running(self) -> bool:
@@ -79,6 +83,9 @@ class ChannelHolders:
         Returns:
             The sockets whose holders are on their way.
         """
+        for socket, started in self._started.items():
+            if socket in held:
+                started.again_s = 0  # it serves: what ends it may not end the next
         if at_once or now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
             self._found = find_channels(self._directory)
@@ -130,8 +137,12 @@ class ChannelHolders:
         if socket in held:
             return
         last = self._started.get(socket)
-        if last is None or (not last.is_running and now >= last.at + AGAIN_S):
+        if last is None:
             self._started[socket] = self._start(socket, now)
+        elif not last.is_running and now >= last.at + last.again_s:
+            self._started[socket] = started = self._start(socket, now)
+            if last.has_failed:
+                started.again_s = max(AGAIN_S, min(2 * last.again_s, MOST_AGAIN_S))
 
     def _start(self, socket: str, now: float) -> _Started:
         try:
