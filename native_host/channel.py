@@ -343,11 +343,9 @@ def _question(asked: theirs.PermissionRequest, call: Call) -> str:
 def _is_allowed(raw_result: bytes) -> bool:
     try:
         match msgspec.json.decode(raw_result):
-            case {"action": "accept", "content": {"allow": bool(allow)}}:
-                return allow
-            case {"action": "accept"}:
+            case {"action": "accept", "content": {"allow": True}}:
                 return True
-            case _:
+            case _:  # who leaves out what was asked for has not allowed it
                 return False
     except msgspec.DecodeError:  # nobody could be asked: there is an error instead
         return False

@@ -339,6 +339,9 @@ def test_who_calls_when_it_is_gone_is_told_why_and_that_nothing_was_run() -> Non
     [
         ({"result": {"action": "accept", "content": {"allow": True}}}, True),
         ({"result": {"action": "accept", "content": {"allow": False}}}, False),
+        ({"result": {"action": "accept", "content": {"allow": "no"}}}, False),
+        ({"result": {"action": "accept", "content": {}}}, False),
+        ({"result": {"action": "accept"}}, False),
         ({"result": {"action": "decline"}}, False),
         ({"result": {"action": "cancel"}}, False),
         ({"error": {"code": -32010, "message": "nobody can be asked"}}, False),
