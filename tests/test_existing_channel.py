@@ -573,8 +573,9 @@ async def test_a_tool_that_it_has_not_says_so(tools: PlayedTools) -> None:
     assert not tools.transport.asked
 
 
-async def test_an_answer_that_nobody_can_read_is_a_failure(tools: PlayedTools) -> None:
-    image = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
+@pytest.mark.parametrize("data", ["no base64!", "né"])
+async def test_an_answer_that_nobody_can_read_is_a_failure(tools: PlayedTools, data: str) -> None:
+    image = {"type": "image", "data": data, "mimeType": "image/png"}
     tools.transport.on_request = lambda _: {"content": [image]}
     assert f"the answer of {BRAND} cannot be read" in await tools.ask_fails("read_page", tabId=7)
 

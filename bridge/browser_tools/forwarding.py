@@ -7,7 +7,6 @@ of pages cannot be told apart.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -285,7 +284,7 @@ async def _ask(
     answer = await turn.around.transport.request(at, "browser/callTool", asked, limit_s, _caller(turn))
     try:
         return _read(msgspec.json.decode(answer, type=_Result))
-    except (msgspec.DecodeError, RecursionError, binascii.Error):
+    except (msgspec.DecodeError, ValueError, RecursionError):  # an image may be no base64
         detail = f"the answer of {called(channel)} cannot be read"
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
 
