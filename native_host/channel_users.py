@@ -10,8 +10,9 @@ from native_host.channel_calls import Company
 
 QUIET_S = 150.0
 """So long after another program has gone its last call may still be answered: its longest takes that."""
-_CONNECTED = "03"
-"""The state of a connected socket (SS_CONNECTED), here of the accepted end, which bears the socket's path."""
+_THERE = (b"02", b"03")
+"""States of the host's end of a connection, which bears the socket's path: SS_CONNECTING, when it is not
+accepted yet and its client may have called already, and SS_CONNECTED."""
 
 
 def connections(path: Path, table: Path = Path("/proc/net/unix")) -> int | None:
@@ -23,7 +24,7 @@ def connections(path: Path, table: Path = Path("/proc/net/unix")) -> int | None:
     wanted = os.fsencode(path)
     # Num RefCount Protocol Flags Type St Inode Path
     fields = (line.split(maxsplit=7) for line in lines)
-    return sum(len(each) == 8 and each[7] == wanted and each[5] == _CONNECTED.encode() for each in fields)
+    return sum(len(each) == 8 and each[7] == wanted and each[5] in _THERE for each in fields)
 
 
 class Users:
