@@ -136,7 +136,9 @@ class Channel:
                 self._complain(f"Unknown message type: {said.type}")
 
     def _answered(self, said: theirs.Said) -> None:
-        step = self._calls.heard(said.tool_use_id if isinstance(said.tool_use_id, str) else None)
+        named = said.tool_use_id
+        # A name of another kind is one as well, and none of ours.
+        step = self._calls.heard(None if named in (None, msgspec.UNSET) else str(named))
         if step.answered:
             self._forget_questions(step.answered)
             is_error = said.error is not msgspec.UNSET

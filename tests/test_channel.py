@@ -201,6 +201,15 @@ def test_answers_that_name_their_call_find_it_in_any_order_and_others_are_passed
     ]
 
 
+@pytest.mark.parametrize("name", [7, True, ["a"], {"a": 1}])
+def test_a_name_of_another_kind_is_the_name_of_anothers_call(name: Any) -> None:
+    talk = Talk()
+    use_id = talk.call(1)
+    talk.hear(tool_use_id=name, result={"content": "not ours"})
+    talk.hear(tool_use_id=use_id, result={"content": "ours"})
+    assert talk.answers == [("c-1:1", "ours")]
+
+
 def test_until_an_answer_has_named_its_call_one_is_under_way_at_a_time() -> None:
     talk = Talk()
     first = talk.call(1)
