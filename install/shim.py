@@ -289,7 +289,7 @@ def _write_manifest(
         return known or _entry(manifest, content, str(kept))
     if known and not known.is_begun:
         plan.notes.append(f"{path} was written anew by its product: mcpb did not stand before it any more")
-    backup = Path(known.backup) if known else free_backup(home.backup, path, look)
+    backup = Path(known.backup) if known and known.backup else free_backup(home.backup, path, look)
     mode, mtime_ns = stat.S_IMODE(manifest.found.mode), manifest.found.mtime_ns
     make_directories(steps, backup.parent, home.directory_mode, look)
     steps += [

@@ -398,6 +398,20 @@ def test_a_manifest_that_has_become_a_link_since_goes_on_starting_what_it_names(
 
 
 @pytest.mark.usefixtures("terminal")
+def test_where_the_copy_was_lost_the_product_s_next_manifest_is_stood_before_as_the_first(
+    code: Path, home: Path, program: Path
+) -> None:
+    shim()
+    shutil.rmtree(home / ".mcpb/state")
+    assert shim("--yes").exit_code == 0  # it is known again, without a copy
+    anew = state(register(code.parents[1], CLAUDE_CODE, program))
+    ended = shim()
+    assert ended.exit_code == 0, ended.output
+    assert unshim().exit_code == 0
+    assert state(code) == anew
+
+
+@pytest.mark.usefixtures("terminal")
 def test_without_a_ledger_what_is_ours_is_known_by_what_the_manifest_names(code: Path, home: Path) -> None:
     before = everything(home)
     shim()
