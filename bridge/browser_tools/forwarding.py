@@ -103,6 +103,16 @@ async def forward(turn: Turn, channel: Browser, given: Given, arguments: Argumen
         CallError: it did not, or a rule about sites could not be kept there.
         ToolError: it has no such tool, or no tab for it.
     """
+    try:
+        return await _forward(turn, channel, given, arguments)
+    except CallError as error:
+        if error.code == Code.GONE and not error.handed:
+            await turn.settle()
+            turn.browser()  # what has become of it is told, and what helps
+        raise
+
+
+async def _forward(turn: Turn, channel: Browser, given: Given, arguments: Arguments) -> Answer:
     turn.record(channel)
     if turn.tool.name not in _names(channel):
         raise ToolError(
