@@ -238,7 +238,7 @@ async def test_no_call_runs_twice_or_gets_anothers_answer_while_their_hosts_come
             await callers.until_answered(1 / 3)
             await extension.kill_host()
             told = await callers.until_all_failed()
-            assert any("Claude in Chrome's native host" in text and "has ended" in text for text in told)
+            assert any("native host" in text and "has ended" in text for text in told), told
             async with ours.client() as witness:
                 await comes_back(extension, witness)
                 callers.go_on()
@@ -246,7 +246,7 @@ async def test_no_call_runs_twice_or_gets_anothers_answer_while_their_hosts_come
                 await callers.until_answered(2 / 3)
                 await drive_dead(extension, await theirs.socket(extension))
                 told = await callers.until_all_failed()
-                assert any("still runs, but has closed its socket" in text for text in told)
+                assert any("still runs, but has closed its socket" in text for text in told), told
                 await until(lambda: not endpoint.live_hosts(ours.home / "run"))
                 _, text = await call(witness, "find", query="ours", tabId=1)
                 assert "still runs, but has closed its socket" in text
