@@ -76,11 +76,12 @@ class SessionScope(msgspec.Struct, rename="camel", omit_defaults=True):
     display_name: str = ""
 
 
-class ExecuteTool(msgspec.Struct, omit_defaults=True, kw_only=True):
+class ExecuteTool(msgspec.Struct, kw_only=True):
     """The `params` of `execute_tool`."""
 
     tool: str
-    args: Raw
+    args: Raw = Raw(b"{}")
+    """Whoever has none may leave them out."""
     client_id: str = ""
     tool_use_id: str | UnsetType = UNSET
     """By which the answer is known; versions up to 1.0.36 leave it out of that."""

@@ -325,6 +325,12 @@ async def test_a_request_of_the_largest_size_is_taken(short_tmp: Path) -> None:
         assert "result" in await client.hear()
 
 
+async def test_a_call_may_leave_its_arguments_out(short_tmp: Path) -> None:
+    async with published(short_tmp) as served, served.connected() as client:
+        await client.say(method="execute_tool", params={"tool": "tabs_context_mcp"})
+        assert "error" not in await client.hear()
+
+
 # ── What tools answer ───────────────────────────────────────────────────────────────────────────────────────
 
 
