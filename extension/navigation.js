@@ -15,6 +15,7 @@ const LONGEST_MS = 2 ** 31 - 1;
 const MOMENT_MS = 500;
 /** The page of a tab that was just opened is asked for by one name, and comes by another. */
 const NEW_TAB = /^(chrome|edge):\/\/(newtab|new-tab-page)\//;
+const ABORTED = "net::ERR_ABORTED";
 const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
 /**
@@ -143,6 +144,8 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       // What has been committed is there: it was stopped, or gives way to another page.
       if (documentId === document) return void end(resolve, isComplete);
       if (document !== "" || navigations === 0 || left.has(documentId) || isEarlier(url)) return;
+      // A load of the same address that was under way may have given way to ours.
+      if (error === ABORTED && url === heading && url === target) return look(url);
       void end(() => reject(notLoaded(error, url)));
     });
     const closes = (/** @type {number} */ closed) => closed === tabId && reject(closedMeanwhile());
