@@ -29,11 +29,11 @@ marked = $(shell grep -l "mark[.]$(1)" tests/test_*.py)
 test-one-half:
 	@$(MAKE) --no-print-directory test-firefox
 	@$(MAKE) --no-print-directory test-chromium
+	@$(MAKE) --no-print-directory test-interop
 
 test-other-half:
 	@$(MAKE) --no-print-directory test-tools
 	@$(MAKE) --no-print-directory test-parts
-	@$(MAKE) --no-print-directory test-interop
 
 test-chromium:
 	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(filter-out $(TOOLS),$(call marked,chromium))

@@ -15,7 +15,7 @@ import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,9 @@ class OtherProduct:
     @property
     def socket(self) -> Path | None:
         """Of its host, while that serves."""
-        return next(self.host.directory.glob("*.sock"), None)
+        with suppress(FileNotFoundError):  # its last host takes the folder along
+            return next(self.host.directory.glob("*.sock"), None)
+        return None
 
     def install(self) -> None:
         wrapper = self.host.home / ".claude/chrome/chrome-native-host"
