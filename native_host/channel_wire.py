@@ -76,11 +76,11 @@ class SessionScope(msgspec.Struct, rename="camel", omit_defaults=True):
     display_name: str = ""
 
 
-class ExecuteTool(msgspec.Struct, kw_only=True):
+class ExecuteTool(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The `params` of `execute_tool`."""
 
     tool: str
-    args: Raw = Raw(b"{}")
+    args: Raw = msgspec.field(default_factory=lambda: Raw(b"{}"))
     """Whoever has none may leave them out."""
     client_id: str = ""
     tool_use_id: str | UnsetType = UNSET

@@ -261,7 +261,7 @@ def test_nothing_is_wrong_with_a_socket_before_whose_host_mcpb_stands(
 ) -> None:
     place.bind()
     place.start_their_host()
-    monkeypatch.setattr(processes, "runs_module", lambda _pid, module: module == "native_host.shim")
+    monkeypatch.setattr(processes, "runs_file", lambda _pid, ending: ending == "/native_host/shim.py")
     found = place.only(attached=True)
     assert (found.is_shimmed, found.is_usable, codes(found)) == (True, False, [])
     assert found.use == "mcpb stands before its host (--shim), and reaches the same extension there"
