@@ -153,6 +153,9 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_i
         created = await onlooker.request("createTab", session="s1", url=first)
         tab = {"session": "s1", "tabId": created["tabId"]}
         assert isinstance(created["groupId"], int)
+        with trio.fail_after(18):
+            await onlooker.until_tab("plain.html")  # else it leaves no trace in the tab's history
+            assert "history ends here" in (await onlooker.request("goBack", **tab))["message"]
         assert (await onlooker.request("browser_navigate", **tab, url=second))["url"] == second
         assert (await onlooker.request("goBack", **tab))["url"] == first
         with serving_pages() as closed:

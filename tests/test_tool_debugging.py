@@ -291,7 +291,7 @@ def test_leaving_for_another_site_forgets_all_but_the_new_document(
         f"{there}/site.css",
     ]
     tools.done(NETWORK, tabId=traffic, clear=True)
-    assert tools.done(NETWORK, tabId=traffic).structured["found"] == 0
+    settled(tools, traffic, 0)
 
 
 # ── Scripts ─────────────────────────────────────────────────────────────────────────────────────────────────
