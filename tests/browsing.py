@@ -177,6 +177,10 @@ class Browser:
         self._thread = thread
         self._chromium = chromium
 
+    def load_extension(self, folder: Path) -> str:
+        """Its id."""
+        return self._thread.run(self._chromium.load_extension, folder)
+
     def open(self, url: str) -> Tab:
         """A new tab, loaded."""
         return self._tab(self._thread.run(self._chromium.open_page, url))

@@ -6,16 +6,15 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
-import trio
 
+from browsing import Browser, Tab, open_browser, trio_thread
 from chain import EXTENSION
-from demo.chromium import Page, ScriptError, open_chromium
-from demo.throw_away import throw_away_directory
+from demo.chromium import ScriptError
 from native_host import __version__, wire
 from native_host.chunks import Outbox
 
@@ -89,15 +88,25 @@ def test_what_two_scripts_must_call_alike_is_called_alike(
         assert re.search(rf'const {name} = "{re.escape(word)}";', SOURCES[source])
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with trio_thread() as thread, open_browser(thread) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def popup(browser: Browser) -> str:
+    return f"chrome-extension://{browser.load_extension(EXTENSION)}/popup.html"
+
+
 @pytest.fixture
-async def modules() -> AsyncIterator[Page]:
-    """A page of the extension: `load(name)` imports one of its modules."""
-    with throw_away_directory() as profile, trio.fail_after(60):
-        async with open_chromium(profile) as chromium:
-            extension_id = await chromium.load_extension(EXTENSION)
-            page = await chromium.open_page(f"chrome-extension://{extension_id}/popup.html")
-            await page.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL(name)); 0")
-            yield page
+def modules(browser: Browser, popup: str) -> Iterator[Tab]:
+    """A page of the extension, which remembers nothing: `load(name)` imports one of its modules."""
+    tab = browser.open(popup)
+    tab.evaluate("Promise.all([chrome.storage.local.clear(), chrome.storage.session.clear()]).then(() => 0)")
+    tab.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL(name)); 0")
+    yield tab
+    tab.close()
 
 
 PLAYED_NATIVE_PORT = """Promise.all(["native_port.js", "last_trouble.js"].map(load)).then(
@@ -146,21 +155,21 @@ HOSTS_THAT_DIE_AT_ONCE = f"""
 class TestModules:
     pytestmark = in_chromium
 
-    async def test_a_body_that_the_host_cuts_is_put_together_by_the_extension_in_old_browsers_too(
-        self, modules: Page
+    def test_a_body_that_the_host_cuts_is_put_together_by_the_extension_in_old_browsers_too(
+        self, modules: Tab
     ) -> None:
         body = json.dumps({"text": 'é"\\😀' * 200_000}, ensure_ascii=False).encode()
         expected = len(json.loads(body)["text"].encode("utf-16-le")) // 2  # JavaScript counts UTF-16 units
-        await modules.evaluate("load('chunks.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
+        modules.evaluate("load('chunks.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
         for _ in ("as it is", "before Chrome 140"):
             outbox = Outbox()
             outbox.put("key", body)
             lengths = []
             while outbox:
                 chunk = json.loads(outbox.take(0)[0])["params"]
-                lengths.append(await modules.evaluate(f"joiner.feed({json.dumps(chunk)})?.text.length"))
+                lengths.append(modules.evaluate(f"joiner.feed({json.dumps(chunk)})?.text.length"))
             assert lengths == [None] * (len(lengths) - 1) + [expected]
-            await modules.evaluate("delete Uint8Array.fromBase64")
+            modules.evaluate("delete Uint8Array.fromBase64")
 
     @pytest.mark.parametrize(
         ("chunks", "complaint"),
@@ -174,18 +183,16 @@ class TestModules:
             ([{"transfer": number} for number in range(5)], "more than 4 transfers"),
         ],
     )
-    async def test_a_broken_transfer_is_refused_with_the_reason(
-        self, modules: Page, chunks: list[dict[str, Any]], complaint: str
+    def test_a_broken_transfer_is_refused_with_the_reason(
+        self, modules: Tab, chunks: list[dict[str, Any]], complaint: str
     ) -> None:
         whole = [{"transfer": 1, "seq": 0, "last": False, "bytes": 9, "data": "YQ==", **c} for c in chunks]
         feed = f"const j = new Joiner(); for (const c of {json.dumps(whole)}) j.feed(c);"
         with pytest.raises(ScriptError, match=complaint):
-            await modules.evaluate(f"load('chunks.js').then(({{ Joiner }}) => {{ {feed} }})")
+            modules.evaluate(f"load('chunks.js').then(({{ Joiner }}) => {{ {feed} }})")
 
-    async def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(
-        self, modules: Page
-    ) -> None:
-        mended, same, deep = await modules.evaluate("""load("decodable.js").then(({ decodable }) => {
+    def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
+        mended, same, deep = modules.evaluate("""load("decodable.js").then(({ decodable }) => {
             const fine = { a: [1, "é😀"], b: null, ["__proto__"]: true };
             const nested = (depth) => JSON.parse("[".repeat(depth) + "]".repeat(depth));
             const fails = (value) => { try { decodable(value); return false; } catch { return true; } };
@@ -203,8 +210,8 @@ class TestModules:
         assert same is True
         assert deep == [False, True, True]
 
-    async def test_a_frame_s_list_is_bounded_and_says_what_was_left_out(self, modules: Page) -> None:
-        fit = await modules.evaluate("""load("tool_list.js").then(({ fitTools }) => {
+    def test_a_frame_s_list_is_bounded_and_says_what_was_left_out(self, modules: Tab) -> None:
+        fit = modules.evaluate("""load("tool_list.js").then(({ fitTools }) => {
             const { tools, via, notice } = fitTools(
                 [{ name: "a", description: "x".repeat(700000) },
                  { name: "b", description: "x".repeat(700000) }, { name: "c", extra: 1 },
@@ -217,8 +224,8 @@ class TestModules:
         assert fit["via"] == {"a": "mcp-b"}
         assert fit["notice"].startswith("5 of this page's 7 tools are left out")
 
-    async def test_a_frame_s_list_is_bounded_by_number_too(self, modules: Page) -> None:
-        kept, notice, taken = await modules.evaluate("""load("frame.js").then(({ Frame }) => {
+    def test_a_frame_s_list_is_bounded_by_number_too(self, modules: Tab) -> None:
+        kept, notice, taken = modules.evaluate("""load("frame.js").then(({ Frame }) => {
             const frame = new Frame({}, 1, {});
             const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
             frame.list({ tools, via: {}, leftOut: 0 });
@@ -229,15 +236,13 @@ class TestModules:
         assert "each tool takes at least 1 KiB" in notice
         assert taken == wire.MIB  # so that a tab's room of four is full with 4096 of them
 
-    async def test_what_a_content_script_left_out_is_counted_too(self, modules: Page) -> None:
-        notice = await modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
+    def test_what_a_content_script_left_out_is_counted_too(self, modules: Tab) -> None:
+        notice = modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
             fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")
         assert notice.startswith("8 of this page's 9 tools are left out")
 
-    async def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(
-        self, modules: Page
-    ) -> None:
-        taken, again = await modules.evaluate("""load("announced_room.js").then(({ AnnouncedRoom }) => {
+    def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
+        taken, again = modules.evaluate("""load("announced_room.js").then(({ AnnouncedRoom }) => {
             const room = new AnnouncedRoom();
             const MIB = 1024 * 1024;
             const taken = [];
@@ -252,8 +257,8 @@ class TestModules:
         assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
         assert again == [wire.MIB, True, True, False, 0]
 
-    async def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Page) -> None:
-        asked, said = await modules.evaluate("""load("frame.js").then(async ({ Frame }) => {
+    def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Tab) -> None:
+        asked, said = modules.evaluate("""load("frame.js").then(async ({ Frame }) => {
             const [asked, said] = [[], []];
             const frame = new Frame({ postMessage: (message) => said.push(message) }, 1, {});
             const onQuestion = async (question) => { asked.push(question); return { action: "cancel" }; };
@@ -274,10 +279,10 @@ class TestModules:
         invalid = wire.Code.INVALID_PARAMS
         assert said == [["a", invalid], ["b", invalid], ["c", invalid], ["d", 0]]
 
-    async def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
-        self, modules: Page
+    def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
+        self, modules: Tab
     ) -> None:
-        told = await modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
+        told = modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
             const native = { host: null, connect() {}, last: { inARow: 0 } };
             const parts = { native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
@@ -310,10 +315,10 @@ class TestModules:
         })""")
         assert told == {"small": [0], "closed": [], "whole": [1]}
 
-    async def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
-        self, modules: Page
+    def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
+        self, modules: Tab
     ) -> None:
-        heard = await modules.evaluate("""load("iframes.js").then(async ({ Iframes }) => {
+        heard = modules.evaluate("""load("iframes.js").then(async ({ Iframes }) => {
             const frame = (documentId) =>
                 ({ tabId: 1, frameId: 1, documentId, origin: "o", said: [], post(m) { this.said.push(m); } });
             const [child, parent, stranger] = ["child", "parent", "stranger"].map(frame);
@@ -339,56 +344,56 @@ class TestModules:
         })""")
         assert heard == [["frame-nonce", True, "answer", False], ["request"], []]
 
-    async def test_a_host_that_says_nothing_is_hung_up_on_and_tried_again_until_it_counts_as_missing(
-        self, modules: Page
+    def test_a_host_that_says_nothing_is_hung_up_on_and_tried_again_until_it_counts_as_missing(
+        self, modules: Tab
     ) -> None:
-        await modules.evaluate(PLAYED_NATIVE_PORT.replace("isPatient = true", "isPatient = false"))
-        await modules.wait_until("native.resting")
-        assert await modules.evaluate("ports.length") == 8
-        assert await modules.evaluate("ports.every(({ disconnected }) => disconnected)")
-        assert "it said nothing for 10 s" in await modules.evaluate("native.trouble.what")
-        await modules.evaluate("globalThis.isPatient = true, void native.connect()")
-        await modules.wait_until("ports.length === 9")
-        await modules.evaluate("greet()")
-        assert await modules.evaluate("[native.resting, native.trouble, native.host.version]") == [
+        modules.evaluate(PLAYED_NATIVE_PORT.replace("isPatient = true", "isPatient = false"))
+        modules.wait_until("native.resting")
+        assert modules.evaluate("ports.length") == 8
+        assert modules.evaluate("ports.every(({ disconnected }) => disconnected)")
+        assert "it said nothing for 10 s" in modules.evaluate("native.trouble.what")
+        modules.evaluate("globalThis.isPatient = true, void native.connect()")
+        modules.wait_until("ports.length === 9")
+        modules.evaluate("greet()")
+        assert modules.evaluate("[native.resting, native.trouble, native.host.version]") == [
             False,
             None,
             "x",
         ]
 
-    async def test_a_host_that_only_says_what_is_wrong_is_hung_up_on_and_its_words_are_kept(
-        self, modules: Page
+    def test_a_host_that_only_says_what_is_wrong_is_hung_up_on_and_its_words_are_kept(
+        self, modules: Tab
     ) -> None:
-        await modules.evaluate(PLAYED_NATIVE_PORT)
-        await modules.wait_until("ports.length === 1")
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
         error = {"method": "host/error", "params": {"message": "the interpreter is gone", "command": "mend"}}
-        await modules.evaluate(f"ports[0].say({json.dumps(error)})")
-        assert await modules.evaluate("[native.resting, ports[0].disconnected]") == [True, True]
-        assert await modules.evaluate("native.trouble") == {
+        modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        assert modules.evaluate("[native.resting, ports[0].disconnected]") == [True, True]
+        assert modules.evaluate("native.trouble") == {
             "what": "the interpreter is gone",
             "command": "mend",
         }
 
-    async def test_what_kept_us_from_a_host_is_remembered_after_a_connection_and_by_a_restarted_worker(
-        self, modules: Page
+    def test_what_kept_us_from_a_host_is_remembered_after_a_connection_and_by_a_restarted_worker(
+        self, modules: Tab
     ) -> None:
         newest = "[last.inARow, last.newest?.attempts, last.newest?.reason]"
-        await modules.evaluate(PLAYED_NATIVE_PORT)
-        await modules.wait_until("ports.length === 1")
-        assert await modules.evaluate(newest) == [0, None, None]
-        before = await modules.evaluate("Date.now()")
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        assert modules.evaluate(newest) == [0, None, None]
+        before = modules.evaluate("Date.now()")
         error = {"method": "host/error", "params": {"message": "the interpreter is gone"}}
-        await modules.evaluate(f"ports[0].say({json.dumps(error)})")
-        await modules.evaluate("void native.connect()")
-        await modules.wait_until("ports.length === 2")
-        await modules.evaluate("ports[1].error = { message: 'x'.repeat(2000) }, ports[1].end()")
-        await modules.wait_until("ports.length === 3")
-        assert await modules.evaluate(newest) == [2, 2, "x" * 1024]
-        await modules.evaluate("greet()")
-        assert await modules.evaluate(newest) == [0, 2, "x" * 1024]
-        await modules.evaluate("ports[2].end()")
-        assert await modules.evaluate(newest) == [1, 1, "The native host has ended."]
-        restarted = await modules.evaluate("""load("last_trouble.js").then(async ({ LastTrouble }) => {
+        modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        modules.evaluate("void native.connect()")
+        modules.wait_until("ports.length === 2")
+        modules.evaluate("ports[1].error = { message: 'x'.repeat(2000) }, ports[1].end()")
+        modules.wait_until("ports.length === 3")
+        assert modules.evaluate(newest) == [2, 2, "x" * 1024]
+        modules.evaluate("greet()")
+        assert modules.evaluate(newest) == [0, 2, "x" * 1024]
+        modules.evaluate("ports[2].end()")
+        assert modules.evaluate(newest) == [1, 1, "The native host has ended."]
+        restarted = modules.evaluate("""load("last_trouble.js").then(async ({ LastTrouble }) => {
             const last = new LastTrouble();
             await last.load();
             return [last.inARow, last.newest];
@@ -396,43 +401,41 @@ class TestModules:
         assert restarted[0] == 1
         assert msgspec.convert(restarted[1], wire.Trouble).at >= before
 
-    async def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Page) -> None:
-        await modules.evaluate(
-            PLAYED_NATIVE_PORT.replace("reasonForNoHello = null", "reasonForNoHello = 'x'")
-        )
-        await modules.wait_until("native.trouble")
-        assert await modules.evaluate("ports.length") == 0
-        await modules.evaluate("globalThis.reasonForNoHello = null")
-        await modules.wait_until("ports.length === 1")
+    def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Tab) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT.replace("reasonForNoHello = null", "reasonForNoHello = 'x'"))
+        modules.wait_until("native.trouble")
+        assert modules.evaluate("ports.length") == 0
+        modules.evaluate("globalThis.reasonForNoHello = null")
+        modules.wait_until("ports.length === 1")
 
-    async def test_a_long_pause_after_hosts_that_died_is_cut_short_by_a_frame_and_ended_by_the_popup(
-        self, modules: Page
+    def test_a_long_pause_after_hosts_that_died_is_cut_short_by_a_frame_and_ended_by_the_popup(
+        self, modules: Tab
     ) -> None:
-        await modules.evaluate(PLAYED_NATIVE_PORT)
-        await modules.evaluate(HOSTS_THAT_DIE_AT_ONCE)
-        await modules.wait_until("globalThis.planned")
-        assert await modules.evaluate("planned") == [25_000]
-        await modules.evaluate("native.nudge(), native.nudge()")
-        soon = (await modules.evaluate("planned"))[1:]
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.evaluate(HOSTS_THAT_DIE_AT_ONCE)
+        modules.wait_until("globalThis.planned")
+        assert modules.evaluate("planned") == [25_000]
+        modules.evaluate("native.nudge(), native.nudge()")
+        soon = (modules.evaluate("planned"))[1:]
         assert len(soon) == 1
         assert 0 <= soon[0] <= 1_000
-        await modules.evaluate("void native.connect()")
-        await modules.wait_until("ports.length === 11")
+        modules.evaluate("void native.connect()")
+        modules.wait_until("ports.length === 11")
 
-    async def test_a_missing_host_is_looked_for_every_three_seconds_in_the_minutes_after_the_extension_came(
-        self, modules: Page
+    def test_a_missing_host_is_looked_for_every_three_seconds_in_the_minutes_after_the_extension_came(
+        self, modules: Tab
     ) -> None:
         missing = "ports.at(-1).error = { message: 'Specified native messaging host not found.' }"
-        await modules.evaluate(PLAYED_NATIVE_PORT)
-        await modules.wait_until("ports.length === 1")
-        await modules.evaluate(f"{TIMERS_BY_HAND}, {missing}, ports[0].end()")
-        assert await modules.evaluate("planned") == []
-        await modules.evaluate("native.expect()")
-        assert await modules.evaluate("planned") == [3_000]
-        await modules.evaluate("native.connect()")
-        await modules.evaluate(f"{missing}, planned.length = 0, ports.at(-1).end()")
-        assert await modules.evaluate("planned") == [3_000]
-        await modules.evaluate("native.connect()")
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        modules.evaluate(f"{TIMERS_BY_HAND}, {missing}, ports[0].end()")
+        assert modules.evaluate("planned") == []
+        modules.evaluate("native.expect()")
+        assert modules.evaluate("planned") == [3_000]
+        modules.evaluate("native.connect()")
+        modules.evaluate(f"{missing}, planned.length = 0, ports.at(-1).end()")
+        assert modules.evaluate("planned") == [3_000]
+        modules.evaluate("native.connect()")
         later = "Date.now = ((now) => () => now() + 5 * 60_000)(Date.now)"
-        await modules.evaluate(f"{missing}, planned.length = 0, {later}, ports.at(-1).end()")
-        assert await modules.evaluate("[planned, native.resting]") == [[], True]
+        modules.evaluate(f"{missing}, planned.length = 0, {later}, ports.at(-1).end()")
+        assert modules.evaluate("[planned, native.resting]") == [[], True]

@@ -82,12 +82,13 @@ PLAYS = [
     Play("all out, what was there back", [UNINSTALL], "", [[INSTALL, "--replace"]], [".config/chromium"]),
 ]
 AFTERWARDS: list[list[list[str]]] = [
+    [],
     [["the same"]],
     [[INSTALL]],
     [[INSTALL, "--all", "--replace"]],
     [[UNINSTALL], [INSTALL, "--replace"]],
 ]
-"""What the person may do then, before everything is uninstalled."""
+"""What the person may do then, before everything is uninstalled: one of these after each change, in turn."""
 LEAST_POINTS = 8
 """So many changes each command makes: where nothing is killed nothing is proved."""
 
@@ -105,23 +106,22 @@ def test_killed_at_any_change_of_the_disk_everything_can_be_finished_and_undone(
     shutil.copytree(home, prepared, symlinks=True)
     command = [*in_home(home, play.command), "--yes"]
     for point in count(1):
-        for then in ([], AFTERWARDS[point % len(AFTERWARDS)]):
-            shutil.rmtree(home)
-            shutil.copytree(prepared, home, symlinks=True)
-            ended = mcpb.run(*command, version=play.version, kill_at=point)
-            if ended.exit_code != KILLED:
-                assert ended.exit_code == 0, ended.output
-                assert point > LEAST_POINTS
-                return
-            for later in then:
-                again = mcpb.run(*(command if later == ["the same"] else [*later, "--yes"]))
-                is_refused = bool(play.foreign) and later == [INSTALL] and "--replace" in again.output
-                assert again.exit_code == 0 or is_refused, again.output
-                if later[0] == INSTALL and not is_refused and play.command[-1] != "chromium":
-                    assert manifest_of(home / ".config/chromium")["name"] == HOST_NAME
-            undone = mcpb.run(UNINSTALL, "--yes")
-            assert undone.exit_code == 0, undone.output
-            assert listing(home) == start, (point, then)
+        shutil.rmtree(home)
+        shutil.copytree(prepared, home, symlinks=True)
+        ended = mcpb.run(*command, version=play.version, kill_at=point)
+        if ended.exit_code != KILLED:
+            assert ended.exit_code == 0, ended.output
+            assert point > LEAST_POINTS
+            return
+        for later in (then := AFTERWARDS[point % len(AFTERWARDS)]):
+            again = mcpb.run(*(command if later == ["the same"] else [*later, "--yes"]))
+            is_refused = bool(play.foreign) and later == [INSTALL] and "--replace" in again.output
+            assert again.exit_code == 0 or is_refused, again.output
+            if later[0] == INSTALL and not is_refused and play.command[-1] != "chromium":
+                assert manifest_of(home / ".config/chromium")["name"] == HOST_NAME
+        undone = mcpb.run(UNINSTALL, "--yes")
+        assert undone.exit_code == 0, undone.output
+        assert listing(home) == start, (point, then)
 
 
 def in_home(home: Path, command: Sequence[str]) -> list[str]:

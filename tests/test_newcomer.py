@@ -52,6 +52,8 @@ class Newcomer:
             "MCPB_HOME": str(home / ".mcpb"),  # where it would be, if the home were the password database's
             "PATH": f"{home}/.local/bin:{os.environ['PATH']}",
             "PYTHON": sys.executable,
+            # pip asks rustc for its version; where rustup stands for it, that makes a folder of its own.
+            "RUSTUP_HOME": str(home.parent / "rustup"),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -131,7 +133,7 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
     assert INSPECTOR.exists(), "run: npm ci"
     newcomer = Newcomer(short_tmp / "home")
     install, tell_client, have_page = commands(section("Install"))
-    uninstall, *_ = commands(section("Uninstall"))
+    _, uninstall_and_purge, *_ = commands(section("Uninstall"))
     client = tell_client.partition(" -- ")[2]
     with trio.fail_after(WHOLE_SECONDS):
         shown = await newcomer.types(install, answer="y\n")
@@ -151,6 +153,8 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
             (name,) = [tool["name"] for tool in listed if tool["name"].endswith("addToCart")]
             await newcomer.asks(client, "tools/call", "--tool-name", name, "--tool-arg", "item=green tea")
             assert await page.evaluate("document.getElementById('total').textContent") == "Total €4.50"
-        await newcomer.types(uninstall, answer="y\n")
-    assert not (short_tmp / "home/.local").exists()
+        await newcomer.types(uninstall_and_purge, answer="y\n")
+    home = short_tmp / "home"
+    left = [path for path in home.rglob("*") if newcomer.profile not in path.parents]
+    assert left == [home / ".config", newcomer.profile]
     assert not list(newcomer.profile.rglob("dev.mcpb.*"))
