@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 import trio
 from mcp import Client
 
 from chain import Chain, call, page_tools, serving_pages, until_listed
-from firefox import Firefox
+from firefox import Firefox, FirefoxPage
 from native_host.wire import FIREFOX_ID, MIB
 from onlooker import hosts, onlooking
 from peers import until
@@ -25,8 +26,9 @@ BACK_S = 10.0
 
 @pytest.fixture
 async def firefox(chain: Chain) -> AsyncIterator[Firefox]:
+    preferences = {"extensions.webextOptionalPermissionPrompts": False}  # nobody is there to say yes
     with trio.fail_after(100):
-        async with chain.firefox() as firefox:
+        async with chain.firefox(preferences=preferences) as firefox:
             yield firefox
 
 
@@ -51,40 +53,37 @@ async def until_told(
             await anext(changes)
 
 
+async def until_no_host(chain: Chain) -> None:
+    """Until the native hosts are gone, and with them what they had opened; within moments."""
+    with trio.fail_after(5):
+        await until(lambda: not hosts(chain))
+    assert not list((chain.home / "run").glob("*.sock"))
+
+
 # ── Pages and their tools ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("page", ["tabserver.html", "global.html", "polyfill.html"])
-async def test_a_page_s_tools_are_listed_and_called(
-    chain: Chain, firefox: Firefox, client: Client, page: str
+async def test_a_page_s_tools_are_listed_and_called_and_the_client_is_told_of_those_that_come_or_go_later(
+    chain: Chain, firefox: Firefox, client: Client
 ) -> None:
-    await firefox.open_page(f"{chain.pages}/{page}")
-    assert await until_tools(client) == set(map(chain.name, TOOLS))
-    assert await call(client, chain.name("echo"), text="é😀") == (False, "echo: é😀")
-    is_error, text = await call(client, chain.name("boom"))
-    assert is_error
-    assert "boom from the page" in text
+    for number, page in enumerate(["tabserver.html", "global.html", "polyfill.html"], 1):
+        tab = await firefox.open_page(f"{chain.pages}/{page}")
+        await use_page(client, tab, partial(chain.name, tab=number))
+        await tab.close()
+        await until_tools(client, 0)
     (browser,) = (await chain.status())["browsers"]
     assert (browser["brand"], browser["version"]) == ("Firefox", firefox.version)
     assert [host.extension_origin for host in hosts(chain)] == [FIREFOX_ID]
 
 
-async def test_a_page_that_was_open_before_the_extension_was_loaded_offers_its_tools(
-    chain: Chain, firefox: Firefox, client: Client
-) -> None:
-    await firefox.remove_extension(FIREFOX_ID)
-    await firefox.open_page(f"{chain.pages}/tabserver.html")
-    await firefox.load_extension(chain.home / "extension-firefox")
-    await until_tools(client)
-
-
-@pytest.mark.parametrize("page", ["tabserver.html", "global.html"])
-async def test_a_tool_that_comes_or_goes_later_appears_and_disappears_and_the_client_is_told(
-    chain: Chain, firefox: Firefox, client: Client, page: str
-) -> None:
-    extra = chain.name("extra")
-    tab = await firefox.open_page(f"{chain.pages}/{page}")
-    await until_tools(client)
+async def use_page(client: Client, tab: FirefoxPage, name: Callable[[str], str]) -> None:
+    """`name` makes public names of its tools."""
+    assert await until_tools(client) == set(map(name, TOOLS))
+    assert await call(client, name("echo"), text="é😀") == (False, "echo: é😀")
+    is_error, text = await call(client, name("boom"))
+    assert is_error
+    assert "boom from the page" in text
+    extra = name("extra")
     async with client.listen(tools_list_changed=True) as changes:
         await tab.evaluate("(addTool('extra'), 0)")
         await until_told(client, aiter(changes), lambda names: extra in names)
@@ -93,11 +92,18 @@ async def test_a_tool_that_comes_or_goes_later_appears_and_disappears_and_the_cl
         await until_told(client, aiter(changes), lambda names: extra not in names)
 
 
-async def test_a_page_that_is_left_or_closed_takes_its_tools_away_and_brings_them_when_it_is_back(
+async def test_long_arguments_and_answers_pass_and_a_page_that_is_left_or_closed_takes_its_tools_away(
     chain: Chain, firefox: Firefox, client: Client
 ) -> None:
     tab = await firefox.open_page(f"{chain.pages}/tabserver.html")
     await until_tools(client)
+    assert await call(client, chain.name("big"), n=3 * MIB) == (False, "x" * (3 * MIB))
+    assert await call(client, chain.name("size"), text="é" * MIB) == (False, str(MIB))
+    is_error, text = await call(client, chain.name("big"), n=65 * MIB)
+    assert is_error
+    assert str(64 * MIB) in text
+    assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
+
     await tab.load(f"{chain.pages}/plain.html")
     await until_tools(client, 0)
     await tab.evaluate("(history.back(), 0)")
@@ -107,9 +113,21 @@ async def test_a_page_that_is_left_or_closed_takes_its_tools_away_and_brings_the
     await until_tools(client, 0)
 
 
-async def test_a_server_in_an_iframe_of_another_site_is_the_iframe_s(
+async def test_a_name_without_a_tab_means_the_one_that_is_shown_and_a_server_in_an_iframe_is_the_iframe_s(
     chain: Chain, firefox: Firefox, client: Client
 ) -> None:
+    first = await firefox.open_page(f"{chain.pages}/tabserver.html?first")
+    await until_tools(client)
+    second = await firefox.open_page(f"{chain.pages}/tabserver.html?second")
+    await until_tools(client, 2 * len(TOOLS))
+    await first.show()
+    with trio.fail_after(10):
+        while "first" not in (await call(client, chain.name("whoami", tab=None)))[1]:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    await first.close()
+    await second.close()
+    await until_tools(client, 0)
+
     with serving_pages() as elsewhere:
         await firefox.open_page(f"{chain.pages}/frames.html?other={elsewhere}/iframeserver.html")
         names = await until_tools(
@@ -119,43 +137,26 @@ async def test_a_server_in_an_iframe_of_another_site_is_the_iframe_s(
         assert await call(client, echo, text="inside") == (False, "echo: inside")
 
 
-async def test_the_tab_that_is_shown_is_the_one_that_a_name_without_a_tab_means(
-    chain: Chain, firefox: Firefox, client: Client
-) -> None:
-    first = await firefox.open_page(f"{chain.pages}/tabserver.html?first")
-    await until_tools(client)
-    await firefox.open_page(f"{chain.pages}/tabserver.html?second")
-    await until_tools(client, 2 * len(TOOLS))
-    await first.show()
-    with trio.fail_after(10):
-        while "first" not in (await call(client, chain.name("whoami", tab=None)))[1]:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+async def is_refused_a_step_past_the_end_of_a_tab_s_history(chain: Chain) -> None:
+    async with onlooking(chain) as onlooker:
+        created = await onlooker.request("createTab", session="s2", url=f"{chain.pages}/plain.html")
+        tab = {"session": "s2", "tabId": created["tabId"]}
+        with trio.fail_after(18):
+            await onlooker.until(lambda: "plain.html" in onlooker.tabs[tab["tabId"]]["url"])
+            assert "history ends here" in (await onlooker.request("goBack", **tab))["message"]
 
 
-async def test_long_arguments_and_answers_pass_and_too_long_ones_are_refused_by_size(
-    chain: Chain, firefox: Firefox, client: Client
-) -> None:
-    await firefox.open_page(f"{chain.pages}/tabserver.html")
-    await until_tools(client)
-    assert await call(client, chain.name("big"), n=3 * MIB) == (False, "x" * (3 * MIB))
-    assert await call(client, chain.name("size"), text="é" * MIB) == (False, str(MIB))
-    is_error, text = await call(client, chain.name("big"), n=65 * MIB)
-    assert is_error
-    assert str(64 * MIB) in text
-    assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
-
-
-async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_is_that_is_said_at_once(
+async def test_a_tab_is_sent_somewhere_and_back_what_does_not_load_says_why_and_access_to_sites_is_told_of(
     chain: Chain, firefox: Firefox
 ) -> None:
-    async with onlooking(chain) as onlooker:
-        first, second = f"{chain.pages}/plain.html", f"{chain.pages}/tabserver.html"
+    async with onlooking(chain) as onlooker, trio.open_nursery() as nursery:
+        nursery.start_soon(is_refused_a_step_past_the_end_of_a_tab_s_history, chain)  # it takes a while
+        first, second = f"{chain.pages}/plain.html?first", f"{chain.pages}/tabserver.html"
         created = await onlooker.request("createTab", session="s1", url=first)
         tab = {"session": "s1", "tabId": created["tabId"]}
         assert isinstance(created["groupId"], int)
         with trio.fail_after(18):
-            await onlooker.until_tab("plain.html")  # else it leaves no trace in the tab's history
-            assert "history ends here" in (await onlooker.request("goBack", **tab))["message"]
+            await onlooker.until_tab("plain.html?first")  # else it leaves no trace in the tab's history
         assert (await onlooker.request("browser_navigate", **tab, url=second))["url"] == second
         assert (await onlooker.request("goBack", **tab))["url"] == first
         with serving_pages() as closed:
@@ -165,7 +166,7 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_i
         for url, at, reasons in [
             (closed, f"{closed}/", refused_there),
             (f"{chain.pages}/nothing", f"{chain.pages}/nothing", ("it leads to no page",)),
-            (f"{first}?download", f"{first}?download", ("it leads to no page",)),
+            (f"{second}?download", f"{second}?download", ("it leads to no page",)),
             (f"{chain.pages}/leading.html?{closed}/", f"{closed}/", refused_there),
             ("http://localhost:6667/", "http://localhost:6667/", ("deniedPortAccess",)),
             (f"{chain.pages}/leading.html?http://localhost:6667/", "http://localhost:6667/", ("denied",)),
@@ -177,12 +178,9 @@ async def test_a_tab_is_opened_sent_somewhere_and_taken_back_and_where_no_page_i
             assert (await onlooker.request("browser_navigate", **tab, url=second))["url"] == second
         assert await onlooker.request("closeTab", **tab) == {}
 
-
-async def test_access_to_sites_that_is_withdrawn_is_told_and_given_back_in_the_popup(chain: Chain) -> None:
-    preferences = {"extensions.webextOptionalPermissionPrompts": False}  # nobody is there to say yes
-    with trio.fail_after(60):
-        async with chain.firefox(preferences=preferences) as firefox, onlooking(chain) as onlooker:
-            popup = await firefox.open_extension_page("popup.html")
+    popup = await firefox.open_extension_page("popup.html")
+    with trio.fail_after(20):
+        async with onlooking(chain) as onlooker:
             await popup.wait_until("document.getElementById('access').hidden")
             await popup.evaluate("chrome.permissions.remove({ origins: ['<all_urls>'] })")
             await popup.wait_until("!document.getElementById('access').hidden")
@@ -219,10 +217,10 @@ async def test_chromium_and_firefox_answer_side_by_side(
     assert len(brands) == 2
 
 
-async def test_when_the_host_is_killed_the_tools_are_back_and_the_next_hello_says_what_happened(
+async def test_tools_are_back_when_their_host_was_killed_and_when_the_extension_is_loaded_after_the_page(
     chain: Chain, firefox: Firefox, client: Client
 ) -> None:
-    await firefox.open_page(f"{chain.pages}/tabserver.html")
+    tab = await firefox.open_page(f"{chain.pages}/tabserver.html")
     await until_tools(client)
     (before,) = hosts(chain)
     os.kill(before.pid, signal.SIGKILL)
@@ -233,31 +231,22 @@ async def test_when_the_host_is_killed_the_tools_are_back_and_the_next_hello_say
         trouble = onlooker.hello["trouble"]
     assert (trouble["attempts"], trouble["reason"]) == (1, "The native host has ended.")
 
+    await firefox.remove_extension(FIREFOX_ID)
+    await until_tools(client, 0)
+    await tab.close()
+    await firefox.open_page(f"{chain.pages}/tabserver.html")
+    await firefox.load_extension(chain.home / "extension-firefox")
+    await until_tools(client)
 
-@pytest.mark.parametrize("end", ["close", "kill"])
-async def test_when_firefox_ends_its_host_is_gone(chain: Chain, firefox: Firefox, end: str) -> None:
-    await until(lambda: bool(hosts(chain)))
-    await getattr(firefox, end)()
-    with trio.fail_after(5):
-        await until(lambda: not hosts(chain))
-    assert not list((chain.home / "run").glob("*.sock"))
-
-
-async def test_an_idle_event_page_is_kept_by_its_host(chain: Chain) -> None:
-    """Firefox suspends event pages after 30 idle seconds, here after one, but none with a native host."""
-    preferences = {"extensions.background.idle.timeout": 1000}
-    with trio.fail_after(90):
-        async with chain.firefox(preferences=preferences) as firefox, chain.client() as client:
-            await firefox.open_page(f"{chain.pages}/tabserver.html")
-            await until_tools(client)
-            before = hosts(chain)
-            await trio.sleep(4)
-            assert hosts(chain) == before
-            assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
+    await firefox.kill()
+    await until_no_host(chain)
 
 
-async def test_a_host_that_is_registered_later_is_found_when_a_page_is_looked_at(chain: Chain) -> None:
-    preferences = {"extensions.background.idle.timeout": 1000}  # so that it has been suspended meanwhile
+async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_kept_by_it(
+    chain: Chain,
+) -> None:
+    """Firefox suspends event pages after 30 idle seconds, here after half a one, none with a native host."""
+    preferences = {"extensions.background.idle.timeout": 500}
     with trio.fail_after(90):
         async with chain.firefox(preferences=preferences, is_registered=False) as firefox:
             popup = await firefox.open_extension_page("popup.html")
@@ -267,7 +256,14 @@ async def test_a_host_that_is_registered_later_is_found_when_a_page_is_looked_at
             await firefox.open_page(f"{chain.pages}/tabserver.html")
             async with chain.client() as client:
                 await until_tools(client)
-            async with onlooking(chain) as onlooker:
-                trouble = onlooker.hello["trouble"]
-    assert "No such native application" in trouble["reason"]
-    assert trouble["attempts"] >= 1
+                async with onlooking(chain) as onlooker:
+                    trouble = onlooker.hello["trouble"]
+                assert "No such native application" in trouble["reason"]
+                assert trouble["attempts"] >= 1
+
+                before = hosts(chain)
+                await trio.sleep(2)
+                assert hosts(chain) == before
+                assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
+            await firefox.close()
+            await until_no_host(chain)
