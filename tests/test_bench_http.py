@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from bench_ends import bench_in
 from benchmarks import calls, http_routes, over_http, programs
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.driver import DrivenCaller, driven
@@ -15,14 +18,16 @@ from benchmarks.http_routes import HANDSHAKE, SSE, STATELESS, Way
 from benchmarks.loads import ALL, SMALL
 from benchmarks.processes import Corner
 from benchmarks.responses import RefusedError, take_events, take_response
+from benchmarks.routes import running_host
 from benchmarks.subject import Bench, Role, Subject
+from demo.throw_away import throw_away_directory
 
 WAYS = pytest.mark.parametrize("way", [HANDSHAKE, STATELESS, SSE], ids=lambda way: way.name)
 
 
 @pytest.fixture
-def bench(short_tmp: Path) -> Bench:
-    return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
+def bench(short_tmp: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_in(short_tmp, tmp_path_factory)
 
 
 @pytest.fixture
@@ -32,17 +37,42 @@ def python_bench(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
 
 
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every server is started once, when the first client wants it, and serves the clients of all tests."""
+    running_serve, running_asgi = http_routes.running_serve, http_routes.running_asgi
+    with throw_away_directory() as directory, ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        bench = bench_in(directory, tmp_path_factory)
+
+        @cache
+        def serve() -> tuple[int, int]:
+            corner = Corner.below(directory)
+            stack.enter_context(running_host(bench, corner))
+            return stack.enter_context(running_serve(corner))
+
+        @cache
+        def asgi(module: str) -> int:
+            return stack.enter_context(running_asgi(Corner.below(directory), module))
+
+        patch.setattr(http_routes, "running_host", lambda *_: nullcontext())
+        patch.setattr(http_routes, "running_serve", lambda _: nullcontext(serve()))
+        patch.setattr(http_routes, "running_asgi", lambda _, module: nullcontext(asgi(module)))
+        yield
+
+
 # ── Routes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @WAYS
+@pytest.mark.usefixtures("servers")
 def test_every_load_comes_back_whole_whatever_serves_it(bench: Bench, way: Way) -> None:
     for subject in http_routes.subjects([way]):
         answers_all(subject, bench)
 
 
-@WAYS
-def test_the_ends_in_python_do_the_same(python_bench: Bench, way: Way) -> None:
+@pytest.mark.usefixtures("servers")
+@pytest.mark.parametrize("way", [HANDSHAKE, SSE], ids=lambda way: way.name)
+def test_the_clients_end_in_python_does_the_same(python_bench: Bench, way: Way) -> None:
     answers_all(http_routes.subjects([way])[0], python_bench)
 
 
@@ -54,6 +84,7 @@ def answers_all(subject: Subject, bench: Bench) -> None:
             assert made.answer_bytes >= len(load.result), (subject.name, load.name)
 
 
+@pytest.mark.usefixtures("servers")
 @pytest.mark.parametrize("way", [HANDSHAKE, SSE], ids=lambda way: way.name)
 def test_several_clients_call_at_once_and_each_gets_its_answers(bench: Bench, way: Way) -> None:
     *_, bare = http_routes.subjects([way], clients=3)
@@ -61,12 +92,14 @@ def test_several_clients_call_at_once_and_each_gets_its_answers(bench: Bench, wa
         assert len(caller.call(SMALL, 30).seconds) == 30
 
 
+@pytest.mark.usefixtures("servers")
 def test_tables_stand_beside_a_bare_server_and_ours_has_a_limit(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subjects = [subject for subject in http_routes.subjects([SSE]) if subject.role is not Role.PACKAGE]
     monkeypatch.setattr(over_http, "subjects", lambda *_: subjects)
     monkeypatch.setattr(calls, "CALLS", {SMALL: 10})
+    monkeypatch.setattr(Bench, "rounds", 1)
     streamable, legacy, at_once = over_http.tables(bench)
     assert [row.what for row in legacy.rows] == ["mcpb, SSE", "bare hypercorn, SSE"]
     assert [str(one.limit) for one in streamable.rows[0].compared] == ["", "≤ 1"]

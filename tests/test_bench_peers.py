@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 import pytest
 
-from benchmarks import browser, peers, programs
+from bench_ends import bench_in
+from benchmarks import browser, peers
 from benchmarks.loads import ALL, SMALL
 from benchmarks.processes import Corner
 from benchmarks.routes import End, answering
@@ -18,8 +19,8 @@ from benchmarks.subject import Bench, Role, Subject
 
 
 @pytest.fixture
-def bench(short_tmp: Path) -> Bench:
-    return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
+def bench(short_tmp: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_in(short_tmp, tmp_path_factory)
 
 
 def others(bench: Bench) -> list[Subject]:

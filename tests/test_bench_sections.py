@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import crowd, memory, programs, scale, starts
+from bench_ends import bench_in
+from benchmarks import crowd, memory, scale, starts
 from benchmarks.subject import Bench
 
 
 @pytest.fixture
-def bench(short_tmp: Path) -> Bench:
-    return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
+def bench(
+    short_tmp: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Bench:
+    monkeypatch.setattr(Bench, "rounds", 1)
+    return bench_in(short_tmp, tmp_path_factory)
 
 
 def test_whatever_is_started_is_timed_until_it_shows_a_sign_of_life(
@@ -35,6 +39,7 @@ def test_memory_is_read_of_processes_that_live(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr(memory, "LARGE_MB", (1,))
     monkeypatch.setattr(memory, "REST_S", 0.0)
     monkeypatch.setattr(memory, "MANY_TOOLS", 20)
+    monkeypatch.setattr(memory, "SESSIONS", 3)
     [table] = memory.tables(bench)
     assert ("mcpb bridge", "after 1 MB result") in {(row.what, row.load) for row in table.rows}
     assert all(row.p50 and row.p50 > 1 for row in table.rows)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import benchmarks.__main__ as bench_command
+from bench_ends import bench_in, built_once
 from benchmarks import calls, hub, machine, page, peers, processor, programs, routes
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.driver import driven
@@ -26,8 +27,8 @@ SLOW = Compared(7.25, "times the C copier", Limit(most=7))
 
 
 @pytest.fixture
-def bench(short_tmp: Path) -> Bench:
-    return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
+def bench(short_tmp: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_in(short_tmp, tmp_path_factory)
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -218,6 +219,14 @@ def test_a_page_without_that_place_is_not_written() -> None:
 # ── The command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture
+def no_compiling(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command has programs that were compiled before."""
+    compiled = built_once(tmp_path_factory.getbasetemp())
+    monkeypatch.setattr(programs, "build", lambda _: compiled)
+
+
+@pytest.mark.usefixtures("no_compiling")
 @pytest.mark.parametrize(
     ("compared", "code", "verdict"),
     [
@@ -239,6 +248,7 @@ def test_the_command_prints_and_keeps_the_tables_and_fails_when_a_limit_is_not_m
     assert report.circumstances["machine"]
 
 
+@pytest.mark.usefixtures("no_compiling")
 def test_a_quick_run_judges_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table("Calls", [Row("a call", "small", 0.5, 1, compared=[SLOW])])
     monkeypatch.setattr(bench_command, "SECTIONS", {"calls": lambda _: iter([table])})
