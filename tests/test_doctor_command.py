@@ -297,7 +297,10 @@ async def test_a_browser_whose_host_keeps_to_another_home_is_told_from_one_witho
         assert await faults() == ["connected-elsewhere"]
 
 
-async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(home: Path) -> None:
+async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.doctor_command.PING_S", 0.3)
     place = endpoint.open_endpoint(home / "mcpb/run")  # nobody accepts what connects to it
     try:
         place.publish(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users, endpoint, holder
+from native_host import channel_users, endpoint, holder, relay
 from native_host.channel_calls import Company
 from native_host.channel_users import Users, connections
 from native_host.endpoint import Record
@@ -42,9 +42,23 @@ def theirs(short_tmp: Path) -> Iterator[OtherHost]:
         yield host
 
 
+HOLDER = ["-m", "native_host.holder"]
+IMPATIENT = [
+    "-c",
+    """
+from native_host import holder, relay
+holder.LINGERS_S, relay._WANTED_LOOK_SECONDS = 0.5, 0.1
+holder.main()
+""",
+]
+"""One that does not linger for long."""
+
+
 @asynccontextmanager
-async def holding(path: Path, mcpb_home: Path) -> AsyncIterator[trio.Process]:
-    command = [sys.executable, "-I", "-m", "native_host.holder", str(path)]
+async def holding(
+    path: Path, mcpb_home: Path, program: Sequence[str] = HOLDER
+) -> AsyncIterator[trio.Process]:
+    command = [sys.executable, "-I", *program, str(path)]
     environment = {**os.environ, "MCPB_HOME": str(mcpb_home)}
     process = await trio.lowlevel.open_process(command, env=environment, stderr=subprocess.PIPE)
     try:
@@ -114,7 +128,7 @@ async def test_it_ends_when_no_bridge_has_wanted_it_for_a_while_and_leaves_nothi
     with trio.fail_after(PATIENCE_S):
         async with theirs.extension().running() as extension:
             path = await theirs.socket(extension)
-            async with holding(path, mcpb_home) as holder:
+            async with holding(path, mcpb_home, IMPATIENT) as holder:
                 async with bridged(path, mcpb_home):
                     pass
                 assert await holder.wait() == 0
@@ -127,6 +141,7 @@ async def test_it_stays_for_the_answer_to_a_call_that_was_left_behind_where_answ
 ) -> None:
     """The next holder would hand it to the next who calls, and each answer after it one call too late."""
     monkeypatch.setattr(holder, "LINGERS_S", 0)
+    monkeypatch.setattr(relay, "_WANTED_LOOK_SECONDS", 0.05)
     left, has_ended = trio.Event(), trio.Event()
 
     async def slow(_: Call) -> str:
@@ -144,7 +159,7 @@ async def test_it_stays_for_the_answer_to_a_call_that_was_left_behind_where_answ
             async with bridged(path, mcpb_home) as client:
                 await client.say(id=1, method="browser/callTool", params={"name": "computer", "args": {}})
                 await extension.until(lambda: bool(extension.calls))
-            with trio.move_on_after(2.5):
+            with trio.move_on_after(0.5):
                 await has_ended.wait()
             assert not has_ended.is_set()
             left.set()

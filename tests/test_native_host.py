@@ -25,6 +25,13 @@ from native_host.framing import frame
 from native_host.wire import ANNOUNCEMENTS, FIREFOX_ID, FROM_BROWSER_BYTES, HOST_NAME, MIB, SOCKET_BYTES
 from peers import HOST_COMMAND, ORIGIN, SocketClient, until
 
+LOOKS_OFTEN = [
+    sys.executable,
+    "-I",
+    "-c",
+    "from native_host import __main__, relay; relay._LOOK_SECONDS = 0.1; __main__.main()",
+]
+"""A host that looks at its files ten times a second."""
 EXIT_SECONDS = 1.0
 """The host is gone this soon after its browser, in every state."""
 
@@ -279,18 +286,18 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_hostile_json_is_answered_with_an_error_and_harms_nobody(
-    browser: SimulatedBrowser, client: SocketClient, run_directory: Path, body: bytes
+    browser: SimulatedBrowser, client: SocketClient, run_directory: Path
 ) -> None:
-    with trio.fail_after(10):
-        async with SocketClient.connected(run_directory, instance(browser)) as hostile:
-            await hostile.say_raw(body)
-            error = (await hostile.answer_to(None))["error"]
-            assert "result" in await hostile.ask(2, "getTabs")
-        assert "result" in await client.ask(1, "getTabs")
-    assert error["code"] in {-32700, -32600}
-    assert error["data"] == {"handed": False}
+    for what, body in HOSTILE.items():
+        with trio.fail_after(10):
+            async with SocketClient.connected(run_directory, instance(browser)) as hostile:
+                await hostile.say_raw(body)
+                error = (await hostile.answer_to(None))["error"]
+                assert "result" in await hostile.ask(2, "getTabs"), what
+            assert "result" in await client.ask(1, "getTabs"), what
+        assert error["code"] in {-32700, -32600}, what
+        assert error["data"] == {"handed": False}, what
 
 
 async def test_of_duplicate_keys_the_last_holds_and_a_huge_id_comes_back_exactly(
@@ -419,15 +426,17 @@ async def test_a_polite_termination_leaves_nothing(browser: SimulatedBrowser, ru
 
 
 async def test_a_host_whose_files_are_removed_ends_so_that_the_next_can_be_found(
-    browser: SimulatedBrowser, run_directory: Path
+    run_directory: Path,
 ) -> None:
     """Whoever deletes mcpb's directory under a running browser must not be left with a host nobody finds."""
     with trio.fail_after(20):
-        shutil.rmtree(run_directory)
-        await browser.wait_port_ended()
-        await browser.connect()
-        async with SocketClient.connected(run_directory, instance(browser)) as client:
-            assert "result" in await client.ask(1, "getTabs")
+        async with SimulatedBrowser(LOOKS_OFTEN) as browser:
+            await until(lambda: any(host.profile_id for host in endpoint.live_hosts(run_directory)))
+            shutil.rmtree(run_directory)
+            await browser.wait_port_ended()
+            await browser.connect()
+            async with SocketClient.connected(run_directory, instance(browser)) as client:
+                assert "result" in await client.ask(1, "getTabs")
 
 
 async def test_a_killed_host_is_noticed_at_once_and_does_not_hinder_the_next(
@@ -493,7 +502,7 @@ async def test_a_thousand_clients_come_and_go_without_a_trace(
 
 async def test_hosts_that_come_and_go_leave_nothing(browser: SimulatedBrowser, run_directory: Path) -> None:
     with trio.fail_after(60):
-        for number in range(20):
+        for number in range(8):
             await (browser.kill_host() if number % 4 == 3 else browser.close())
             await browser.connect()
         await browser.close()

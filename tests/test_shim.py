@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,17 @@ from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool
 
 PLAYED = Path(__file__).parent / "other_product/host.py"
 SHIM = [sys.executable, "-I", str(MODULE)]
+IMPATIENT = [
+    sys.executable,
+    "-I",
+    "-c",
+    """
+from native_host import relay, shim, shim_relay
+relay._LOOK_SECONDS, shim_relay._CHILD_SECONDS = 0.1, 0.2
+shim.main()
+""",
+]
+"""It looks at its files ten times a second, and gives its child little time to end."""
 PATIENCE_S = 20
 EXIT_SECONDS = 4
 """Twice what the child may take to end, and a busy machine."""
@@ -52,6 +63,7 @@ class Machine:
 
     home: Path
     original: Original
+    shim: Sequence[str] = tuple(SHIM)
 
     @property
     def run_directory(self) -> Path:
@@ -61,7 +73,7 @@ class Machine:
         self, dialect: Dialect = "tagged", tools: Mapping[str, Tool] | None = None, **said: str
     ) -> StubExtension:
         env = {**self.original.env, **said}
-        command = [*SHIM, "--home", str(self.home), *self.original.command]
+        command = [*self.shim, "--home", str(self.home), *self.original.command]
         return StubExtension(command, env=env, dialect=dialect, tools=tools or {"find": find})
 
     async def socket(self) -> Path:
@@ -294,7 +306,7 @@ async def test_a_call_that_is_open_when_the_original_ends_is_told_to_its_asker(p
 
 async def test_an_original_that_hangs_is_told_to_end_and_keeps_nobody(short_tmp: Path) -> None:
     """It reads nothing and writes nothing, and its end of input is nothing to it."""
-    shim = [*SHIM, "--home", str(short_tmp), "/bin/sleep", "60"]
+    shim = [*IMPATIENT, "--home", str(short_tmp), "/bin/sleep", "60"]
     with trio.fail_after(PATIENCE_S):
         process = await trio.lowlevel.open_process(shim, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
@@ -305,7 +317,7 @@ async def test_an_original_that_hangs_is_told_to_end_and_keeps_nobody(short_tmp:
 
 
 async def test_a_browser_that_goes_is_noticed_while_the_original_reads_nothing(short_tmp: Path) -> None:
-    shim = [*SHIM, "--home", str(short_tmp), "/bin/sleep", "60"]
+    shim = [*IMPATIENT, "--home", str(short_tmp), "/bin/sleep", "60"]
     unread = frame(b'{"type":"ping"}' + b" " * (FRAME_BYTES // 2), "native")
     with trio.fail_after(PATIENCE_S):
         process = await trio.lowlevel.open_process(shim, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -313,7 +325,7 @@ async def test_a_browser_that_goes_is_noticed_while_the_original_reads_nothing(s
         assert process.stdout is not None
         is_full = False
         while not is_full:
-            with trio.move_on_after(1) as waiting:
+            with trio.move_on_after(0.5) as waiting:
                 await process.stdin.send_all(unread)
             is_full = waiting.cancelled_caught
         await process.stdin.aclose()
@@ -359,7 +371,7 @@ async def test_where_ours_cannot_start_the_original_is_served_all_the_same(playe
 
 async def test_where_our_files_vanish_the_original_is_served_all_the_same(played: Machine) -> None:
     with trio.fail_after(PATIENCE_S):
-        async with played.extension().running() as extension:
+        async with replace(played, shim=IMPATIENT).extension().running() as extension:
             async with played.bridge() as client:
                 await extension.hear("mcp_connected")
                 for file in played.run_directory.iterdir():
