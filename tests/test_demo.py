@@ -67,12 +67,18 @@ async def test_in_a_real_browser_the_page_shows_what_the_client_did(short_tmp: P
     assert f"The page itself now shows: {ORDERED}" in transcript
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_an_interrupted_demo_cleans_up(short_tmp: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(signal.SIGINT, {}), (signal.SIGTERM, {"MCPB_CHROMIUM": ""})],
+    ids=["SIGINT, whatever browser there is", "SIGTERM, the simulated browser"],
+)
+async def test_an_interrupted_demo_cleans_up(
+    short_tmp: Path, number: signal.Signals, more: dict[str, str]
+) -> None:
     with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
             DEMO,
-            env={**environment(short_tmp), "PYTHONUNBUFFERED": "1"},
+            env={**environment(short_tmp, **more), "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
