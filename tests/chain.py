@@ -71,7 +71,8 @@ def serving_pages() -> Iterator[str]:
     """The pages of tests/pages at a base URL of this machine, without a slash at its end."""
     handler = functools.partial(_PageRequests, directory=str(PAGES))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # It looks this often whether it shall end, which otherwise takes half a second.
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://localhost:{server.server_address[1]}"
         server.shutdown()
 

@@ -13,6 +13,7 @@ from chain import Chain, serving_pages
 from demo.chromium import Chromium, find_chromium
 from demo.throw_away import throw_away_directory
 from firefox import find_firefox
+from shared_browser import SharedBrowser, SharedChain, open_shared_browser
 
 
 def pytest_configure() -> None:
@@ -58,14 +59,26 @@ def pages() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def browser_of_file() -> Iterator[SharedBrowser]:
+    """The browser that the tests of a file share which is marked `one_browser`."""
+    with open_shared_browser() as shared:
+        yield shared
+
+
 @pytest.fixture
-def chain(short_tmp: Path, pages: str) -> Chain:
-    """A machine of its own for a test."""
-    return Chain(short_tmp, pages)
+def chain(request: pytest.FixtureRequest, short_tmp: Path, pages: str) -> Iterator[Chain]:
+    """A machine of its own for a test, or for a file that is marked `one_browser`, if the test takes it."""
+    if not (request.node.get_closest_marker("one_browser") and "browser" in request.fixturenames):
+        yield Chain(short_tmp, pages)
+        return
+    shared: SharedBrowser = request.getfixturevalue("browser_of_file")
+    with shared.chain() as chain:
+        yield chain
 
 
 @pytest.fixture
 async def browser(chain: Chain) -> AsyncIterator[Chromium]:
     """A Chromium on that machine, with our extension and our host."""
-    async with chain.browser() as chromium:
+    async with chain.borrowed() if isinstance(chain, SharedChain) else chain.browser() as chromium:
         yield chromium

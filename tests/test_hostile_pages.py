@@ -15,7 +15,7 @@ from demo.chromium import Chromium
 from onlooker import hosts, restart_worker
 from peers import SocketClient, until
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 TOOLS = 6
 """Of each of the ordinary test pages."""
@@ -295,7 +295,7 @@ async def test_a_flood_of_notifications_reaches_clients_as_a_trickle_and_long_on
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == 2 * TOOLS)
             await hostile.evaluate(POSTING % 100)
-            assert 0 < await heard(chain, "browser/pageNotification", 2) <= 30
+            assert 0 < await heard(chain, "browser/pageNotification", 1) <= 20
             await hostile.evaluate("clearInterval(window.flood); " + POSTING % 900_000)
             with trio.fail_after(5):
                 assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
@@ -309,4 +309,4 @@ async def test_a_list_that_changes_all_the_time_is_announced_twice_a_second(
     with trio.fail_after(20):
         await until_announced(chain, lambda frames: named(frames, "echo"))
         await hostile.evaluate(LISTING)
-        assert 0 < await heard(chain, "browser/updateTools", 2) <= 6
+        assert 0 < await heard(chain, "browser/updateTools", 1) <= 4

@@ -14,7 +14,7 @@ from demo.chromium import Chromium, Page
 from native_host.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking, restart_worker, text_of
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}}
 

@@ -14,7 +14,7 @@ from demo.chromium import Chromium, Page
 from native_host.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking, restart_worker
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
 from onlooker import Onlooker, onlooking
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 HOLD_MINUTES = """globalThis.polls = new Map();
     const { setTimeout: start, clearTimeout: stop } = globalThis;

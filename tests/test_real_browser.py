@@ -29,7 +29,7 @@ from native_host import endpoint
 from native_host.wire import EXTENSION_ID, MIB
 from peers import SocketClient, until
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 BACK_S = 3.0
 """Tools are back this soon after a host or a worker died."""
@@ -50,37 +50,50 @@ def host_pid(chain: Chain) -> int:
 # ── Three kinds of pages, through a foreign client ──────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("page", "flags", "thrown"),
-    [
-        ("native.html", [WEBMCP], "the invocation failed"),  # the browser hides the page's words
-        ("global.html", [], "boom from the page"),
-        ("global.html", [WEBMCP], None),
-        ("tabserver.html", [], "boom from the page"),
-        ("polyfill.html", [], "boom from the page"),
-    ],
-)
+@pytest.fixture
+async def native_browser(chain: Chain) -> AsyncIterator[Chromium]:
+    """One that has the pages' tools itself."""
+    async with chain.browser(flags=[WEBMCP]) as chromium:
+        yield chromium
+
+
+@pytest.mark.parametrize("page", ["global.html", "tabserver.html", "polyfill.html"])
 async def test_a_page_s_tools_are_listed_and_called_by_the_inspector(
-    chain: Chain, page: str, flags: list[str], thrown: str | None
+    chain: Chain, browser: Chromium, page: str
 ) -> None:
+    assert "boom from the page" in await thrown_at_the_inspector(chain, browser, page)
+
+
+@pytest.mark.parametrize(
+    ("page", "thrown"),
+    [("native.html", "the invocation failed"), ("global.html", "")],  # the browser hides the page's words
+)
+async def test_a_page_s_native_tools_are_listed_and_called_by_the_inspector(
+    chain: Chain, native_browser: Chromium, page: str, thrown: str
+) -> None:
+    assert thrown in await thrown_at_the_inspector(chain, native_browser, page)
+
+
+async def thrown_at_the_inspector(chain: Chain, chromium: Chromium, page: str) -> str:
+    """What it hears from the tool that fails, after it has listed all and called one that does not."""
     assert INSPECTOR.exists(), "run: npm ci"
     with trio.fail_after(60):
-        async with chain.browser(flags=flags) as chromium:
-            await chain.open(chromium, page)
-            async with chain.client() as client:
-                await until_listed(client, lambda names: len(names) == len(TOOLS))
-            listed = await chain.inspect("tools/list")
-            echoed = await chain.inspect(
-                "tools/call", "--tool-name", chain.name("echo"), "--tool-arg", "text=hello"
-            )
-            failed = await chain.inspect("tools/call", "--tool-name", chain.name("boom"))
+        await chain.open(chromium, page)
+        async with chain.client() as client:
+            await until_listed(client, lambda names: len(names) == len(TOOLS))
+        listed = await chain.inspect("tools/list")
+        echoed = await chain.inspect(
+            "tools/call", "--tool-name", chain.name("echo"), "--tool-arg", "text=hello"
+        )
+        failed = await chain.inspect("tools/call", "--tool-name", chain.name("boom"))
     tools = {tool["name"]: tool for tool in listed["tools"]}
     assert set(tools) >= {*FIXED, *map(chain.name, TOOLS)}
     assert tools[chain.name("echo")]["inputSchema"]["properties"]["text"] == {"type": "string"}
     assert f"[{chain.pages} · tab 1" in tools[chain.name("echo")]["description"]
     assert echoed["content"] == [{"type": "text", "text": "echo: hello"}]
     assert failed["isError"] is True
-    assert (thrown or "") in failed["content"][0]["text"]
+    thrown: str = failed["content"][0]["text"]
+    return thrown
 
 
 async def until_told(
@@ -92,23 +105,32 @@ async def until_told(
             return
 
 
-@pytest.mark.parametrize("page", ["native.html", "tabserver.html", "global.html", "polyfill.html"])
+@pytest.mark.parametrize("page", ["tabserver.html", "global.html", "polyfill.html"])
 async def test_a_tool_that_comes_or_goes_later_appears_and_disappears_and_the_client_is_told(
-    chain: Chain, page: str
+    chain: Chain, browser: Chromium, page: str
 ) -> None:
+    await tool_comes_and_goes(chain, browser, page)
+
+
+async def test_a_native_tool_that_comes_or_goes_later_does_so_too(
+    chain: Chain, native_browser: Chromium
+) -> None:
+    await tool_comes_and_goes(chain, native_browser, "native.html")
+
+
+async def tool_comes_and_goes(chain: Chain, chromium: Chromium, page: str) -> None:
     extra = chain.name("extra")
     with trio.fail_after(60):
-        async with chain.browser(flags=[WEBMCP] if page == "native.html" else []) as chromium:
-            tab = await chain.open(chromium, page)
-            async with chain.client() as client:
-                await until_listed(client, lambda names: len(names) == len(TOOLS))
-                async with client.listen(tools_list_changed=True) as changes:
-                    await tab.evaluate("addTool('extra')")
-                    await until_told(changes, client, lambda names: extra in names)
-                    assert await call(client, extra) == (False, "extra: extra")
-                    await tab.evaluate("removeTool('extra')")
-                    await until_told(changes, client, lambda names: extra not in names)
-                is_error, text = await call(client, extra)
+        tab = await chain.open(chromium, page)
+        async with chain.client() as client:
+            await until_listed(client, lambda names: len(names) == len(TOOLS))
+            async with client.listen(tools_list_changed=True) as changes:
+                await tab.evaluate("addTool('extra')")
+                await until_told(changes, client, lambda names: extra in names)
+                assert await call(client, extra) == (False, "extra: extra")
+                await tab.evaluate("removeTool('extra')")
+                await until_told(changes, client, lambda names: extra not in names)
+            is_error, text = await call(client, extra)
     assert is_error
     assert "Nothing was run" in text
 
@@ -284,10 +306,17 @@ async def test_large_answers_and_arguments_pass_and_too_large_ones_are_refused_b
 # ── Deaths ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture
+async def own_browser(chain: Chain) -> AsyncIterator[Chromium]:
+    """One that is new: its extension waits longer for a host each time that one dies soon after it came."""
+    async with chain.browser() as chromium:
+        yield chromium
+
+
 async def test_when_the_host_is_killed_a_waiting_call_ends_at_once_and_the_tools_are_back(
-    chain: Chain, browser: Chromium
+    chain: Chain, own_browser: Chromium
 ) -> None:
-    tab = await chain.open(browser, "tabserver.html")
+    tab = await chain.open(own_browser, "tabserver.html")
     ended: list[tuple[bool, str]] = []
 
     async def wait_for_slow(client: Client) -> None:
@@ -347,14 +376,14 @@ async def test_when_a_browser_is_killed_the_other_goes_on_and_nothing_blocks_its
 
 
 async def test_when_the_worker_is_stopped_its_host_ends_and_the_tools_are_back(
-    chain: Chain, browser: Chromium
+    chain: Chain, own_browser: Chromium
 ) -> None:
-    await chain.open(browser, "tabserver.html")
+    await chain.open(own_browser, "tabserver.html")
     with trio.fail_after(30):
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             first = host_pid(chain)
-            await browser.stop_workers()
+            await own_browser.stop_workers()
             with trio.fail_after(BACK_S):
                 await until(
                     lambda: [r.pid for r in endpoint.live_hosts(run_directory(chain))] not in ([], [first])
@@ -363,10 +392,10 @@ async def test_when_the_worker_is_stopped_its_host_ends_and_the_tools_are_back(
 
 
 async def test_a_host_that_outlives_its_worker_serves_nobody_any_more(
-    chain: Chain, browser: Chromium
+    chain: Chain, own_browser: Chromium
 ) -> None:
     """It hangs while its worker is stopped: for two seconds, until the browser kills it, there are two."""
-    tab = await chain.open(browser, "tabserver.html")
+    tab = await chain.open(own_browser, "tabserver.html")
     ended: list[tuple[bool, str]] = []
 
     async def wait_for_slow(client: Client) -> None:
@@ -379,7 +408,7 @@ async def test_a_host_that_outlives_its_worker_serves_nobody_any_more(
             await tab.wait_until("window.runs === 1")
             old = host_pid(chain)
             os.kill(old, signal.SIGSTOP)
-            await browser.stop_workers()
+            await own_browser.stop_workers()
             with trio.fail_after(BACK_S):
                 await until(lambda: len(endpoint.live_hosts(run_directory(chain))) == 2)
                 while await call(client, chain.name("echo"), text="new") != (False, "echo: new"):

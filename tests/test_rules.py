@@ -32,6 +32,7 @@ from played_host import PlayedHost
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, host_hello, one_page
 
+pytestmark = pytest.mark.one_browser
 in_chromium = pytest.mark.chromium
 
 SOON_S = 5
@@ -333,12 +334,19 @@ async def test_what_a_content_script_says_of_where_it_lives_is_not_believed(
     assert "bank" not in frame["url"] + frame["title"]
 
 
+@pytest.fixture
+async def popup(browser: Chromium) -> AsyncIterator[Page]:
+    """Where the person says which origins are allowed; afterwards all are."""
+    popup = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    yield popup
+    await popup.evaluate("chrome.storage.local.remove('allowedOrigins')")
+
+
 @in_chromium
 async def test_an_origin_that_the_extension_does_not_allow_is_neither_announced_nor_called_nor_opened(
-    chain: Chain, browser: Chromium, client: Onlooker, shop: Page
+    chain: Chain, client: Onlooker, shop: Page, popup: Page
 ) -> None:
     frame = await client.until_offered("echo")
-    popup = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
     await popup.evaluate("chrome.storage.local.set({ allowedOrigins: ['https://*.example'] })")
     await client.until(lambda: client.offering("echo") is None)
     for refused in (

@@ -9,7 +9,7 @@ from chain import EXTENSION, Chain
 from demo.chromium import Chromium, open_chromium
 from onlooker import onlooking
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 SOON_S = 2.0
 
@@ -44,7 +44,7 @@ async def test_a_page_that_was_open_before_its_content_script_came_is_announced(
     profile = chain.home / "late"
     profile.mkdir()
     with trio.fail_after(30):
-        await chain.mcpb("install-native-host", "--user-data-dir", str(profile), "--yes")
+        chain.register(profile)
         async with open_chromium(profile, env={"TMPDIR": str(chain.home)}) as chromium:
             await chain.open(chromium, "tabserver.html")
             await chromium.load_extension(EXTENSION)
