@@ -19,7 +19,8 @@ demo:
 	@.venv/bin/mcpb demo
 
 # Browsers often wait, so two halves run beside each other; each line of output is whole.
-test: check
+test:
+	@install/prepare.sh test
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-one-half test-other-half
 	@$(MAKE) --no-print-directory test-machine
 
@@ -27,6 +28,7 @@ test: check
 marked = $(shell grep -l "mark[.]$(1)" tests/test_*.py)
 
 test-one-half:
+	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-firefox
 	@$(MAKE) --no-print-directory test-chromium
 	@$(MAKE) --no-print-directory test-interop
