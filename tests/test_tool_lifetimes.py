@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.provider import IDLE_S, LOOK_EVERY_S
+from bridge.browser_tools.provider import CHOOSER_S, IDLE_S, LOOK_EVERY_S
 from native_host import wire
 from played_tools import PlayedTools, own_tab
 
@@ -26,6 +27,12 @@ def held(tools: PlayedTools) -> list[int]:
     """The tabs whose events are heard."""
     given_up = {id(asked.params) for asked in tools.transport.given_up}
     return [params.tab_id for params in tools.sent("subscribeCDP") if id(params) not in given_up]
+
+
+def kept_choosers(tools: PlayedTools) -> list[bool]:
+    """What the tab was told of them."""
+    commands = [each for each in tools.sent("forwardCDPCommand") if "FileChooser" in each.method]
+    return [msgspec.json.decode(each.params)["enabled"] for each in commands]
 
 
 def pages(tools: PlayedTools) -> dict[tuple[str, int], Any]:
@@ -53,6 +60,22 @@ async def test_nothing_is_kept_of_a_tab_that_is_gone(
     await trio.sleep(LOOK_EVERY_S + 1)
     assert held(tools) == []
     assert pages(tools) == {}
+
+
+async def test_choosers_of_files_are_the_person_s_again_a_moment_after_the_last_action(
+    tools: PlayedTools, autojump_clock: trio.testing.MockClock
+) -> None:
+    await tools.call("read_page", tabId=1)
+    tools.devtools["Page.setInterceptFileChooserDialog"] = {}
+    await pages(tools)[("h1", 1)].keep_choosers()
+    assert kept_choosers(tools) == [True]
+    await trio.sleep(CHOOSER_S - 1)
+    assert kept_choosers(tools) == [True]
+    await trio.sleep(LOOK_EVERY_S + 2)
+    assert kept_choosers(tools) == [True, False]
+    await trio.sleep(IDLE_S)
+    assert kept_choosers(tools) == [True, False]
+    assert held(tools) == []
 
 
 async def test_a_session_s_end_lets_all_go(

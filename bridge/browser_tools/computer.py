@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -219,13 +219,13 @@ class Hand:
         label = f"{self.given.action} {what}".strip()
         await recording.before_action(self.turn, self.page, label, *points)
 
-    @contextmanager
-    def input(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def input(self) -> AsyncIterator[None]:
         """What is pressed here may open a dialog, which is then told of: the input has arrived.
 
         A file chooser would be the system's, in front of the user and out of our reach: it is not shown.
         """
-        self.page.keep_choosers(enabled=True)
+        await self.page.keep_choosers()
         try:
             yield
         except DialogError:
@@ -250,13 +250,10 @@ async def _act(given: Computer, turn: Turn, place: Place, page: Page) -> Answer:
         return await _stop(given, turn, page)
     tabs = set(place.browser.tabs)
     hand = await _hand(given, turn, page)
-    try:
-        deed = await _ACTIONS[given.action](hand)
-        if deed.shot is not None:
-            return await _shown(hand, deed, deed.shot)
-        await hand.page.rest()
-    finally:
-        page.keep_choosers(enabled=False)
+    deed = await _ACTIONS[given.action](hand)
+    if deed.shot is not None:
+        return await _shown(hand, deed, deed.shot)
+    await hand.page.rest()
     news = await _news(turn, place, page, tabs)
     await recording.after_action(turn, page, f"{given.action} {deed.target}".strip())
     return _answer(given, page, f"{deed.said}{news}", deed.target)
@@ -431,7 +428,7 @@ def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand
                 "clicked: use file_upload."
             )
         await hand.aim(seen.what, point)
-        with hand.input():
+        async with hand.input():
             await hand.pointer.click(point, button, times)
         said = f"{verb} {_the(seen.what)} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
         return Deed(said, seen.what)
@@ -472,7 +469,7 @@ async def _drag(hand: Hand) -> Deed:
     seen = await hand.look(start)
     await hand.look(end)
     await hand.aim(seen.what, start, end)
-    with hand.input():
+    async with hand.input():
         is_html = await hand.pointer.drag(start, end)
     over = await look(hand.page, hand.main, end)
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
@@ -572,7 +569,7 @@ async def _key(hand: Hand) -> Deed:
             f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
         )
     await _focused(hand)
-    with hand.input():
+    async with hand.input():
         await _press(hand.page, chords * times)
     often = f", {times} times" if times > 1 else ""
     said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keys.browsers_own(chords)}"
@@ -597,7 +594,7 @@ async def _type(hand: Hand) -> Deed:
             f"No field for text has the focus, and {len(text)} characters are too many to be pressed one by "
             f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
         )
-    with hand.input():
+    async with hand.input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
         for part in keys.parts_of(text, by_key=by_key):

@@ -167,6 +167,8 @@ class Devtools(ABC):
         """When the browser was last asked to let us in."""
         self.is_shown = False
         """The window shows this tab, as far as was announced when it was last asked for."""
+        self.keeps_choosers = False
+        """A file chooser is shown to nobody, while we are in the tab."""
         self.holds: set[str] = set()
         """Why the subscription is to stay although nothing is asked: what captures."""
         self.url = ""
@@ -228,9 +230,20 @@ class Devtools(ABC):
         """Send a command whose result nobody needs: so may who hears an event."""
         self._send(method, params, session, COMMAND_S, lambda _: None)
 
-    def keep_choosers(self, *, enabled: bool) -> None:
-        """Whether a file chooser is told of from now on, and shown to nobody."""
-        self.begin("Page.setInterceptFileChooserDialog", {"enabled": enabled})
+    async def keep_choosers(self) -> None:
+        """From now on a file chooser is told of, and shown to nobody.
+
+        Waits until the page knows: input overtakes commands in a busy browser (seen in Chromium 150).
+        Raises as `command`.
+        """
+        if not self.keeps_choosers:
+            await self.command("Page.setInterceptFileChooserDialog", {"enabled": True})
+            self.keeps_choosers = True
+
+    def show_choosers(self) -> None:
+        """The person gets to see file choosers again."""
+        self.keeps_choosers = False
+        self.begin("Page.setInterceptFileChooserDialog", {"enabled": False})
 
     async def answer_dialog(self, *, accept: bool) -> None:
         """Answer the dialog that is open, if it still is; a prompt with the text in its field."""
@@ -312,6 +325,7 @@ class Devtools(ABC):
         if subscription is not self._subscription:
             return
         self._is_subscribed, self._hears, self._subscription = False, False, ENDED
+        self.keeps_choosers = False
         self.lost += 1
         self.children.clear()
         self.frames_changed()

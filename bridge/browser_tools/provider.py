@@ -52,6 +52,8 @@ from native_host.wire import Code
 IDLE_S = 20.0
 """A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
 LOOK_EVERY_S = 5.0
+CHOOSER_S = 2.0
+"""So long after an action a file chooser is taken for what it has begun; a busy page opens one late."""
 
 _THEN: dict[int, str] = {
     Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
@@ -203,13 +205,15 @@ class BrowserTools:
         """Let tabs go that are not used any more. Runs until cancelled."""
         while True:
             await trio.sleep(LOOK_EVERY_S)
-            self._let_go(trio.current_time() - IDLE_S)
+            self._let_go(trio.current_time())
 
-    def _let_go(self, unused_since: float) -> None:
+    def _let_go(self, now: float) -> None:
         tabs = {(browser.host, tab) for browser in self._around.registry.links() for tab in browser.tabs}
         for kept in self._kept.values():
             for at, page in list(kept.pages.items()):
                 if at not in tabs:
                     kept.pages.pop(at).let_go()
-                elif page.used_at < unused_since and not page.holds and page.dialog is None:
+                elif page.used_at < now - IDLE_S and not page.holds and page.dialog is None:
                     page.let_go()
+                elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
+                    page.show_choosers()
