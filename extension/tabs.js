@@ -20,8 +20,10 @@ export class Tabs {
   #focusedWindow = NO_WINDOW;
   /** @type {Link | null} */
   #link = null;
-  /** The link has heard the whole list: changes may follow. */
-  #announced = false;
+  /** Lists that are being read for a link. Changes are told when there is none. */
+  #reading = 0;
+  /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
+  #meanwhile = new Set();
 
   /**
    * @param {Ordinals} ordinals
@@ -52,12 +54,17 @@ export class Tabs {
   /** Tell a link everything; only then do changes follow. @param {Link} link */
   async announceAll(link) {
     this.#link = link;
-    this.#announced = false;
+    this.#reading += 1;
     const tabs = await this.all();
-    if (link !== this.#link) return;
-    this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
-    this.#announced = true;
-    link.post(notification("browser/tabs", { tabs }));
+    this.#reading -= 1;
+    if (link === this.#link) {
+      this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
+      link.post(notification("browser/tabs", { tabs }));
+    }
+    if (this.#reading > 0) return;
+    const changed = [...this.#meanwhile];
+    this.#meanwhile.clear();
+    await Promise.all(changed.map(async (tabId) => (await this.refresh(tabId)) ?? this.removed(tabId)));
   }
 
   /**
@@ -70,6 +77,7 @@ export class Tabs {
     await this.loaded;
     const read = await existing(tabId);
     if (!read) return undefined;
+    if (this.#reading > 0) this.#meanwhile.add(tabId);
     const tab = this.#describe(read);
     const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
     this.#known.set(tabId, tab);
@@ -92,6 +100,7 @@ export class Tabs {
   /** @param {number} tabId */
   async removed(tabId) {
     await this.loaded;
+    if (this.#reading > 0) this.#meanwhile.add(tabId);
     this.ordinals.forget(tabId);
     this.owners.give(tabId, null);
     this.handovers.set(tabId, false);
@@ -110,7 +119,7 @@ export class Tabs {
 
   /** @param {string} method @param {object} params */
   #announce(method, params) {
-    if (this.#announced) this.#link?.post(notification(method, params));
+    if (this.#reading === 0) this.#link?.post(notification(method, params));
   }
 
   /**

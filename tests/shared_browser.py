@@ -83,21 +83,27 @@ class SharedChain(Chain):
         try:
             yield chromium
         finally:
-            with trio.CancelScope(shield=True), trio.fail_after(TIDY_S):
+            with trio.CancelScope(shield=True), trio.fail_after(3 * TIDY_S):
                 await self._tidy(chromium, self.browser_of_file.first_target)
 
     async def _tidy(self, chromium: Chromium, first_target: str) -> None:
-        while others := {each["targetId"] for each in await chromium.targets()} - {first_target}:
-            for target_id in others:
-                with suppress(DevToolsError):  # it has gone by itself
-                    await chromium.send("Target.closeTarget", {"targetId": target_id})
-        await until(lambda: len(hosts(self)) == 1)
+        with trio.fail_after(TIDY_S):
+            await self._close_all_but(chromium, first_target)
+            await until(lambda: len(hosts(self)) == 1)
         async with onlooking(self) as client:
-            await client.until(lambda: len(client.tabs) == 1 and not client.frames)
+            with trio.move_on_after(TIDY_S) as waiting:
+                await client.until(lambda: len(client.tabs) == 1 and not client.frames)
+            assert not waiting.cancelled_caught, f"still announced: {client.tabs} {client.frames.keys()}"
             for site in client.paused.get("sites", []):
                 await client.request("browser/pause", site=site, paused=False)
             for session in client.paused.get("sessions", []):
                 await client.request("browser/pause", session=session, paused=False)
+
+    async def _close_all_but(self, chromium: Chromium, first_target: str) -> None:
+        while others := {each["targetId"] for each in await chromium.targets()} - {first_target}:
+            for target_id in others:
+                with suppress(DevToolsError):  # it has gone by itself
+                    await chromium.send("Target.closeTarget", {"targetId": target_id})
 
 
 class SharedBrowser:

@@ -241,6 +241,37 @@ class TestModules:
             fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")
         assert notice.startswith("8 of this page's 9 tools are left out")
 
+    def test_a_tab_that_comes_changes_or_goes_while_all_are_listed_is_told_as_it_is_afterwards(
+        self, modules: Tab
+    ) -> None:
+        told = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
+            const nothing = new Proxy({}, { get: () => () => null }); // nothing is kept of any tab
+            const tab = (id, title) => ({ id, title, url: "https://shop.example/", windowId: 1 });
+            const now = new Map([[1, tab(1, "gone")], [2, tab(2, "before")], [3, tab(3, "stays")]]);
+            chrome.tabs.query = async () => [...now.values()];
+            chrome.tabs.get = async (id) => now.get(id) ?? Promise.reject(new Error("no tab"));
+            const focus = Promise.withResolvers();
+            chrome.windows.getLastFocused = () => focus.promise;
+            const told = [];
+            const link = { ended: {}, post: ({ method, params }) => told.push([method, params]) };
+            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            const announced = tabs.announceAll(link);
+            await new Promise((resolve) => setTimeout(resolve)); // the list has been read
+            now.delete(1), now.set(2, tab(2, "after")), now.set(4, tab(4, "new"));
+            await Promise.all([tabs.removed(1), tabs.refresh(2), tabs.refresh(4)]);
+            focus.resolve({ id: 1 });
+            await announced;
+            return told;
+        })""")
+        (first, _), *changes = told
+        assert first == "browser/tabs"
+        seen = [(method, params.get("tabId") or params["tab"]["title"]) for method, params in changes]
+        assert sorted(seen) == [
+            ("browser/tabChanged", "after"),
+            ("browser/tabChanged", "new"),
+            ("browser/tabRemoved", 1),
+        ]
+
     def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
         taken, again = modules.evaluate("""load("announced_room.js").then(({ AnnouncedRoom }) => {
             const room = new AnnouncedRoom();
