@@ -146,7 +146,9 @@ async def _measured(bench: Bench) -> Table:
     place = Place(Corner.below(bench.directory).directory)
     place.register_host()
     with served_page(_PAGE.read_text()) as url, place.browser_log.open("wb") as log:
-        browser = open_chromium(place.profile, executable=find_chromium(), stderr=log.fileno())
+        browser = open_chromium(
+            place.profile, executable=find_chromium(), env=place.browser_environment, stderr=log.fileno()
+        )
         async with browser as chromium:
             await chromium.load_extension(Path(next(iter(extension.__path__))))
             ours = Subject("mcpb", partial(_ours, place, url), Role.OURS, OPERATIONS)

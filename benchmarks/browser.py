@@ -51,7 +51,13 @@ async def _measured(bench: Bench) -> list[Table]:
     place = Place(Corner.below(bench.directory).directory)
     place.register_host()
     with served_page(page_html()) as url, place.browser_log.open("wb") as log:
-        browser = open_chromium(place.profile, [_WEBMCP], executable=find_chromium(), stderr=log.fileno())
+        browser = open_chromium(
+            place.profile,
+            [_WEBMCP],
+            executable=find_chromium(),
+            env=place.browser_environment,
+            stderr=log.fileno(),
+        )
         async with browser as chromium:
             await chromium.load_extension(Path(next(iter(extension.__path__))))
             page = await chromium.open_page(url)

@@ -51,6 +51,11 @@ class Place:
         """What the bridge says on stderr."""
         return self.directory / "bridge.log"
 
+    @property
+    def browser_environment(self) -> dict[str, str]:
+        """For the browser: now and then it leaves files where temporary ones are."""
+        return {"TMPDIR": str(self.directory)}
+
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
         host = Host(Home(self.home, Path.home()), current_interpreter(), bakes_home=True)
@@ -96,7 +101,9 @@ async def shop_in_chromium(place: Place, executable: Path) -> AsyncIterator[Shop
         ChromiumError, DevToolsError: it did not start, or did not take the extension.
     """
     with place.browser_log.open("wb") as log, served_page(shop.page()) as url:
-        async with open_chromium(place.profile, executable=executable, stderr=log.fileno()) as chromium:
+        async with open_chromium(
+            place.profile, executable=executable, env=place.browser_environment, stderr=log.fileno()
+        ) as chromium:
             await chromium.load_extension(_extension())
             page = await chromium.open_page(url)
             yield _RealShop(f"{chromium.version} ({executable})", url, page)
