@@ -1,7 +1,6 @@
 /** Waiting for a tab's main frame to get where it was sent. */
 
 import { failureOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
-import { invalid } from "./params.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
@@ -14,7 +13,7 @@ import { Code, WireError } from "./wire.js";
 const LONGEST_MS = 2 ** 31 - 1;
 /** After a load that may go on elsewhere; then the tab tells whether it did. */
 const MOMENT_MS = 500;
-/** Firefox is silent about a step where a tab's history ends; every other one begins within moments. */
+/** Firefox is silent about a step where a tab's history ends. Others begin within moments, if no page is in the way. */
 const NO_STEP_MS = 5000;
 /** The page of a tab that was just opened is asked for by one name, and comes by another. */
 const NEW_TAB = /^(chrome|edge):\/\/(newtab|new-tab-page)\//;
@@ -151,8 +150,8 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (error === ABORTED && url === heading && url === target) return look(url);
       void end(() => reject(notLoaded(error, url)));
     });
-    const ends = () => navigations === 0 && reject(invalid("The tab's history ends here."));
-    if (isFirefox && target === "") setTimeout(ends, NO_STEP_MS);
+    const silence = () => navigations === 0 && reject(noStep());
+    if (isFirefox && target === "") setTimeout(silence, NO_STEP_MS);
     const closes = (/** @type {number} */ closed) => closed === tabId && reject(closedMeanwhile());
 
     const web = chrome.webNavigation;
@@ -185,6 +184,11 @@ function tookTooLong(timeoutMs) {
  */
 function notLoaded(error, url) {
   return new WireError(Code.INTERNAL_ERROR, `${url} did not load: ${error}.`, { handed: true });
+}
+
+function noStep() {
+  const what = `Nothing began within ${NO_STEP_MS} ms: the tab's history ends here, or its page is in the way.`;
+  return new WireError(Code.TIMED_OUT, what, { handed: true });
 }
 
 function closedMeanwhile() {

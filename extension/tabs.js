@@ -55,8 +55,7 @@ export class Tabs {
   async announceAll(link) {
     this.#link = link;
     this.#reading += 1;
-    const tabs = await this.all();
-    this.#reading -= 1;
+    const tabs = await this.all().finally(() => (this.#reading -= 1));
     if (link === this.#link) {
       this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
       link.post(notification("browser/tabs", { tabs }));

@@ -248,13 +248,15 @@ class TestModules:
             const nothing = new Proxy({}, { get: () => () => null }); // nothing is kept of any tab
             const tab = (id, title) => ({ id, title, url: "https://shop.example/", windowId: 1 });
             const now = new Map([[1, tab(1, "gone")], [2, tab(2, "before")], [3, tab(3, "stays")]]);
-            chrome.tabs.query = async () => [...now.values()];
             chrome.tabs.get = async (id) => now.get(id) ?? Promise.reject(new Error("no tab"));
             const focus = Promise.withResolvers();
             chrome.windows.getLastFocused = () => focus.promise;
             const told = [];
             const link = { ended: {}, post: ({ method, params }) => told.push([method, params]) };
             const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            chrome.tabs.query = () => Promise.reject(new Error("the worker is about to be stopped"));
+            await tabs.announceAll(link).catch(() => {}); // it has no part in what follows
+            chrome.tabs.query = async () => [...now.values()];
             const announced = tabs.announceAll(link);
             await new Promise((resolve) => setTimeout(resolve)); // the list has been read
             now.delete(1), now.set(2, tab(2, "after")), now.set(4, tab(4, "new"));

@@ -76,6 +76,9 @@ async def test_choosers_of_files_are_the_person_s_again_a_moment_after_the_last_
     await trio.sleep(IDLE_S)
     assert kept_choosers(tools) == [True, False]
     assert held(tools) == []
+    await pages(tools)[("h1", 1)].keep_choosers()
+    await tools.router.release(tools.session)
+    assert kept_choosers(tools) == [True, False, True, False]
 
 
 async def test_a_session_s_end_lets_all_go(

@@ -317,6 +317,8 @@ class Devtools(ABC):
 
     def let_go(self) -> None:
         """Nobody needs the tab now. What is asked later begins anew."""
+        if self.keeps_choosers:
+            self.show_choosers()  # others may still be in the tab
         self._subscription.cancel()
         self.unsubscribed(self._subscription)
 
