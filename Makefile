@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance interop record-interop test-one-half test-other-half test-parts test-interop test-chromium test-tools test-firefox test-machine bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance interop record-interop test-one-half test-other-half test-parts test-interop test-chromium test-tools test-firefox test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -42,9 +42,14 @@ test-chromium:
 
 # The browser's own tools and what they are made of, in a browser.
 TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
-	$(wildcard tests/test_in_page*.py tests/test_tool_*.py)
+	$(wildcard tests/test_in_page*.py tests/test_tool_*.py tests/e2e/security/test_*.py)
 test-tools:
 	@.venv/bin/pytest -q -m "chromium and not machine" $(TOOLS)
+
+# The races of tests/e2e/security 40 times each; `make test` runs them three times.
+test-security:
+	@install/prepare.sh test
+	@MCPB_SECURITY_ROUNDS=40 .venv/bin/pytest -q tests/e2e/security
 
 test-firefox:
 	@.venv/bin/pytest -q -m "firefox and not machine" $(call marked,firefox)

@@ -1,0 +1,41 @@
+"""Fixtures of the security tests: a real browser on a machine of its own, and hosts that log each request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browsing import Browsing, open_browsing
+from logged_hosts import LoggedHosts, serve_logged_hosts
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder: each starts a real Chromium."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.chromium)
+
+
+@pytest.fixture(scope="session")
+def rounds() -> int:
+    """How often a race is repeated: 3, or MCPB_SECURITY_ROUNDS (`make test-security` sets 40)."""
+    return int(os.environ.get("MCPB_SECURITY_ROUNDS", "3"))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[LoggedHosts]:
+    """A server for every `*.localhost` host, with a log of what was really requested."""
+    with serve_logged_hosts() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    """A user's machine with a real Chromium. Rules go into `browsing.chain.home / "config.toml"`."""
+    with open_browsing() as opened:
+        yield opened
