@@ -29,6 +29,7 @@ from bridge.hub.records import Called, Keep, Record, to_each
 from bridge.hub.registry import Registry
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
+from bridge.hub.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from bridge.serve_record import ServeRecord, published
@@ -58,6 +59,12 @@ class Hub:
 
     router: Router
     links: NativeLinks
+    site_rules: SiteRules
+
+    def set_sessions(self, sessions: list[wire.Session]) -> None:
+        """Tell every host which sessions are behind this bridge, and what their site rules are."""
+        self.site_rules.set_sessions(session.id for session in sessions)
+        self.links.set_sessions(sessions)
 
 
 @asynccontextmanager
@@ -65,6 +72,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     """A hub that is linked to the native hosts of this user, as long as the block runs."""
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
+    site_rules = SiteRules(links, partial(_site_rules_of, Policy(config.policy)))
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
@@ -78,8 +86,13 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
             nursery.start_soon(tools.run_forever)
-            yield Hub(router, links)
+            yield Hub(router, links, site_rules)
             nursery.cancel_scope.cancel()
+
+
+def _site_rules_of(policy: Policy, session_id: str) -> wire.SessionRules:
+    allow = list(policy.allowed) or msgspec.UNSET
+    return wire.SessionRules(session=session_id, deny=list(policy.denied), allow=allow)
 
 
 def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
@@ -169,7 +182,7 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
     """One MCP session, from `speak`'s beginning to its end, however that comes. Its tabs stay open."""
     session = new_session()
     where = f"in {Path(session.folder).name or '/'}"
-    server = McpServer(hub.router, session, lambda: hub.links.set_sessions([session.on_wire()]), where=where)
+    server = McpServer(hub.router, session, lambda: hub.set_sessions([session.on_wire()]), where=where)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
@@ -242,7 +255,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
             async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
-                tell_hosts = _together(hub.links.set_sessions)
+                tell_hosts = _together(hub.set_sessions)
                 channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = Watching(
                     hub.router,
@@ -314,7 +327,7 @@ def run_with_hub(
     async def run() -> T:
         async with open_hub(config, keep_calls) as hub:
             if session.client.name:
-                hub.links.set_sessions([session.on_wire()])
+                hub.set_sessions([session.on_wire()])
             await hub.router.settle()
             done = await job(hub, session)
             await hub.router.release(session)

@@ -4,6 +4,7 @@ import { integer, invalid, optionalText } from "./params.js";
 import { Code, WireError } from "./wire.js";
 
 /**
+ * @import { Asked } from "./calls.js"
  * @import { Browser } from "./commands.js"
  * @import { Tab } from "./wire.js"
  */
@@ -30,15 +31,29 @@ export function noSuchTab(tabId, { handed }) {
 }
 
 /**
- * The tab that a request names, if its session may command it. A request without a session may command any.
+ * The tab that a request names, if its session may command it. A request without a session may command any. From now
+ * on the site rules of its sessions hold in the tab.
  *
  * @param {Browser} browser
  * @param {any} params
+ * @param {Asked} asked
  */
-export async function mine(browser, params) {
+export async function mine(browser, params, asked) {
   const tab = await present(browser, params);
   checkOwner(tab, optionalText(params, "session"));
+  await browser.siteRules.use(tab.tabId, sessionsOf(browser, params, asked));
   return tab;
+}
+
+/**
+ * The sessions whose site rules hold for a request.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ * @param {Asked} asked
+ */
+export function sessionsOf({ siteRules }, params, { id }) {
+  return siteRules.sessionsOf(optionalText(params, "session"), id);
 }
 
 /**
@@ -56,11 +71,13 @@ export function checkOwner(tab, session) {
 /**
  * @param {Browser} browser
  * @param {string} url
+ * @param {string[]} sessions whose site rules hold
  */
-export function checkUrl({ origins, pauses }, url) {
+export function checkUrl({ origins, pauses, siteRules }, url, sessions) {
   const parsed = URL.parse(url);
   if (!parsed) throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
   pauses.checkSite(parsed.origin);
+  siteRules.check(sessions, parsed.origin);
   if (parsed.href === "about:blank" || origins.allow(parsed.origin)) return;
   throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
     handed: false,
@@ -72,15 +89,16 @@ export function checkUrl({ origins, pauses }, url) {
  *
  * @param {Browser} browser
  * @param {string} url
+ * @param {string[]} sessions whose site rules hold
  */
-export function checkShown(browser, url) {
-  if (url) checkUrl(browser, url);
+export function checkShown(browser, url, sessions) {
+  if (url) checkUrl(browser, url, sessions);
 }
 
-/** @param {Browser} browser @param {string} url */
-export function mayShow(browser, url) {
+/** @param {Browser} browser @param {string} url @param {string[]} sessions */
+export function mayShow(browser, url, sessions) {
   try {
-    checkShown(browser, url);
+    checkShown(browser, url, sessions);
     return true;
   } catch {
     return false;

@@ -1,9 +1,9 @@
 /** What clients may ask of the browser: one function for each request of the wire that is built. */
 
-import { checkUrl, mine, present } from "./access.js";
+import { checkUrl, mine, present, sessionsOf } from "./access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
-import { navigation, whereabouts } from "./navigation.js";
-import { flag, integer, invalid, optionalText, text } from "./params.js";
+import { LoadError, navigation, whereabouts } from "./navigation.js";
+import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -15,9 +15,10 @@ import { Code, WireError } from "./wire.js";
  * @import { Owners } from "./owners.js"
  * @import { Pauses } from "./pauses.js"
  * @import { SessionTabs } from "./session_tabs.js"
+ * @import { SiteRules } from "./worker/rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
- *   sessions: () => Session[], sessionTabs: SessionTabs, devtools: DevTools | null }} Browser
+ *   siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs, devtools: DevTools | null }} Browser
  *   `devtools`: null where the browser has none
  */
 
@@ -36,7 +37,7 @@ const WINDOW_STATES = new Set(["normal", "maximized", "minimized", "fullscreen"]
 export function commands(browser) {
   const { pauses } = browser;
   const commands = { ...working(browser), ...devtoolsCommands(browser) };
-  return { ...unlessPaused(pauses, commands), "browser/pause": (params) => pause(pauses, params) };
+  return { ...unlessPaused(pauses, commands), "browser/pause": (params) => pause(browser, params) };
 }
 
 /**
@@ -59,15 +60,18 @@ function unlessPaused(pauses, commands) {
 }
 
 /**
- * @param {Pauses} pauses
+ * Pause or resume; answered when no request of a client's tab reaches the site any more.
+ *
+ * @param {Browser} browser
  * @param {any} params
  */
-function pause(pauses, params) {
+async function pause({ pauses, siteRules }, params) {
   const [site, session] = [optionalText(params, "site"), optionalText(params, "session")];
   if (Boolean(site) === Boolean(session)) throw invalid("Name either a site or a session.");
   if (params.paused === undefined) throw invalid("paused is missing: true to pause, false to resume.");
   if (site) pauses.setSite(site, flag(params, "paused"));
   else pauses.setSession(session, flag(params, "paused"));
+  await siteRules.refresh();
   return {};
 }
 
@@ -78,34 +82,38 @@ function pause(pauses, params) {
  * @returns {Record<string, Command>}
  */
 function working(browser) {
-  const { tabs, frames, owners } = browser;
+  const { tabs, frames, owners, siteRules } = browser;
   return {
+    "browser/siteRules": (params, asked) => setSiteRules(siteRules, params, asked),
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
-    createTab: (params) => createTab(browser, params),
-    activateTab: async (params) => {
-      const tab = await mine(browser, params);
+    createTab: (params, asked) => createTab(browser, params, asked),
+    activateTab: async (params, asked) => {
+      const tab = await mine(browser, params, asked);
       await chrome.tabs.update(tab.tabId, { active: true });
       if (flag(params, "focusWindow")) await chrome.windows.update(tab.windowId, { focused: true });
       return { tab: await tabs.refresh(tab.tabId) };
     },
-    closeTab: async (params) => {
-      const { tabId } = await mine(browser, params);
+    closeTab: async (params, asked) => {
+      const { tabId } = await mine(browser, params, asked);
       await close(browser, tabId);
       return {};
     },
     setOwner: async (params) => {
-      const tab = await present(browser, params);
-      owners.give(tab.tabId, optionalText(params, "session") || null);
+      const [tab, session] = [await present(browser, params), optionalText(params, "session")];
+      if (session) await siteRules.use(tab.tabId, [session]);
+      owners.give(tab.tabId, session || null);
+      if (!session) siteRules.release(tab.tabId);
       return { tab: await tabs.refresh(tab.tabId) };
     },
     closeSession: async (params) => {
       const released = owners.release(text(params, "session"));
+      void siteRules.refresh();
       if (flag(params, "closeTabs")) await Promise.allSettled(released.map((tabId) => close(browser, tabId)));
       else await Promise.all(released.map((tabId) => tabs.refresh(tabId)));
       return {};
     },
-    setWindowBounds: (params) => setWindowBounds(browser, params),
+    setWindowBounds: (params, asked) => setWindowBounds(browser, params, asked),
     browser_navigate: (params, asked) => navigate(browser, params, asked),
     goBack: (params, asked) => travel(browser, params, asked, -1),
     goForward: (params, asked) => travel(browser, params, asked, 1),
@@ -135,14 +143,37 @@ function executeTool(frames, params, { id, signal, notify, ask }) {
 }
 
 /**
+ * @param {SiteRules} siteRules
+ * @param {any} params
+ * @param {Asked} asked
+ */
+async function setSiteRules(siteRules, params, { id }) {
+  if (!Array.isArray(params.sessions)) throw invalid("sessions must be a list.");
+  const rules = params.sessions.map((/** @type {any} */ each) => ({
+    session: text(each, "session"),
+    deny: patterns(each, "deny"),
+    allow: each.allow === undefined ? null : patterns(each, "allow"),
+  }));
+  await siteRules.setRules(id.slice(0, id.lastIndexOf(":")), rules);
+  return {};
+}
+
+/** @param {any} params @param {string} name */
+function patterns(params, name) {
+  return (params[name] ?? []).length === 0 ? [] : texts(params, name);
+}
+
+/**
  * @param {Browser} browser
  * @param {any} params
+ * @param {Asked} asked
  */
-async function createTab(browser, params) {
+async function createTab(browser, params, asked) {
   const [url, session] = [optionalText(params, "url"), optionalText(params, "session")];
   const wanted = { url, active: flag(params, "active"), title: optionalText(params, "title") };
-  if (url) checkUrl(browser, url);
-  return refusedWith(browser.sessionTabs.open(session, wanted));
+  const sessions = sessionsOf(browser, params, asked);
+  if (url) checkUrl(browser, url, sessions);
+  return refusedWith(browser.siteRules.whileOpening(sessions, url, () => browser.sessionTabs.open(session, wanted)));
 }
 
 /**
@@ -164,9 +195,10 @@ async function close({ devtools }, tabId) {
  *
  * @param {Browser} browser
  * @param {any} params
+ * @param {Asked} asked
  */
-async function setWindowBounds(browser, params) {
-  const { windowId } = await mine(browser, params);
+async function setWindowBounds(browser, params, asked) {
+  const { windowId } = await mine(browser, params, asked);
   const [width, height] = [size(params, "width"), size(params, "height")];
   const isSized = width !== undefined || height !== undefined;
   const state = optionalText(params, "state") || (isSized ? "normal" : "");
@@ -211,16 +243,18 @@ function size(params, name) {
  * @param {any} params
  * @param {Asked} asked
  */
-async function navigate(browser, params, { signal }) {
+async function navigate(browser, params, asked) {
   const url = text(params, "url");
-  const { tabId } = await mine(browser, params);
-  checkUrl(browser, url);
+  const sessions = sessionsOf(browser, params, asked);
+  const { tabId } = await mine(browser, params, asked);
+  checkUrl(browser, url, sessions);
   const waitUntil = optionalText(params, "waitUntil") || "load";
   if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(chrome.tabs.update(tabId, { url }));
-  await navigation(tabId, new URL(url).href, start, { waitUntil, timeoutMs, signal });
-  return arrival(browser, tabId);
+  const patience = { timeoutMs, signal: asked.signal };
+  await unlessBlocked(browser, sessions, navigation(tabId, new URL(url).href, start, { waitUntil, ...patience }));
+  return arrival(browser, tabId, sessions);
 }
 
 /**
@@ -229,12 +263,15 @@ async function navigate(browser, params, { signal }) {
  * @param {Asked} asked
  * @param {-1 | 1} by
  */
-async function travel(browser, params, { signal }, by) {
-  const { tabId } = await mine(browser, params);
+async function travel(browser, params, asked, by) {
+  const sessions = sessionsOf(browser, params, asked);
+  const { tabId } = await mine(browser, params, asked);
+  const { signal } = asked;
   const asker = { session: optionalText(params, "session"), signal };
   const start = () => refusedWith(step(browser, tabId, by, asker));
-  await navigation(tabId, "", start, { waitUntil: "load", timeoutMs: NAVIGATION_MS, signal });
-  return arrival(browser, tabId);
+  const patience = { timeoutMs: NAVIGATION_MS, signal };
+  await unlessBlocked(browser, sessions, navigation(tabId, "", start, { waitUntil: "load", ...patience }));
+  return arrival(browser, tabId, sessions);
 }
 
 /**
@@ -252,16 +289,35 @@ async function step({ devtools }, tabId, by, asker) {
 }
 
 /**
+ * The same, with the rule that kept the tab from a page, if one did.
+ *
+ * @param {Browser} browser
+ * @param {string[]} sessions
+ * @param {Promise<void>} navigated
+ * @throws {WireError}
+ */
+async function unlessBlocked({ siteRules }, sessions, navigated) {
+  try {
+    await navigated;
+  } catch (error) {
+    const origin = error instanceof LoadError ? URL.parse(error.url)?.origin : "";
+    if (origin) siteRules.check(sessions, origin);
+    throw error;
+  }
+}
+
+/**
  * Where a tab has come to. Redirects and its history lead where no client may send it: there it stays, but what is
  * there is not told.
  *
  * @param {Browser} browser
  * @param {number} tabId
+ * @param {string[]} sessions
  */
-async function arrival(browser, tabId) {
+async function arrival(browser, tabId, sessions) {
   const here = await whereabouts(tabId);
   try {
-    if (URL.canParse(here.url)) checkUrl(browser, here.url);
+    if (URL.canParse(here.url)) checkUrl(browser, here.url, sessions);
   } catch (error) {
     if (!(error instanceof WireError)) throw error;
     throw new WireError(error.code, `The tab was led on to another site. ${error.message}`, { handed: true });

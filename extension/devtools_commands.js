@@ -1,6 +1,6 @@
 /** What clients may ask of a tab's DevTools. */
 
-import { checkOwner, checkShown, checkUrl, mayShow, mine, noSuchTab, present } from "./access.js";
+import { checkOwner, checkShown, checkUrl, mayShow, mine, noSuchTab, present, sessionsOf } from "./access.js";
 import { checkMethod } from "./devtools.js";
 import { navigation } from "./navigation.js";
 import { object, optionalText, text, texts } from "./params.js";
@@ -16,6 +16,8 @@ import { Code, WireError } from "./wire.js";
 
 /** For a discarded tab, before it is asked anything. */
 const LOADING_MS = 30_000;
+/** Bridges look for denied page frames in a tab, to leave them out: only the page of the tab is judged by site rules. */
+const NO_SESSIONS = /** @type {string[]} */ ([]);
 /** What a page that has crashed can still be told. */
 const REVIVING = new Set(["Page.navigate", "Page.reload"]);
 
@@ -40,16 +42,17 @@ export function devtoolsCommands(browser) {
  * @param {any} params
  * @param {Asked} asked
  */
-async function forward(browser, devtools, params, { signal }) {
+async function forward(browser, devtools, params, asked) {
+  const sessions = sessionsOf(browser, params, asked);
   const [method, sessionId] = [text(params, "method"), optionalText(params, "sessionId")];
   const asking = { method, sessionId, params: object(params, "params"), session: optionalText(params, "session") };
   checkMethod(method);
-  if (method === "Page.navigate") checkUrl(browser, text(asking.params, "url"));
-  const { tabId, status } = await loaded(browser, params, signal);
+  if (method === "Page.navigate") checkUrl(browser, text(asking.params, "url"), sessions);
+  const { tabId, status } = await loaded(browser, params, asked);
   if (status === "unloaded" && !REVIVING.has(method)) throw crashed(tabId);
-  checkShown(browser, devtools.urlOf(tabId, sessionId));
+  checkShown(browser, devtools.urlOf(tabId, sessionId), NO_SESSIONS);
   try {
-    return await devtools.send(tabId, asking, signal);
+    return await devtools.send(tabId, asking, asked.signal);
   } catch (error) {
     if (error instanceof WireError && !(await existing(tabId))) throw noSuchTab(tabId, error);
     throw error;
@@ -62,16 +65,18 @@ async function forward(browser, devtools, params, { signal }) {
  * @param {any} params
  * @param {Asked} asked
  */
-async function subscribe(browser, devtools, params, { signal, notify }) {
+async function subscribe(browser, devtools, params, asked) {
+  const { signal, notify } = asked;
   const session = optionalText(params, "session");
+  const sessions = sessionsOf(browser, params, asked);
   const events = new Set(texts(params, "events"));
-  const { tabId } = await loaded(browser, params, signal);
+  const { tabId } = await loaded(browser, params, asked);
   const tell = (/** @type {CdpEvent} */ event) => {
     browser.pauses.checkSession(session);
     const tab = browser.tabs.get(tabId);
     if (tab) checkOwner(tab, session);
-    checkShown(browser, tab?.url ?? "");
-    if (mayShow(browser, devtools.urlOf(tabId, event.sessionId))) notify("browser/cdpEvent", event);
+    checkShown(browser, tab?.url ?? "", sessions);
+    if (mayShow(browser, devtools.urlOf(tabId, event.sessionId), NO_SESSIONS)) notify("browser/cdpEvent", event);
   };
   await devtools.subscribe(tabId, { session, events, tell }, signal);
   return {};
@@ -83,17 +88,18 @@ async function subscribe(browser, devtools, params, { signal, notify }) {
  *
  * @param {Browser} browser
  * @param {any} params
- * @param {AbortSignal} signal
+ * @param {Asked} asked
  */
-async function loaded(browser, params, signal) {
-  const tab = await mine(browser, params);
-  checkShown(browser, tab.url);
+async function loaded(browser, params, asked) {
+  const sessions = sessionsOf(browser, params, asked);
+  const tab = await mine(browser, params, asked);
+  checkShown(browser, tab.url, sessions);
   if (!tab.discarded) return tab;
   const { tabId, url } = tab;
   const reload = () => chrome.tabs.reload(tabId);
-  await navigation(tabId, url, reload, { waitUntil: "load", timeoutMs: LOADING_MS, signal });
+  await navigation(tabId, url, reload, { waitUntil: "load", timeoutMs: LOADING_MS, signal: asked.signal });
   const now = await present(browser, params);
-  checkShown(browser, now.url);
+  checkShown(browser, now.url, sessions);
   return now;
 }
 

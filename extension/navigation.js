@@ -20,6 +20,18 @@ const NEW_TAB = /^(chrome|edge):\/\/(newtab|new-tab-page)\//;
 const ABORTED = "net::ERR_ABORTED";
 const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
+/** A page did not load; `url` is its address. */
+export class LoadError extends WireError {
+  /**
+   * @param {string} error the browser's name for it
+   * @param {string} url
+   */
+  constructor(error, url) {
+    super(Code.INTERNAL_ERROR, `${url} did not load: ${error}.`, { handed: true });
+    this.url = url;
+  }
+}
+
 /**
  * Start a navigation and wait for its end.
  *
@@ -109,7 +121,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     /** Firefox says of loads that go on what it says of those that come to nothing. @param {string} url */
     const look = (url) => {
       const count = navigations;
-      const settle = () => (document === "" ? reject(notLoaded(NO_PAGE, url)) : resolve());
+      const settle = () => (document === "" ? reject(new LoadError(NO_PAGE, url)) : resolve());
       setTimeout(() => count > 0 && count === navigations && void end(settle, isComplete), MOMENT_MS);
     };
 
@@ -138,7 +150,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     const shows = of(({ documentId, url }) => {
       const failure = failureOfPage(url);
       if (!failure || documentId !== document) return;
-      void end(() => reject(notLoaded(failure.error, failure.address || target)));
+      void end(() => reject(new LoadError(failure.error, failure.address || target)));
     });
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
     const fails = of(({ documentId, error, url }) => {
@@ -148,7 +160,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (document !== "" || navigations === 0 || left.has(documentId) || isEarlier(url)) return;
       // A load of the same address that was under way may have given way to ours.
       if (error === ABORTED && url === heading && url === target) return look(url);
-      void end(() => reject(notLoaded(error, url)));
+      void end(() => reject(new LoadError(error, url)));
     });
     const silence = () => navigations === 0 && reject(noStep());
     if (isFirefox && target === "") setTimeout(silence, NO_STEP_MS);
@@ -176,14 +188,6 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
 /** @param {number} timeoutMs */
 function tookTooLong(timeoutMs) {
   return new WireError(Code.TIMED_OUT, `The page did not load within ${timeoutMs} ms.`, { handed: true });
-}
-
-/**
- * @param {string} error the browser's name for it
- * @param {string} url
- */
-function notLoaded(error, url) {
-  return new WireError(Code.INTERNAL_ERROR, `${url} did not load: ${error}.`, { handed: true });
 }
 
 function noStep() {

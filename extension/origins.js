@@ -49,7 +49,7 @@ export function canonical(origin) {
  * @param {string} pattern
  * @param {string} origin
  */
-function matches(pattern, origin) {
+export function matches(pattern, origin) {
   if (pattern === "*" || pattern === origin) return true;
   const [scheme, host] = pattern.split("://*.");
   return host !== undefined && origin.startsWith(`${scheme}://`) && origin.endsWith(`.${host}`);

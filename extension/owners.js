@@ -29,6 +29,11 @@ export class Owners {
     return this.#owners.get(tabId) ?? null;
   }
 
+  /** Those that a session owns. */
+  get tabs() {
+    return this.#owners.keys();
+  }
+
   /** @param {string} session @returns {number[]} */
   tabsOf(session) {
     return [...this.#owners].filter(([, owner]) => owner === session).map(([tabId]) => tabId);

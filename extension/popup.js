@@ -69,7 +69,7 @@ function post(message) {
 }
 
 /** @param {Report} report */
-function show({ connected, resting, attempts, trouble, host, sites, owner, handedOver, offers, ...about }) {
+function show({ connected, resting, attempts, trouble, host, sites, owner, handedOver, blocked, offers, ...about }) {
   element("state").textContent = stateText(host, trouble);
   element("trouble").hidden = connected || !trouble;
   element("what").textContent = trouble?.what ?? "";
@@ -78,7 +78,7 @@ function show({ connected, resting, attempts, trouble, host, sites, owner, hande
   element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
   const attached = about.clients.flatMap((client) => clientItems(client, about));
   element("clients").replaceChildren(...orNone(attached));
-  element("tab").replaceChildren(...handOver(owner, handedOver));
+  element("tab").replaceChildren(...(blocked ? blockedPage(blocked) : []), ...handOver(owner, handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
 }
@@ -127,6 +127,12 @@ function siteItem({ origin, paused }) {
     `${origin}${paused ? ": paused" : ""}`,
     button(paused ? "Resume" : "Pause", { type: "pause-site", origin, paused: !paused }),
   );
+}
+
+/** @param {NonNullable<Report["blocked"]>} blocked */
+function blockedPage({ origin, rule, clients }) {
+  const text = `mcpb keeps this tab from ${origin}: ${rule}. The tab is used by ${clients.join(", ")}. `;
+  return [text, button("Release this tab", { type: "release" }), document.createElement("br")];
 }
 
 /**

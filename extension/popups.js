@@ -10,20 +10,25 @@ import { isOrigin } from "./pauses.js";
  * @import { Frames } from "./frames.js"
  * @import { Handovers } from "./handovers.js"
  * @import { NativePort, Trouble } from "./native_port.js"
+ * @import { Owners } from "./owners.js"
  * @import { Pauses } from "./pauses.js"
+ * @import { SiteRules } from "./worker/rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
- *   controlling: string[], sites: Site[], owner: string | null, handedOver: boolean,
+ *   controlling: string[], sites: Site[], owner: string | null, handedOver: boolean, blocked: Blocked | null,
  *   offers: ReturnType<Frames["ofTab"]> }} Report
  *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
- *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did
+ *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
+ *   `blocked`: the page that site rules kept this tab from
+ * @typedef {{ origin: string, rule: string, clients: string[] }} Blocked
  * @typedef {{ origin: string, paused: boolean }} Site
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
  * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
  * @typedef {{ type: "pause-session", session: string, paused: boolean }} PauseSession
  * @typedef {{ type: "hand-over", handedOver: boolean }} HandOver the tab that is watched
- * @typedef {Watch | PauseSite | PauseSession | HandOver} PopupMessage
+ * @typedef {{ type: "release" }} Release the tab that is watched: no client's, and under no site rules
+ * @typedef {Watch | PauseSite | PauseSession | HandOver | Release} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -33,14 +38,17 @@ export class Popups {
   #open = new Map();
 
   /**
-   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, pauses: Pauses, handovers: Handovers,
-   *   devtools: DevTools | null, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
+   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: Owners, pauses: Pauses, siteRules: SiteRules,
+   *   handovers: Handovers, devtools: DevTools | null, clients: () => Client[], loaded: Promise<unknown> }} parts
+   *   `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, pauses, handovers, devtools, clients, loaded }) {
+  constructor({ native, tabs, frames, owners, pauses, siteRules, handovers, devtools, clients, loaded }) {
     this.native = native;
     this.tabs = tabs;
     this.frames = frames;
+    this.owners = owners;
     this.pauses = pauses;
+    this.siteRules = siteRules;
     this.handovers = handovers;
     this.devtools = devtools;
     this.clients = clients;
@@ -75,6 +83,8 @@ export class Popups {
         return this.pauses.setSession(message.session, message.paused);
       case "hand-over":
         return this.#handOver(Number(this.#open.get(port)), message.handedOver);
+      case "release":
+        return this.#release(Number(this.#open.get(port)));
     }
   }
 
@@ -99,6 +109,13 @@ export class Popups {
     this.tell();
   }
 
+  /** @param {number} tabId */
+  async #release(tabId) {
+    this.owners.give(tabId, null);
+    this.siteRules.release(tabId);
+    await this.#handOver(tabId, false);
+  }
+
   /** @param {number} tabId @returns {Report} */
   #report(tabId) {
     const { host, resting, trouble, last } = this.native;
@@ -115,6 +132,7 @@ export class Popups {
       sites: this.#sites(this.tabs.get(tabId), offers),
       owner: this.#owner(tabId),
       handedOver: this.handovers.has(tabId),
+      blocked: this.#blocked(tabId),
       offers,
     };
   }
@@ -122,11 +140,23 @@ export class Popups {
   /** @param {number} tabId */
   #owner(tabId) {
     const id = this.tabs.get(tabId)?.owner ?? null;
-    if (id === null) return null;
+    return id === null ? null : this.#nameOf(id);
+  }
+
+  /** @param {string} id of a session @returns {string} what its client is called */
+  #nameOf(id) {
     const session = this.clients()
       .flatMap(({ sessions }) => sessions)
       .find((each) => each.id === id);
     return session?.title || session?.client.name || "";
+  }
+
+  /** @param {number} tabId @returns {Blocked | null} */
+  #blocked(tabId) {
+    const blocked = this.siteRules.blockedIn(tabId);
+    if (!blocked) return null;
+    const { origin, rule, sessions } = blocked;
+    return { origin, rule, clients: sessions.map((id) => this.#nameOf(id) || "a client") };
   }
 
   /**

@@ -19,6 +19,7 @@ import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./questions.js";
 import { SessionTabs } from "./session_tabs.js";
+import { SiteRules } from "./worker/rules/site_rules.js";
 import { onAccessChanged } from "./site_access.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
@@ -32,9 +33,14 @@ const ordinals = new Ordinals();
 const owners = new Owners();
 const origins = new Origins();
 const handovers = new Handovers();
-const pauses = new Pauses(() => popups.tell());
+const pauses = new Pauses(() => {
+  void siteRules.refresh();
+  popups.tell();
+});
 const last = new LastTrouble();
-const kept = [ordinals, owners, origins, handovers, pauses, last];
+/** @type {SiteRules} */
+const siteRules = new SiteRules(owners, pauses, () => popups.tell());
+const kept = [ordinals, owners, origins, handovers, pauses, last, siteRules];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -56,7 +62,7 @@ const devtools = isFirefox
       changed: () => popups.tell(),
       stopped: (session) => pauses.setSession(session, true),
     });
-const built = commands({ tabs, frames, owners, origins, pauses, sessions, sessionTabs, devtools });
+const built = commands({ tabs, frames, owners, origins, pauses, siteRules, sessions, sessionTabs, devtools });
 const questions = new Questions();
 const calls = new Calls(built, questions);
 
@@ -81,7 +87,10 @@ const native = new NativePort(
   },
   last,
 );
-const popups = new Popups({ native, tabs, frames, pauses, handovers, devtools, clients: () => clients, loaded });
+const popups = new Popups({
+  ...{ native, tabs, frames, owners, pauses, siteRules, handovers, devtools, loaded },
+  clients: () => clients,
+});
 
 /** @param {Link} link */
 async function announce(link) {
@@ -141,12 +150,14 @@ function joinerOf(link) {
 function setClients(now) {
   clients = now;
   owners.named(new Set(sessions().map(({ id }) => id)));
+  siteRules.setClients(clients);
   popups.tell();
 }
 
 async function releaseUnnamed() {
   await loaded;
   await Promise.all(owners.expire(Date.now()).map((tabId) => tabs.refresh(tabId)));
+  await siteRules.refresh();
 }
 
 chrome.runtime.onConnect.addListener((port) => {
@@ -179,11 +190,17 @@ chrome.tabs.onActivated.addListener(({ tabId, windowId }) => {
   sessionTabs.activated(tabId, windowId);
   void tabs.activated(tabId, windowId);
 });
-chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId));
-chrome.tabs.onReplaced.addListener((added, removed) => void tabs.replaced(added, removed));
-chrome.webNavigation.onCreatedNavigationTarget.addListener(
-  ({ tabId, sourceTabId }) => void sessionTabs.opened(tabId, sourceTabId),
+chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId).then(() => siteRules.removed(tabId)));
+chrome.tabs.onReplaced.addListener(
+  (added, removed) => void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed)),
 );
+chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId }) => {
+  void siteRules.opened(tabId, sourceTabId);
+  void sessionTabs.opened(tabId, sourceTabId);
+});
+chrome.webNavigation.onBeforeNavigate.addListener((navigation) => void siteRules.began(navigation));
+chrome.webNavigation.onCommitted.addListener((navigation) => void siteRules.committed(navigation));
+chrome.webNavigation.onErrorOccurred.addListener((navigation) => void siteRules.failed(navigation));
 chrome.windows.onFocusChanged.addListener((windowId) => void tabs.focused(windowId));
 
 void native.connect();

@@ -382,6 +382,21 @@ class PageMcp(Asked, kw_only=True):
     params: RawOrUnset = msgspec.UNSET
 
 
+class SessionRules(Wire, kw_only=True):
+    """Sites that a session may not or may only use: origin patterns, as `policy` has them."""
+
+    session: str
+    deny: list[str] = []
+    allow: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Unset: all sites."""
+
+
+class SiteRules(Wire, kw_only=True):
+    """The site rules of all sessions of this connection, in place of earlier ones."""
+
+    sessions: list[SessionRules]
+
+
 class CreateTab(Asked, kw_only=True):
     """Open a tab; with `session` in that session's group, and owned by it."""
 
@@ -582,6 +597,7 @@ METHODS: dict[str, Method] = {
         Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
         Method("browser/callTool", "client → extension", CallTool, Anything),
         Method("browser/mcp", "client → extension", PageMcp, Anything),
+        Method("browser/siteRules", "client → extension", SiteRules, Nothing),
         Method("getTabs", "client → extension", Asked, Tabs),
         Method("createTab", "client → extension", CreateTab, CreatedTab),
         Method("activateTab", "client → extension", ActivateTab, TabResult),

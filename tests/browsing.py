@@ -325,11 +325,34 @@ class Browsing:
 
     def look(self, tab_id: int) -> Tab:
         """The page in a tab, by the browser's number for it."""
-        (worker,) = self.browser.targets("service_worker")
-        extension = self.browser.attach(worker["targetId"])
-        targets = extension.evaluate("chrome.debugger.getTargets()")
-        self.browser.send("Target.detachFromTarget", sessionId=extension.page.session)
+        targets = self.ask_extension("chrome.debugger.getTargets()")
         return self.browser.attach(next(each["id"] for each in targets if each.get("tabId") == tab_id))
+
+    def open_as_user(self, url: str) -> int:
+        """Load a page in a tab that no client has opened; return the browser's number for it."""
+        opened = self.browser.open(url)
+        targets = self.ask_extension("chrome.debugger.getTargets()")
+        tab_id: int = next(each["tabId"] for each in targets if each["id"] == opened.page.target_id)
+        return tab_id
+
+    def stop_extension(self) -> None:
+        """Stop our service worker, as the browser does with one that is idle; an event starts it again."""
+        worker = self._extension()
+        self.browser.send("Target.closeTarget", targetId=worker["targetId"])
+
+    def ask_extension(self, expression: str) -> Any:
+        """Evaluate an expression in our service worker; return its JSON value."""
+        extension = self.browser.attach(self._extension()["targetId"])
+        try:
+            return extension.evaluate(expression)
+        finally:
+            self.browser.send("Target.detachFromTarget", sessionId=extension.page.session)
+
+    def _extension(self) -> Params:
+        """Return the target of our service worker."""
+        workers = self.browser.targets("service_worker")
+        (worker,) = (each for each in workers if each["url"].startswith("chrome-extension:"))
+        return worker
 
 
 @contextmanager

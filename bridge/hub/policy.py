@@ -80,6 +80,16 @@ class Policy:
         rules = self._rules
         return bool(rules.allow or rules.deny or any(rule.origin != "*" for rule in rules.tools))
 
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """Origin patterns of sites that no session may use."""
+        return self._rules.deny
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Origin patterns of the only sites that sessions may use; empty: all."""
+        return self._rules.allow
+
     def refusal(self, origin: str, tool: PageTool) -> str:
         """Which rule forbids the tool, in words for the person; empty when none does.
 

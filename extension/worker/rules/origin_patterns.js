@@ -1,0 +1,72 @@
+/**
+ * Origin patterns of rules: which origins and which addresses one fits, and what two lists have in common.
+ *
+ * A pattern is an origin (`https://bank.example`), all subdomains of one (`https://*.shop.example`), or `*`. The
+ * same rules are in bridge/hub/policy.py. Nothing here asks the browser.
+ */
+
+import { canonical, matches } from "../../origins.js";
+
+const PATTERN = /^(https?):\/\/(\*\.)?(.+?)(?::(\d+))?$/;
+const DEFAULT_PORTS = /** @type {Record<string, string>} */ ({ http: "80", https: "443" });
+const SOCKETS = /** @type {Record<string, string>} */ ({ http: "ws", https: "wss" });
+const WEB_ADDRESS = "^(https?|wss?)://";
+
+/**
+ * Return the first pattern that fits an origin.
+ *
+ * @param {Iterable<string>} patterns
+ * @param {string} origin as the browser reports it
+ * @returns {string | undefined}
+ */
+export function patternFor(patterns, origin) {
+  const compared = canonical(origin);
+  for (const pattern of patterns) if (matches(pattern, compared)) return pattern;
+  return undefined;
+}
+
+/**
+ * Return the regular expression (RE2) of the network addresses that a pattern fits; "" if there are none (`null`).
+ *
+ * WebSocket addresses belong to the site of their host and port. Credentials and a host's final dot change nothing.
+ *
+ * @param {string} pattern
+ */
+export function addressExpression(pattern) {
+  if (pattern === "*") return WEB_ADDRESS;
+  const [, scheme, wildcard, host, port] = PATTERN.exec(pattern) ?? [];
+  if (!scheme || !host) return "";
+  const subdomains = wildcard ? "([^/?#@:]+\\.)" : "";
+  const ports = port ? `:${port}` : `(:${DEFAULT_PORTS[scheme]})?`;
+  return `^(${scheme}|${SOCKETS[scheme]})://([^/?#]*@)?${subdomains}${escape(host)}\\.?${ports}/`;
+}
+
+/**
+ * Return the patterns that fit what both lists fit.
+ *
+ * @param {string[]} left
+ * @param {string[]} right
+ * @returns {string[]}
+ */
+export function intersection(left, right) {
+  const common = [
+    ...left.filter((pattern) => right.some((by) => covers(by, pattern))),
+    ...right.filter((pattern) => left.some((by) => covers(by, pattern))),
+  ];
+  return [...new Set(common)].sort();
+}
+
+/**
+ * Return whether a pattern fits all that another one fits. The asterisk of the other one counts as a label.
+ *
+ * @param {string} pattern
+ * @param {string} other
+ */
+function covers(pattern, other) {
+  return pattern === other || matches(pattern, other);
+}
+
+/** @param {string} text */
+function escape(text) {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}

@@ -1,0 +1,326 @@
+"""A denied site gets no request from a client's tab, whatever a page tries. The server's log judges."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browsing import Browsing, Tab, Tools
+from chain import Chain
+from logged_hosts import LoggedHosts, Response
+from native_host.wire import EXTENSION_ID
+from onlooker import onlooking
+
+EVIL, BANK, SHOP, CDN = "evil.localhost", "bank.localhost", "shop.localhost", "cdn.localhost"
+ATTEMPTS = Path(__file__).parent / "attempts.js"
+WORKER = Response(
+    b"self.onmessage = ({data}) => fetch(data.fetch, {mode: 'no-cors'}).catch(() => {})"
+    b".then(() => data.port.postMessage(0))",
+    "text/javascript",
+)
+
+
+@pytest.fixture(scope="module")
+def bank(hosts: LoggedHosts) -> str:
+    return hosts.origin(BANK)
+
+
+@contextmanager
+def rules(browsing: Browsing, text: str) -> Iterator[None]:
+    """Write config.toml for bridges that start within the block."""
+    path = browsing.chain.home / "config.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def tidy(browsing: Browsing) -> Iterator[None]:
+    """Close what a test has opened: pages in the background slow the next ones."""
+    yield
+    for target in browsing.browser.targets()[1:]:
+        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
+
+
+@pytest.fixture
+def careful(browsing: Browsing, bank: str) -> Iterator[Tools]:
+    """A client for which the bank is denied."""
+    with rules(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("careful") as tools:
+        yield tools
+
+
+def open_page(tools: Tools, url: str) -> int:
+    """Open a page in a new tab of the client; return the tab."""
+    tab_id: int = tools.done("tabs_create_mcp").structured["tabId"]
+    tools.done("navigate", tabId=tab_id, url=url)
+    return tab_id
+
+
+def act(tab: Tab, script: str) -> Any:
+    """Run a script as if the user had just clicked; wait for its promise."""
+    wanted = {"userGesture": True, "awaitPromise": True, "returnByValue": True}
+    return tab.send("Runtime.evaluate", expression=script, **wanted)
+
+
+def wait_requested(browsing: Browsing, hosts: LoggedHosts, host: str, path: str) -> None:
+    """Wait until a request has arrived."""
+    browsing.browser.until(lambda: any(it.path.startswith(path) for it in hosts.requests(host)))
+
+
+def wait_true(condition: Callable[[], bool]) -> None:
+    """Ask the browser again and again, each time a round trip, until a condition holds."""
+    give_up_at = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up_at
+
+
+def after_all(browsing: Browsing, hosts: LoggedHosts, tab: Tab) -> None:
+    """Wait until all that the page has begun had its chance: a later request of the page has arrived."""
+    act(tab, "new Promise(done => setTimeout(done, 700))")
+    act(tab, f"fetch('{hosts.url(EVIL, '/after')}?' + Math.random(), {{mode: 'no-cors'}})")
+    wait_requested(browsing, hosts, EVIL, "/after")
+
+
+@pytest.fixture
+def evil(hosts: LoggedHosts, bank: str) -> str:
+    """A page with everything that the attempts need; its address."""
+    frame_script = f"<script>document.onclick = () => window.open('{bank}/framed')</script><p>click me</p>"
+    frame = hosts.set_page("frame.localhost", "/", frame_script)
+    other = hosts.set_page("other.localhost", "/", f"<img src={bank}/other>")
+    hosts.set_response(EVIL, "/worker.js", WORKER)
+    hosts.set_redirect(EVIL, "/redirect", f"{bank}/redirected")
+    hosts.set_redirect(EVIL, "/chain", hosts.set_redirect("other.localhost", "/chain", f"{bank}/chained"))
+    hosts.set_response(EVIL, "/attempts.js", Response(ATTEMPTS.read_bytes(), "text/javascript"))
+    sites = f"const BANK = {bank!r}, OTHER = {other!r}, FRAME = {frame!r};"
+    return hosts.set_page(EVIL, "/", f"<body><script>{sites}</script><script src=/attempts.js></script>")
+
+
+NEVER_CROSS_SITE = {"/speculation", "/prerender"}
+"""Chromium 150 does not try these for another site in this situation."""
+
+
+def try_all(browsing: Browsing, hosts: LoggedHosts, tools: Tools, url: str) -> set[str]:
+    """Let a page of a client try everything; return the paths of the bank that were requested."""
+    tab_id = open_page(tools, url)
+    tab = tools.look(tab_id)
+    hosts.clear()
+    for name in tab.evaluate("Object.keys(staying)"):
+        act(tab, f"staying.{name}()")
+    frame = "document.querySelector('#framed')"
+    tab.evaluate(f"{frame}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    box = tab.evaluate(f"(({{x, y}}) => [x + 40, y + 40])({frame}.getBoundingClientRect())")
+    tools.done("computer", tabId=tab_id, action="left_click", coordinate=box)
+    wait_requested(browsing, hosts, "other.localhost", "/")
+    after_all(browsing, hosts, tab)
+    return {it.path for it in (*hosts.requests(BANK), *hosts.requests(f"{BANK}."))}
+
+
+def test_no_page_of_a_client_requests_a_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str
+) -> None:
+    assert try_all(browsing, hosts, careful, evil) == set()
+
+
+def test_without_the_rule_each_of_these_attempts_reaches_the_site(
+    browsing: Browsing, hosts: LoggedHosts, evil: str
+) -> None:
+    """The control: an attempt that never works would prove nothing."""
+    script = ATTEMPTS.read_text().partition("const staying")[2].partition("const leaving")[0]
+    written = set(re.findall(r'"(/[a-z]+)"', script)) - {"/redirect"}
+    with browsing.client("careless") as tools:
+        requested = try_all(browsing, hosts, tools, evil)
+    assert requested >= written - NEVER_CROSS_SITE
+
+
+def test_no_page_of_a_client_goes_to_a_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str
+) -> None:
+    tab_id = open_page(careful, evil)
+    hosts.clear()
+    for name in careful.look(tab_id).evaluate("Object.keys(leaving)"):
+        act(careful.look(tab_id), f"leaving.{name}()")
+        # The page's own navigation may be reported as the end of the client's. The next one comes after it.
+        if careful.call("navigate", tabId=tab_id, url=evil).is_error:
+            careful.done("navigate", tabId=tab_id, url=evil)
+    assert [it.path for it in hosts.requests(BANK)] == []
+
+
+def test_a_navigation_that_a_redirect_leads_to_a_denied_site_names_the_rule(
+    hosts: LoggedHosts, careful: Tools, evil: str, bank: str
+) -> None:
+    tab_id = open_page(careful, evil)
+    said = careful.refused("navigate", tabId=tab_id, url=hosts.url(EVIL, "/chain"))
+    assert f'policy.deny has "{bank}"' in said
+
+
+def test_the_popup_names_the_rule_and_releases_the_tab(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str, bank: str
+) -> None:
+    tab_id = open_page(careful, evil)
+    careful.refused("navigate", tabId=tab_id, url=hosts.url(EVIL, "/chain"))
+    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    popup.evaluate(
+        "globalThis.port = chrome.runtime.connect({name: 'mcpb-popup'});"
+        "port.onMessage.addListener((report) => (globalThis.report = report));"
+        f"port.postMessage({{type: 'watch', tabId: {tab_id}}}); 0"
+    )
+    blocked = popup.wait_until("globalThis.report?.blocked")
+    assert (blocked["origin"], blocked["rule"]) == (bank, f'policy.deny has "{bank}"')
+    assert blocked["clients"][0].startswith("careful")
+    popup.evaluate("port.postMessage({type: 'release'}), 0")
+    popup.wait_until("report.owner === null && !report.blocked")
+    wait_true(lambda: rule_count(browsing) == 0)
+    hosts.clear()
+    browsing.look(tab_id).load(hosts.url(EVIL, "/chain"))
+    assert [it.path for it in hosts.requests(BANK)] == ["/chained"]
+
+
+def test_history_does_not_lead_back_to_a_site_that_is_denied_by_now(
+    browsing: Browsing, hosts: LoggedHosts, evil: str, bank: str
+) -> None:
+    """The user was at the bank before, in the tab that a client uses now."""
+    user_tab = browsing.open_as_user(f"{bank}/before")
+    browsing.look(user_tab).load(evil)
+    hosts.clear()
+    config = f'[policy]\ndeny = ["{bank}"]\n[browser]\ntabs = "any"'
+    with rules(browsing, config), browsing.client("returning") as tools:
+        tools.done("read_page", tabId=user_tab)
+        said = tools.refused("navigate", tabId=user_tab, url="back")
+    assert f'policy.deny has "{bank}"' in said
+    assert hosts.requests(BANK) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "document.querySelector('a').click()",
+        "document.querySelector('a').target = '_blank', document.querySelector('a').click()",
+        "window.open(document.querySelector('a').href), 0",
+    ],
+    ids=["in its tab", "in a new tab", "in a popup"],
+)
+def test_the_users_own_tab_of_the_same_site_opens_the_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, bank: str, how: str
+) -> None:
+    page = hosts.set_page(EVIL, "/links", f"<a href={bank}/mine>My bank</a>")
+    open_page(careful, page)  # the client is on the same site meanwhile
+    user = browsing.look(browsing.open_as_user(page))
+    hosts.clear()
+    act(user, how)
+    wait_requested(browsing, hosts, BANK, "/mine")
+
+
+def test_a_new_tab_of_the_user_goes_to_the_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str, bank: str
+) -> None:
+    open_page(careful, evil)
+    hosts.clear()
+    browsing.browser.send("Target.createTarget", url=f"{bank}/typed")
+    wait_requested(browsing, hosts, BANK, "/typed")
+
+
+def test_an_allowed_page_loads_its_scripts_from_elsewhere(
+    browsing: Browsing, hosts: LoggedHosts, bank: str
+) -> None:
+    script = hosts.set_response(CDN, "/app.js", Response(b"document.title = 'ready'", "text/javascript"))
+    hosts.set_page(CDN, "/framed", "framed")
+    parts = f"<script src={script}></script><iframe src={hosts.url(CDN, '/framed')}></iframe>"
+    page = hosts.set_page(SHOP, "/", parts)
+    hosts.clear()
+    with rules(browsing, f'[policy]\nallow = ["{hosts.origin(SHOP)}"]'), browsing.client("shop") as tools:
+        tab = tools.look(open_page(tools, page))
+        assert tab.wait_until("document.title") == "ready"
+        act(tab, f"window.open('{bank}/popup'); 0")
+        act(tab, f"fetch('{hosts.url(EVIL, '/after')}', {{mode: 'no-cors'}})")
+        wait_requested(browsing, hosts, EVIL, "/after")
+    assert [it.path for it in hosts.requests(CDN)] == ["/app.js"]
+    assert hosts.requests(BANK) == []
+
+
+def test_two_clients_with_different_lists_each_reach_their_own_site(
+    browsing: Browsing, hosts: LoggedHosts
+) -> None:
+    first, second = hosts.origin("one.localhost"), hosts.origin("two.localhost")
+    hosts.clear()
+    with rules(browsing, f'[policy]\nallow = ["{first}"]'), browsing.client("first") as one:
+        one_tab = open_page(one, first)
+        with rules(browsing, f'[policy]\nallow = ["{second}"]'), browsing.client("second") as two:
+            two_tab = open_page(two, second)
+            for tools, tab, other in ((one, one_tab, second), (two, two_tab, first)):
+                tools.refused("navigate", tabId=tab, url=f"{other}/other")
+                act(tools.look(tab), f"window.open('{other}/popup'); location.href = '{other}/away'")
+            one.done("navigate", tabId=one_tab, url=f"{first}/again")
+            two.done("navigate", tabId=two_tab, url=f"{second}/again")
+    assert {it.path for it in hosts.requests("one.localhost")} == {"/", "/again"}
+    assert {it.path for it in hosts.requests("two.localhost")} == {"/", "/again"}
+
+
+async def set_paused(chain: Chain, site: str, *, is_paused: bool) -> None:
+    """Pause or resume a site as the popup does, over the wire."""
+    async with onlooking(chain) as client:
+        await client.request("browser/pause", site=site, paused=is_paused)
+
+
+def test_a_paused_site_is_not_requested_from_another_site(
+    browsing: Browsing, hosts: LoggedHosts, bank: str, evil: str
+) -> None:
+    with browsing.client("pausing") as tools:
+        tab = tools.look(open_page(tools, evil))
+        on_bank = tools.look(open_page(tools, f"{bank}/"))
+        browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=True))
+        hosts.clear()
+        try:
+            act(tab, "staying.fetch()")
+            act(tab, "staying.popup()")
+            after_all(browsing, hosts, tab)
+            assert hosts.requests(BANK) == []
+            # For its user the page that was there before goes on working.
+            assert act(on_bank, "fetch('/mine').then(({ok}) => ok)")["result"]["value"]
+            on_bank.send("Page.reload")
+            wait_requested(browsing, hosts, BANK, "/")
+        finally:
+            browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=False))
+
+
+def rule_count(browsing: Browsing) -> int:
+    """Return how many rules are in force."""
+    rules = browsing.ask_extension("chrome.declarativeNetRequest.getSessionRules()")
+    return len(rules)
+
+
+def test_rules_outlast_a_restart_of_the_worker_and_end_with_the_tab(
+    browsing: Browsing, hosts: LoggedHosts, bank: str, evil: str
+) -> None:
+    with rules(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("restarting") as tools:
+        tab_id = open_page(tools, evil)
+        tab = tools.look(tab_id)
+        browsing.stop_extension()
+        hosts.clear()
+        act(tab, "staying.fetch()")
+        act(tab, "staying.popup()")
+        after_all(browsing, hosts, tab)
+        assert hosts.requests(BANK) == []
+        wait_true(lambda: not tools.call("read_page", tabId=tab_id).is_error)
+        act(tab, "staying.popupWithoutOpener()")
+        after_all(browsing, hosts, tab)
+        assert hosts.requests(BANK) == []
+
+
+def test_rules_end_with_the_last_tab_of_their_sessions(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str
+) -> None:
+    open_page(careful, evil)
+    assert rule_count(browsing) > 0
+    for target in browsing.browser.targets()[1:]:
+        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
+    wait_true(lambda: rule_count(browsing) == 0)
