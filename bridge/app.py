@@ -336,7 +336,9 @@ def run_with_hub(
     try:
         return trio.run(run)
     except* KeyboardInterrupt:
-        raise SystemExit(130) from None
+        # Before Python 3.11.4 an exception raised here leaves as an ExceptionGroup.
+        pass
+    raise SystemExit(130)
 
 
 def new_session(command: str = "") -> Session:
