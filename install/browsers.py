@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
@@ -103,7 +104,7 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
     Raises:
         TableError: the person's file is not such a table.
     """
-    ours = _rows((resources.files("manifests") / FILE).read_bytes())
+    ours = _shipped_rows()
     if mcpb_home is None:
         return tuple(ours.values())
     path = mcpb_home / FILE
@@ -275,6 +276,12 @@ def _content(path: Path) -> bytes:
         raise TableError("it is not a file: remove it, or put the table there")
     except OSError as error:
         raise TableError(f"it cannot be read: {error.strerror}") from error
+
+
+@cache
+def _shipped_rows() -> dict[str, Browser]:
+    """Read the package's own table, which does not change while a process runs."""
+    return _rows((resources.files("manifests") / FILE).read_bytes())
 
 
 def _rows(content: bytes) -> dict[str, Browser]:
