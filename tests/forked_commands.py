@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ _COMMANDS: dict[str, click.Command] = {
 }
 _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
+PACKAGES = ("extension", "install", "manifests", "native_host")
 
 BROKEN = 70
 
@@ -95,19 +97,24 @@ class Commands:
 @contextmanager
 def commands() -> Iterator[Commands]:
     """A server for as long as the block runs."""
-    root = Path(__file__).parent.parent
-    environ = {
-        **os.environ,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests")]),
-    }
-    with subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
-    ) as process:
-        try:
-            yield Commands(process)
-        finally:
-            process.kill()
+    with tempfile.TemporaryDirectory() as directory:
+        code = _readable_copy(Path(directory))
+        environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(code)}
+        with subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
+        ) as process:
+            try:
+                yield Commands(process)
+            finally:
+                process.kill()
+
+
+def _readable_copy(directory: Path) -> Path:
+    """Copy the packages to where every user can read them: the checkout may be below a closed home."""
+    for name in PACKAGES:
+        shutil.copytree(Path(__file__).parent.parent / name, directory / name)
+    subprocess.run(["chmod", "-R", "a+rX", directory], check=True, timeout=60)
+    return directory
 
 
 # ── The server ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,6 +177,7 @@ def _set_the_scene(request: Request) -> None:
         real = installing.this_host
         _replace(installing, "this_host", lambda: replace(real(), version=request.version))
     if request.uid is not None:
+        _replace(sys, "prefix", "/usr")  # this user may not enter the directory of the tests' environment
         os.setgid(request.uid)
         os.setuid(request.uid)
 
