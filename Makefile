@@ -19,32 +19,39 @@ demo:
 	@.venv/bin/mcpb demo
 
 # Browsers often wait, so two halves run beside each other; each line of output is whole.
+# All groups run, also after one has failed. The last lines name what failed and how to repeat it.
+test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
+	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-one-half test-other-half
-	@$(MAKE) --no-print-directory test-machine
+	+@$(call run-groups,test-machine)
+	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
+
+# Groups one after the other; one that fails is noted for the summary.
+run-groups = $(foreach group,$(1),$(MAKE) --no-print-directory $(group) || echo $(group) >>$(MCPB_TEST_RESULTS)/failed;)
+
+# A group reports to the summary, if there is one.
+pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RESULTS)/$@.xml)
 
 # The files with a mark: to look into all of them takes ten seconds.
-marked = $(shell grep -l "mark[.]$(1)" tests/test_*.py)
+marked = $(shell grep -rl --include='test_*.py' "mark[.]$(1)" tests | sort)
 
 test-one-half:
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test-firefox
-	@$(MAKE) --no-print-directory test-chromium
-	@$(MAKE) --no-print-directory test-interop
+	+@$(call run-groups,check test-firefox test-chromium test-interop)
 
 test-other-half:
-	@$(MAKE) --no-print-directory test-tools
-	@$(MAKE) --no-print-directory test-parts
+	+@$(call run-groups,test-tools test-parts)
 
 test-chromium:
-	@.venv/bin/pytest -q -m "chromium and not firefox and not machine" $(filter-out $(TOOLS),$(call marked,chromium))
+	@$(pytest) -m "chromium and not firefox and not machine" \
+		$(filter-out $(TOOLS) $(addsuffix /%,$(TOOLS)),$(call marked,chromium))
 
 # The browser's own tools and what they are made of, in a browser.
 TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
-	$(wildcard tests/test_in_page*.py tests/test_tool_*.py tests/e2e/security/test_*.py)
+	$(wildcard tests/test_in_page*.py tests/test_tool_*.py) tests/e2e/security
 test-tools:
-	@.venv/bin/pytest -q -m "chromium and not machine" $(TOOLS)
+	@$(pytest) -m "chromium and not machine" $(TOOLS)
 
 # The races of tests/e2e/security 40 times each; `make test` runs them three times.
 test-security:
@@ -52,16 +59,16 @@ test-security:
 	@MCPB_SECURITY_ROUNDS=40 .venv/bin/pytest -q tests/e2e/security
 
 test-firefox:
-	@.venv/bin/pytest -q -m "firefox and not machine" $(call marked,firefox)
+	@$(pytest) -m "firefox and not machine" $(call marked,firefox)
 
 test-parts:
-	@.venv/bin/pytest -q -m "not chromium and not firefox and not machine and not interop"
+	@$(pytest) -m "not chromium and not firefox and not machine and not interop"
 
 test-interop:
-	@.venv/bin/pytest -q -m "interop and not chromium" $(call marked,interop)
+	@$(pytest) -m "interop and not chromium" $(call marked,interop)
 
 test-machine:
-	@.venv/bin/pytest -q -m machine $(call marked,machine)
+	@$(pytest) -m machine $(call marked,machine)
 
 # Once, it is a part of test-tools.
 agent-run:
@@ -109,5 +116,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules tests/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules tests/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
