@@ -13,6 +13,7 @@ from benchmarks import (
     acting,
     browser,
     calls,
+    comparison,
     crowd,
     hub,
     machine,
@@ -47,6 +48,7 @@ SECTIONS: dict[str, Section] = {
 """In the order in which they run."""
 LAST_RUN = Path(__file__).with_name("last.json")
 README = Path(__file__).with_name("README.md")
+THIS_CHECKOUT = comparison.Checkout(Path(__file__).parent.parent)
 
 
 @click.command()
@@ -56,15 +58,29 @@ README = Path(__file__).with_name("README.md")
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), default=LAST_RUN, show_default=True)
 @click.option("--write-readme", is_flag=True, help="Put the tables of this run into benchmarks/README.md.")
-def main(*, quick: bool, only: tuple[str, ...], json_file: Path, write_readme: bool) -> None:
+@click.option(
+    "--compare",
+    "compared",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Compare with another checkout, in alternating rounds.",
+)
+def main(
+    *, quick: bool, only: tuple[str, ...], json_file: Path, write_readme: bool, compared: Path | None
+) -> None:
     """Measure, and print a table for each section; exit with 1 when a limit is not met."""
-    if write_readme and (quick or only):
-        raise click.UsageError("README.md gets whole runs only: leave out --quick and --only.")
+    if write_readme and (quick or only or compared):
+        raise click.UsageError("README.md gets whole runs only: leave out --quick, --only and --compare.")
     with throw_away_directory("mcpb-bench-") as directory:
-        bench = Bench(directory, programs.build(directory), is_quick=quick)
-        report = Report(machine.describe() | _missing(bench))
+        if compared:
+            report = Report(machine.describe())
+            measured = _compared(compared, only, directory, is_quick=quick)
+        else:
+            bench = Bench(directory, programs.build(directory), is_quick=quick)
+            report = Report(machine.describe() | _missing(bench))
+            measured = _measured(bench, only)
         click.echo(report.heading())
-        for table in _measured(bench, only):
+        for table in measured:
             click.echo(f"\n{table.text()}")
             report.tables.append(table)
             json_file.write_bytes(report.json())
@@ -80,6 +96,14 @@ def main(*, quick: bool, only: tuple[str, ...], json_file: Path, write_readme: b
 def _missing(bench: Bench) -> dict[str, str]:
     missing = calls.missing(bench)
     return {"missing": "; ".join(missing)} if missing else {}
+
+
+def _compared(other: Path, only: tuple[str, ...], directory: Path, *, is_quick: bool) -> Iterator[Table]:
+    there = comparison.Checkout(other)
+    if missing := there.missing():
+        raise click.UsageError(f"{missing} is missing: run install/prepare.sh test in {other}.")
+    sections = [name for name in SECTIONS if not only or name in only]
+    return comparison.tables(THIS_CHECKOUT, there, sections, directory, is_quick=is_quick)
 
 
 def _measured(bench: Bench, only: tuple[str, ...]) -> Iterator[Table]:

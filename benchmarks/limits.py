@@ -68,3 +68,6 @@ CROWD_P99_MS = Limit(most=5)
 # The MCP-B specification, §7.
 REGISTRATION_MS = Limit(most=100)
 ROUND_TRIP_MS = Limit(most=500)
+
+# `--compare`.
+TO_OTHER_CHECKOUT = Limit(most=1.05)
