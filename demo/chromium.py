@@ -39,8 +39,8 @@ EXECUTABLES = (
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
     "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
 )
-START_SECONDS = 30.0
-LOAD_SECONDS = 15.0
+START_SECONDS = 60.0
+LOAD_SECONDS = 45.0
 END_SECONDS = 10.0
 """After the pipe is closed; Chromium needs about 0.1 s. Then it is killed."""
 POLL_SECONDS = 0.02

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import trio
 
-COMMAND_SECONDS = 10.0
+COMMAND_SECONDS = 30.0
 READ_BYTES = 1024 * 1024
 
 Params = dict[str, Any]

@@ -44,7 +44,7 @@ from site_server import Site, serving_site
 T = TypeVar("T")
 
 REF = re.compile(r"\bref_(?:f\d+_)?\d+\b")
-SECONDS = 30.0
+SECONDS = 60.0
 """For each thing that a test asks for."""
 
 

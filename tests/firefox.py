@@ -26,10 +26,10 @@ from demo.chromium import ScriptError
 from native_host.wire import FIREFOX_ID
 
 EXECUTABLES = ("firefox-esr", "firefox", "firefox-developer-edition", "librewolf", "waterfox")
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 """A first start on a busy machine; on an idle one it takes 1 to 2 s."""
-LOAD_SECONDS = 30.0
-END_SECONDS = 15.0
+LOAD_SECONDS = 60.0
+END_SECONDS = 30.0
 """After it was asked to quit; then it is killed."""
 POLL_SECONDS = 0.02
 READ_BYTES = 65536

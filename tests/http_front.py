@@ -31,7 +31,7 @@ CLOSES_EARLY = pytest.mark.filterwarnings(
 GET_CART = "website_tool_shop_example_tab1_getCart"
 HOLD = "website_tool_shop_example_tab1_hold"
 """The pages' tools. What they answer is the transport's to say."""
-SOON_S = 5
+SOON_S = 30
 STATELESS = "2026-07-28"
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,

@@ -164,7 +164,7 @@ class BridgeProcess(McpLines):
         bridge = cls(process)
         try:
             yield bridge
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await bridge.aclose()
                 await process.wait()
         finally:

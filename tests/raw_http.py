@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import trio
 
-SOON_S = 5
+SOON_S = 30
 
 
 class Answer(NamedTuple):

@@ -24,7 +24,7 @@ from demo.throw_away import throw_away_directory
 from onlooker import hosts, onlooking
 from peers import until
 
-TIDY_S = 15
+TIDY_S = 30
 
 
 class LentDevTools(DevTools):

@@ -25,7 +25,7 @@ from said_by_hosts import tab
 
 SHOP = "http://localhost:8123/"
 GET_CART = "website_tool_localhost_8123_tab1_getCart"
-SOON_S = 10
+SOON_S = 30
 
 pytestmark = pytest.mark.usefixtures("mcpb_home")
 

@@ -25,7 +25,7 @@ async def visit(chain: Chain, page: str) -> None:
 
 
 async def test_it_is_opened_and_run_once_after_browser_and_bridge_were_closed(chain: Chain) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         await visit(chain, "kept.html?secret=1#top")
         async with chain.client() as client:
             kept = chain.name("count", tab=None)
@@ -43,13 +43,13 @@ async def test_it_is_opened_and_run_once_after_browser_and_bridge_were_closed(ch
 
 
 async def until_connected(chain: Chain) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not (await chain.status())["browsers"]:
             pass
 
 
 async def test_what_its_page_does_not_let_us_keep_is_gone_at_once(chain: Chain, browser: Chromium) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             names = await until_listed(client, lambda names: len(names) == 2)
@@ -64,7 +64,7 @@ async def test_what_its_page_does_not_let_us_keep_is_gone_at_once(chain: Chain, 
 
 
 async def test_a_page_whose_server_comes_late_is_waited_for(chain: Chain, browser: Chromium) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html?late=1500")
             await until_listed(client, lambda names: len(names) == 2)
@@ -77,7 +77,7 @@ async def test_a_page_whose_server_comes_late_is_waited_for(chain: Chain, browse
 async def test_a_page_that_offers_it_no_more_is_opened_in_vain_and_says_so(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             await until_listed(client, lambda names: len(names) == 2)
@@ -94,7 +94,7 @@ async def test_a_page_that_offers_it_no_more_is_opened_in_vain_and_says_so(
 async def test_it_is_forgotten_when_the_person_says_so_and_clients_are_told(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             await until_listed(client, lambda names: len(names) == 2)

@@ -18,7 +18,7 @@ from played_tools import BANK, SHOP, PlayedTools, own_tab
 from played_transport import Answer, Asked
 
 CONSOLE, NETWORK = "read_console_messages", "read_network_requests"
-SOON_S = 10
+SOON_S = 30
 
 
 class Tab:

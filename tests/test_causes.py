@@ -31,10 +31,10 @@ from native_host.wire import EXTENSION_ID, HOST_NAME
 
 COMMANDS = Path(sys.executable).parent
 """Where `mcpb` is: the commands of the report are run as a person would."""
-SHOWN_S = 20.0
+SHOWN_S = 60.0
 NUDGE_S = 1.2
 """The extension passes over a nudge that comes within a second of its last attempt."""
-CONNECTED_S = 30.0
+CONNECTED_S = 60.0
 WALK_S = 240.0
 """On a busy machine; on an idle one a browser needs less than a minute for all causes."""
 

@@ -367,7 +367,7 @@ sys.stdin.read()
 async def test_a_real_host_and_its_client_are_found_without_connecting_to_it(short_tmp: Path) -> None:
     short_tmp.chmod(0o700)
     command = [sys.executable, "-c", HOST, str(short_tmp), THEIR_HOST]
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with started(command) as host:
             assert host.stdout is not None
             assert await host.stdout.receive_some() == b"listens"

@@ -27,7 +27,7 @@ from peers import until
 from played_host import PlayedHost
 from their_socket import TheirSocket
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 """For processes to come and go."""
 
 

@@ -20,7 +20,7 @@ PAGE = "data:text/html,<title>hello</title>"
 
 @pytest.fixture
 async def chromium(short_tmp: Path) -> AsyncIterator[Chromium]:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with open_chromium(short_tmp / "profile", env={"TMPDIR": str(short_tmp)}) as browser:
             yield browser
 
@@ -70,7 +70,7 @@ async def test_a_killed_browser_fails_what_waits_for_it(chromium: Chromium) -> N
 
 async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
     no_browser = pytest.RaisesExc(ChromiumError, match="/bin/false did not start")
-    with trio.fail_after(20), pytest.RaisesGroup(no_browser):
+    with trio.fail_after(60), pytest.RaisesGroup(no_browser):
         async with open_chromium(tmp_path, executable=Path("/bin/false")):
             pass
 
@@ -88,7 +88,7 @@ async def main():
 
 trio.run(main)
 """
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         process = await trio.lowlevel.open_process([sys.executable, "-c", starter], stdout=subprocess.PIPE)
         assert process.stdout is not None
         async with process.stdout:

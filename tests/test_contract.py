@@ -36,7 +36,7 @@ HOLD = "website_tool_shop_example_tab1_hold"
 WHERE = "where"
 """A tool of ours that asks for the client's roots."""
 CAN_ASK: dict[str, Any] = {"elicitation": {}, "roots": {}}
-SOON_S = 5
+SOON_S = 30
 CLIENT = {"name": "by hand", "version": "1", "title": "By Hand", "websiteUrl": "https://hand.example"}
 ENVELOPE: dict[str, Any] = {
     mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28",

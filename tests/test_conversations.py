@@ -29,7 +29,7 @@ from said_by_hosts import browser_hello
 IDLE_S = 600.0
 ANOTHER = Owner("192.168.1.9")
 CLIENT = Implementation(name="by hand", version="1")
-SOON_S = 5
+SOON_S = 30
 
 
 class Played:

@@ -32,7 +32,7 @@ def processes_below(directory: Path) -> list[str]:
 
 
 async def play(short_tmp: Path, **env: str) -> str:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         ended = await trio.run_process(
             DEMO,
             env=environment(short_tmp, **env),
@@ -75,7 +75,7 @@ async def test_in_a_real_browser_the_page_shows_what_the_client_did(short_tmp: P
 async def test_an_interrupted_demo_cleans_up(
     short_tmp: Path, number: signal.Signals, more: dict[str, str]
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         process = await trio.lowlevel.open_process(
             DEMO,
             env={**environment(short_tmp, **more), "PYTHONUNBUFFERED": "1"},
@@ -98,14 +98,14 @@ async def test_an_interrupted_demo_cleans_up(
 
 
 async def test_the_shop_alone_is_served_until_it_is_interrupted(short_tmp: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
             [*DEMO, "--serve"], env=environment(short_tmp), stdout=subprocess.PIPE
         )
         assert process.stdout is not None
         async with process.stdout:
             address = (await process.stdout.receive_some()).decode().partition(" is open at ")[2].split()[0]
-            page = await trio.to_thread.run_sync(lambda: urlopen(address, timeout=10).read().decode())
+            page = await trio.to_thread.run_sync(lambda: urlopen(address, timeout=60).read().decode())
             process.send_signal(signal.SIGINT)
             assert await process.wait() == 0
     assert page == shop.page()

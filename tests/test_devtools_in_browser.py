@@ -195,7 +195,7 @@ async def controlling(machine: Machine, site: str) -> AsyncIterator[Controller]:
 
 @pytest.fixture
 async def client(machine: Machine, site: str) -> AsyncIterator[Controller]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with controlling(machine, site) as client:
             yield client
             await client.request("closeSession", session=ME, closeTabs=True)
@@ -520,7 +520,7 @@ async def test_whoever_controls_a_tab_is_paused_when_the_person_ends_that_in_the
 async def test_a_tab_that_an_earlier_worker_controlled_is_controlled_by_its_successor(
     machine: Machine, site: str
 ) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with controlling(machine, site) as earlier:
             tab = await earlier.open("/plain?again")
             await earlier.evaluate(tab, "document.onvisibilitychange = () => (document.title = 'let go')")

@@ -26,7 +26,7 @@ from peers import HOST_COMMAND, SocketClient, until
 from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool
 from transcript import EXTENSION, TRANSCRIPTS, Cue
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def extension(dialect: Dialect = "tagged", **tools: Tool) -> StubExtension:

@@ -26,7 +26,7 @@ PAY = "website_tool_shop_example_tab1_pay"
 FORM = {"type": "object", "properties": {"apples": {"type": "integer", "title": "How many?"}}}
 TWO = {"action": "accept", "content": {"apples": 2}}
 ASKED = "https://shop.example asks: Buy?"
-SOON_S = 10
+SOON_S = 30
 
 pytestmark = pytest.mark.usefixtures("mcpb_home")
 

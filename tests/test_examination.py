@@ -100,7 +100,7 @@ class Place:
         return examine(self.machine, self.mcpb, names)
 
     async def examine_and_try(self, *names: str) -> Report:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             return await examine_and_try(self.machine, self.mcpb, names)
 
 

@@ -40,7 +40,7 @@ from played_tools import BANK, SHOP, PlayedTools, Told
 from said_by_hosts import host_hello
 from stub_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 PIXEL = base64.b64encode(b"a picture").decode()
 
 

@@ -24,7 +24,7 @@ from stub_extension import Call
 
 pytestmark = pytest.mark.interop
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 async def find(call: Call) -> str:

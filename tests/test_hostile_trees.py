@@ -23,7 +23,7 @@ from install.host import Home, Host
 from install.machine import Machine
 from native_host.wire import HOST_NAME
 
-LONGEST_S = 20
+LONGEST_S = 60
 NOBODY = 65534
 """Root may read everything: the examination runs as somebody who may not."""
 ROWS = known_browsers()

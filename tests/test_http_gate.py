@@ -484,7 +484,7 @@ async def answer(asked: Request, settings: HttpSettings) -> tuple[int, dict[str,
         said.append(message)
 
     app = App([Route("/mcp", greet, methods=["POST"]), Route("/fail", fail)], gate(settings).admit)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await app(asked.scope, asked.receive, send)
     head = {name.decode().lower(): value.decode() for name, value in said[0]["headers"]}
     body = b"".join(message.get("body", b"") for message in said[1:]).decode()

@@ -24,7 +24,7 @@ from bridge.frontends.http.holders import holder
 from bridge.frontends.http.peers import peer_of
 
 NOBODY = 65534
-SOON_S = 10
+SOON_S = 30
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")

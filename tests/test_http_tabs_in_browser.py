@@ -28,13 +28,13 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
 ) -> None:
     (chain.home / "config.toml").write_text("[http]\nclose_tabs = true\n")
     kept = chain.name("count", tab=None)
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             await until_listed(client, lambda names: chain.name("count") in names)
             await tab.close()
             await until_listed(client, lambda names: kept in names)
-        async with chain.serving() as url, httpx2.AsyncClient(base_url=url, timeout=20) as http:
+        async with chain.serving() as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
             headers = await shake_hands(http, clientInfo={"name": "By Hand", "version": "1"})
             assert await groups(browser) == {}
             async with http.stream("POST", "/mcp", json=call(1, kept), headers=headers) as response:

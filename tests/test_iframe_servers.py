@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         async with onlooking(chain) as client:
             yield client
 
@@ -78,7 +78,7 @@ async def test_a_server_in_an_iframe_at_another_port_is_reached_too(
 async def test_the_npm_package_in_an_iframe_is_run_natively_where_the_browser_lists_its_tools(
     chain: Chain,
 ) -> None:
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         async with chain.browser(flags=[WEBMCP]) as chromium, onlooking(chain) as client:
             await chromium.open_page(nest(chain, "global.html"))
             await client.until(lambda: "serverInfo" in (client.offering("echo") or {}))

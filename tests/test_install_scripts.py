@@ -28,7 +28,7 @@ from native_host import endpoint
 
 ROOT = Path(__file__).parent.parent
 INSTALL, UNINSTALL = ROOT / "install/install.sh", ROOT / "install/uninstall.sh"
-SECONDS = 30
+SECONDS = 60
 
 PIP = f"""\
 import os, pathlib, signal, sys

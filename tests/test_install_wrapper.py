@@ -52,7 +52,7 @@ def test_a_wrapper_of_any_version_is_known_as_ours_by_its_second_line(tmp_path: 
 
 async def test_the_wrapper_becomes_the_native_host_in_an_empty_environment(tmp_path: Path) -> None:
     path = written(tmp_path, a_wrapper(sys.executable, str(tmp_path / "m")))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with SimulatedBrowser(["/usr/bin/env", "-i", path]) as browser:
             assert browser.port is not None
             hello = browser.heard("host/hello")
@@ -93,6 +93,6 @@ def test_when_the_interpreter_is_gone_the_wrapper_says_so_in_a_frame_and_waits(
         assert message["params"]["command"] == "mcpb install-native-host"
 
         assert process.poll() is None, "it must wait until the browser closes the pipe"
-        rest, _ = process.communicate(b"\x0a\x00\x00\x00{\n}", timeout=10)
+        rest, _ = process.communicate(b"\x0a\x00\x00\x00{\n}", timeout=60)
     assert rest == b""
     assert process.returncode == 0

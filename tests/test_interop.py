@@ -35,7 +35,7 @@ from transcript import EXTENSION, TRANSCRIPTS
 
 pytestmark = pytest.mark.interop
 
-PATIENCE_S = 35
+PATIENCE_S = 90
 """For anything at all: two processors are shared with other tests."""
 
 

@@ -36,7 +36,7 @@ from test_contract import (
     session,
 )
 
-SOON_S = 5
+SOON_S = 30
 ERAS = ["2025-11-25", "2026-07-28"]
 LISTEN = {"notifications": {"toolsListChanged": True}}
 

@@ -22,7 +22,7 @@ from peers import until
 from played_host import PlayedHost
 from said_by_hosts import host_hello, one_page, tools
 
-SOON_S = 5
+SOON_S = 30
 
 
 class Links(NativeLinks):
@@ -227,13 +227,13 @@ async def test_progress_reaches_the_asker_and_starts_its_time_anew(
     answers: list[bytes] = []
 
     async def ask() -> None:
-        answers.append(await links.execute(host, 0.4, caller=Caller(on_progress=heard.append)))
+        answers.append(await links.execute(host, 1.5, caller=Caller(on_progress=heard.append)))
 
     with trio.fail_after(SOON_S):
         nursery.start_soon(ask)
         request = await host.heard("browser/executeTool")
         for done in range(4):
-            with trio.move_on_after(0.2):
+            with trio.move_on_after(0.5):
                 await trio.sleep_forever()
             progress = b'{"method":"browser/progress","for":%d,"params":{"progress":%d}}'
             await host.say_raw(progress % (request["id"], done))

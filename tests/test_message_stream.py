@@ -15,7 +15,7 @@ from bridge.frontends.http import message_stream
 from bridge.frontends.http.message_stream import KEPT_EVENTS, LastingStream, MessageStream
 
 Send = Callable[[bytes], Awaitable[None]]
-SOON_S = 5
+SOON_S = 30
 
 
 def line(number: int) -> bytes:

@@ -64,7 +64,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with onlooking(chain) as client:
             yield client
 

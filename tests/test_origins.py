@@ -80,7 +80,7 @@ console.log(JSON.stringify(process.argv.slice(1).map(origin)));
 def test_these_are_the_spellings_of_the_standard_that_browsers_follow() -> None:
     """Node parses URLs by it, too."""
     urls = [*SPELLED, *NO_ORIGINS]
-    node = subprocess.run(["node", "-e", PARSE_ALL, "--", *urls], capture_output=True, check=True, timeout=20)
+    node = subprocess.run(["node", "-e", PARSE_ALL, "--", *urls], capture_output=True, check=True, timeout=60)
     assert dict(zip(urls, json.loads(node.stdout), strict=True)) == SPELLED | dict.fromkeys(NO_ORIGINS, "")
 
 

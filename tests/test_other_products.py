@@ -136,7 +136,7 @@ class Reader:
     async def until_answered(self, more: int = 5) -> None:
         """So many answers from now on."""
         enough = self.answers + more
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await until(lambda: self.answers >= enough)
 
     async def _read(self) -> None:

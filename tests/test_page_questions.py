@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}}
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with onlooking(chain) as client:
             yield client
 
@@ -282,7 +282,7 @@ async def test_a_page_that_navigates_takes_its_question_with_it(
 
 
 async def test_nobody_is_waited_for_longer_than_two_minutes(browser: Chromium) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         page = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
         (
             error,

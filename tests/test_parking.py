@@ -171,7 +171,7 @@ async def test_the_end_of_the_session_cancels_what_is_parked() -> None:
             is_cancelled.set()
             raise
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             async with open_parking() as parking:
                 await Turns(parking, Runner(nursery)).park(run)
@@ -190,7 +190,7 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
         return ENDED
 
     told: list[Outcome | Parked] = []
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery, open_parking() as parking:
             parking.begin(CART, begin, told.append, can_ask=CanAsk(person=True))
             await trio.testing.wait_all_tasks_blocked()

@@ -166,7 +166,7 @@ async def browser(
 
 async def mcpb_pause(*arguments: str) -> Result:
     """The command in a thread: it runs an event loop of its own."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, ["pause", *arguments]))
 
 
@@ -182,7 +182,7 @@ async def test_clients_that_a_host_names_after_its_replay_are_waited_for(mcpb_ho
     """As a host does: it says who is connected once it knows us too."""
     async with PlayedHost.in_directory(mcpb_home / "run") as host, trio.open_nursery() as nursery:
         nursery.start_soon(mcpb_pause, "Claude Code")
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await host.welcome()
             await host.heard("bridge/sessions")
             await host.announce(clients(CLAUDE))

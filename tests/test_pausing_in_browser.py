@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with onlooking(chain) as client:
             yield client
 
@@ -151,7 +151,7 @@ async def test_pauses_outlive_the_worker_and_are_announced_with_the_tabs(
 
 
 async def test_a_paused_site_stays_paused_when_the_browser_is_started_again(chain: Chain) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.browser(), onlooking(chain) as client:
             await client.request("browser/pause", site="https://bank.example", paused=True)
             await client.request("browser/pause", session="s1", paused=True)

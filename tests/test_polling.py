@@ -31,7 +31,7 @@ ONE_MINUTE = "[...polls].forEach(([timer, act]) => { polls.delete(timer); act();
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with onlooking(chain) as client:
             yield client
 

@@ -241,7 +241,7 @@ async def test_a_real_chromium_writes_down_what_we_read(short_tmp: Path) -> None
     """The list when it ends, and what the extension stores at once."""
     profile = short_tmp / "profile"
     folder = Path(next(iter(extension.__path__)))
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with open_chromium(profile) as chromium:
             assert chromium_extensions(profile) == []
             await chromium.load_extension(folder)

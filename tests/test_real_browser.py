@@ -31,8 +31,8 @@ from peers import SocketClient, until
 
 pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]
 
-BACK_S = 3.0
-"""Tools are back this soon after a host or a worker died."""
+BACK_S = 15.0
+"""Limit for tools to be back after a host or a worker died; a second is usual."""
 TOOLS = {"echo", "boom", "slow", "big", "size", "whoami"}
 
 Era = Literal["auto", "legacy"]
@@ -77,7 +77,7 @@ async def test_a_page_s_native_tools_are_listed_and_called_by_the_inspector(
 async def thrown_at_the_inspector(chain: Chain, chromium: Chromium, page: str) -> str:
     """What it hears from the tool that fails, after it has listed all and called one that does not."""
     assert INSPECTOR.exists(), "run: npm ci"
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         await chain.open(chromium, page)
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
@@ -120,7 +120,7 @@ async def test_a_native_tool_that_comes_or_goes_later_does_so_too(
 
 async def tool_comes_and_goes(chain: Chain, chromium: Chromium, page: str) -> None:
     extra = chain.name("extra")
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         tab = await chain.open(chromium, page)
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
@@ -148,7 +148,7 @@ async def test_a_client_that_knows_only_2024_11_05_lists_calls_and_hears_of_chan
     chain: Chain, browser: Chromium, raw: RawClient
 ) -> None:
     client_info = {"name": "old", "version": "1"}
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         hello = await raw.ask(
             0, "initialize", protocolVersion="2024-11-05", capabilities={}, clientInfo=client_info
         )
@@ -176,7 +176,7 @@ async def test_a_client_that_asks_server_discover_first_is_served_in_2026_07_28(
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     await chain.open(browser, "tabserver.html")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         found = await raw.ask(0, "server/discover", _meta=meta)
         names: list[str] = []
         while chain.name("echo") not in names:
@@ -193,18 +193,18 @@ async def test_a_client_that_asks_server_discover_first_is_served_in_2026_07_28(
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_cancelled_call_is_cancelled_in_the_page(chain: Chain, browser: Chromium, era: Era) -> None:
     tab = await chain.open(browser, "tabserver.html")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client(era) as client, trio.open_nursery() as nursery:
             await until_listed(client, lambda names: chain.name("slow") in names)
             nursery.start_soon(client.call_tool, chain.name("slow"))
             await tab.wait_until("window.runs === 1")
             nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True), trio.fail_after(10):
+            with trio.CancelScope(shield=True), trio.fail_after(60):
                 await tab.wait_until("window.cancelled === 1")
 
 
 async def test_a_native_tool_s_signal_fires_when_its_call_is_cancelled(chain: Chain) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.browser(flags=[WEBMCP]) as chromium:
             tab = await chain.open(chromium, "native.html")
             if not await tab.evaluate("'ontoolcancel' in document.modelContext"):
@@ -214,7 +214,7 @@ async def test_a_native_tool_s_signal_fires_when_its_call_is_cancelled(chain: Ch
                 nursery.start_soon(client.call_tool, chain.name("slow"))
                 await tab.wait_until("window.runs === 1")
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True), trio.fail_after(10):
+                with trio.CancelScope(shield=True), trio.fail_after(60):
                     await tab.wait_until("window.cancelled === 1")
 
 
@@ -227,7 +227,7 @@ async def test_progress_of_a_page_reaches_the_client(chain: Chain, browser: Chro
         seen.append((progress, total, message))
         await tab.evaluate("window.finishSlow()")
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client(era) as client:
             await until_listed(client, lambda names: chain.name("slow") in names)
             await client.call_tool(chain.name("slow"), progress_callback=on_progress)
@@ -322,7 +322,7 @@ async def test_when_the_host_is_killed_a_waiting_call_ends_at_once_and_the_tools
     async def wait_for_slow(client: Client) -> None:
         ended.append(await call(client, chain.name("slow")))
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             async with trio.open_nursery() as nursery:
@@ -344,7 +344,7 @@ async def test_when_a_bridge_is_killed_the_others_go_on(
 ) -> None:
     tab = await chain.open(browser, "tabserver.html")
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             await raw.ask(0, "initialize", **hello)
@@ -360,7 +360,7 @@ async def test_when_a_bridge_is_killed_the_others_go_on(
 async def test_when_a_browser_is_killed_the_other_goes_on_and_nothing_blocks_its_next_start(
     chain: Chain,
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.browser("home") as survivor, chain.client() as client:
             await chain.open(survivor, "tabserver.html?home")
             async with chain.browser("work") as chromium:
@@ -379,7 +379,7 @@ async def test_when_the_worker_is_stopped_its_host_ends_and_the_tools_are_back(
     chain: Chain, own_browser: Chromium
 ) -> None:
     await chain.open(own_browser, "tabserver.html")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             first = host_pid(chain)
@@ -401,7 +401,7 @@ async def test_a_host_that_outlives_its_worker_serves_nobody_any_more(
     async def wait_for_slow(client: Client) -> None:
         ended.append(await call(client, chain.name("slow")))
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client, trio.open_nursery() as nursery:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             nursery.start_soon(wait_for_slow, client)
@@ -430,7 +430,7 @@ async def test_a_page_that_navigates_in_mid_call_ends_the_call_with_a_sentence(
     async def wait_for_slow(client: Client) -> None:
         ended.append(await call(client, chain.name("slow")))
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client, trio.open_nursery() as nursery:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             nursery.start_soon(wait_for_slow, client)
@@ -447,7 +447,7 @@ async def test_a_page_that_comes_back_from_the_back_forward_cache_offers_its_too
     chain: Chain, browser: Chromium
 ) -> None:
     tab = await chain.open(browser, "tabserver.html")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client:
             await until_listed(client, lambda names: len(names) == len(TOOLS))
             await tab.load(f"{chain.pages}/plain.html")
@@ -461,7 +461,7 @@ async def test_a_page_that_comes_back_from_the_back_forward_cache_offers_its_too
 
 
 async def test_a_client_that_starts_before_the_browser_is_told_when_it_comes(chain: Chain) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client, client.listen(tools_list_changed=True) as changes:
             assert await page_tools(client) == set()
             async with chain.browser() as chromium:
@@ -472,7 +472,7 @@ async def test_a_client_that_starts_before_the_browser_is_told_when_it_comes(cha
 
 
 async def test_without_any_browser_a_client_starts_and_is_told_what_is_missing(chain: Chain) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.client() as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             is_error, text = await call(client, "list_page_tools")
@@ -496,7 +496,7 @@ async def test_status_names_the_missing_link_and_the_command(chain: Chain) -> No
     def chain_command() -> list[str]:
         return [chain.command.command, *chain.command.args[:-1]]
 
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         assert "mcpb install-native-host" in await missing()
         await trio.run_process(
             [*chain_command(), "install-native-host", "--yes"], env={**chain.env, **env}, capture_stdout=True
@@ -515,7 +515,7 @@ async def test_the_command_line_lists_and_calls_a_page_s_tools(chain: Chain, bro
         return (await chain.mcpb("tools")).stdout.decode()
 
     await chain.open(browser, "tabserver.html")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         listed = await until_said(tools, chain.name("echo"))
         said = await chain.mcpb("call", chain.name("echo"), "text=hello")
         failed = await chain.mcpb("call", chain.name("boom"), check=False)
@@ -528,7 +528,7 @@ async def test_the_command_line_lists_and_calls_a_page_s_tools(chain: Chain, bro
 async def test_the_popup_says_that_it_is_connected_and_what_this_tab_offers(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await chain.open(browser, "tabserver.html")
         # Behind the page: a popup asks for the tab that is shown.
         behind = await browser.send("Target.createTarget", {"url": "about:blank", "background": True})
@@ -542,11 +542,11 @@ async def test_the_popup_says_that_it_is_connected_and_what_this_tab_offers(
 async def test_a_browser_whose_host_is_missing_says_what_to_run_and_connects_by_itself_after_that(
     chain: Chain,
 ) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with chain.browser(is_registered=False) as chromium:
             popup = await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
             await popup.wait_until("document.body.innerText.includes('mcpb install-native-host')")
             await popup.close()
             chain.register(chain.home / "profile")
-            with trio.fail_after(8):  # it looks every 3 s, since the extension was loaded just now
+            with trio.fail_after(20):  # it looks every 3 s, since the extension was loaded just now
                 await until(lambda: bool(endpoint.live_hosts(run_directory(chain))))

@@ -75,13 +75,13 @@ async def begin(client: McpLines, era: str) -> dict[str, Any]:
 
 @ERAS
 async def test_the_server_says_that_it_has_some(client: McpLines, era: str) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         assert (await begin(client, era))["capabilities"]["resources"] == {}
 
 
 @ERAS
 async def test_they_are_listed_with_their_kind_and_size_the_newest_first(client: McpLines, era: str) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await begin(client, era)
         answer = await client.ask("resources/list")
         templates = await client.ask("resources/templates/list")
@@ -97,7 +97,7 @@ async def test_they_are_listed_with_their_kind_and_size_the_newest_first(client:
 
 @ERAS
 async def test_one_is_read_byte_for_byte(client: McpLines, era: str) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await begin(client, era)
         answer = await client.ask("resources/read", {"uri": NEW.uri})
     ReadResourceResult.model_validate(answer)
@@ -109,7 +109,7 @@ async def test_one_is_read_byte_for_byte(client: McpLines, era: str) -> None:
 @ERAS
 @pytest.mark.parametrize("uri", ["mcpb://pictures/img_9", "file:///etc/passwd"])
 async def test_what_is_none_is_refused_with_what_to_do(client: McpLines, era: str, uri: str) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await begin(client, era)
         answer = await client.ask("resources/read", {"uri": uri})
     error = answer["error"]
@@ -120,7 +120,7 @@ async def test_what_is_none_is_refused_with_what_to_do(client: McpLines, era: st
 
 @pytest.mark.parametrize("session", [Session("another's")])
 async def test_those_of_another_session_are_not_there(client: McpLines) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await begin(client, "2026-07-28")
         assert (await client.ask("resources/list"))["resources"] == []
         assert "error" in await client.ask("resources/read", {"uri": NEW.uri})

@@ -32,7 +32,7 @@ NO_ROOTS: list[dict[str, Any]] = [
     {"action": "accept", "content": {}},
     {"roots": [{"name": "shop"}]},
 ]
-SOON_S = 10
+SOON_S = 30
 
 
 async def where(caller: Caller) -> str:

@@ -198,7 +198,7 @@ def test_ps_takes_these_options_here_as_well() -> None:
 async def test_a_real_chromium_is_found_once_with_its_folder(short_tmp: Path) -> None:
     if this_machine().system != "linux":
         pytest.skip("the executable's name is read from /proc")
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with open_chromium(short_tmp / "profile") as chromium:
             await chromium.open_page("data:text/html,a renderer of its own")
             its_own = replace(this_machine(), user_home=short_tmp / "profile")

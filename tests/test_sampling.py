@@ -22,7 +22,7 @@ OTHERS: list[dict[str, Any]] = [
     {**WORDS, "content": {"type": "image", "data": "", "mimeType": "image/png"}},
 ]
 """What is no answer of a model in words."""
-SOON_S = 10
+SOON_S = 30
 
 
 async def ask_model(caller: Caller) -> str:

@@ -18,7 +18,7 @@ from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, host_hello, one_page, tab, tools
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
-SOON_S = 5
+SOON_S = 30
 
 
 @pytest.fixture

@@ -40,9 +40,9 @@ shim.main()
 """,
 ]
 """It looks at its files ten times a second, and gives its child little time to end."""
-PATIENCE_S = 20
-EXIT_SECONDS = 4
-"""Twice what the child may take to end, and a busy machine."""
+PATIENCE_S = 60
+EXIT_SECONDS = 15
+"""The child may take two seconds to end; the machine may be busy."""
 CLIENTS = 8
 CALLS = 25
 FILLER = "f" * 20_000
@@ -400,7 +400,7 @@ def test_an_original_that_is_a_script_without_its_first_line_is_run_as_browsers_
     original.chmod(0o755)
     told = short_tmp / "told"
     shim = [*SHIM, "--home", str(short_tmp), str(original), ORIGIN]
-    subprocess.run(shim, input=b"", env={"TOLD": str(told)}, check=True, timeout=20)
+    subprocess.run(shim, input=b"", env={"TOLD": str(told)}, check=True, timeout=60)
     assert told.read_text() == f"{ORIGIN}\n"
 
 

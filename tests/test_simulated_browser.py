@@ -86,7 +86,7 @@ def hello() -> bytes:
 @asynccontextmanager
 async def played(tmp_path: Path) -> AsyncIterator[tuple[SimulatedBrowser, PlayedHost]]:
     address = str(tmp_path / "host.sock")
-    with trio.fail_after(10), trio.socket.socket(socket.AF_UNIX) as listener:
+    with trio.fail_after(30), trio.socket.socket(socket.AF_UNIX) as listener:
         await listener.bind(address)
         listener.listen()
         browser = SimulatedBrowser([sys.executable, "-c", HANDS_OVER_ITS_PIPES, address], profile_label="p")
@@ -405,7 +405,7 @@ async def test_the_calls_of_a_port_end_with_it(tmp_path: Path) -> None:
 
 
 async def test_the_next_host_is_told_everything_again(mcpb_home: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with SimulatedBrowser(HOST_COMMAND) as browser:
             browser.add_tab("http://localhost/").offer("echo", echo)
             await browser.kill_host()
@@ -419,6 +419,6 @@ async def test_the_next_host_is_told_everything_again(mcpb_home: Path) -> None:
 
 async def test_a_host_that_ends_at_once_is_an_error_that_names_the_command() -> None:
     browser = SimulatedBrowser(["/bin/sh", "-c", "exit 3"])
-    with trio.fail_after(10), pytest.RaisesGroup(pytest.RaisesExc(EOFError, match=r"exit 3")):
+    with trio.fail_after(30), pytest.RaisesGroup(pytest.RaisesExc(EOFError, match=r"exit 3")):
         async with browser:
             pass

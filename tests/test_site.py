@@ -42,7 +42,7 @@ class Visit:
         return self._ask(urllib.request.Request(self._site.url + path, urlencode(fields).encode()))
 
     def _ask(self, request: urllib.request.Request) -> str:
-        with self._opener.open(request, timeout=10) as answer:
+        with self._opener.open(request, timeout=60) as answer:
             self.url = answer.url
             return str(answer.read().decode())
 
@@ -111,16 +111,16 @@ def test_redirects_lead_to_a_page(visit: Visit) -> None:
 
 
 def test_a_file_to_be_saved_says_so(site: Site) -> None:
-    with urllib.request.urlopen(f"{site.url}/loans.csv", timeout=10) as answer:
+    with urllib.request.urlopen(f"{site.url}/loans.csv", timeout=60) as answer:
         assert answer.headers["Content-Disposition"] == 'attachment; filename="loans.csv"'
         assert len(answer.read().decode().splitlines()) == len(BOOKS) + 1
 
 
 def test_what_is_slow_is_answered_and_what_is_held_ends_with_the_site() -> None:
     with serving_site() as site:
-        held = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=10)
+        held = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=60)
         held.request("GET", "/never.svg")
-        with urllib.request.urlopen(f"{site.url}/slow?ms=1", timeout=10) as answer:
+        with urllib.request.urlopen(f"{site.url}/slow?ms=1", timeout=60) as answer:
             assert b"Here at last" in answer.read()
     assert held.getresponse().read().startswith(b"<svg")
     held.close()

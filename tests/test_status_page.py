@@ -51,7 +51,7 @@ from said_by_hosts import browser_hello, one_page, tab
 
 SHOP = "https://shop.example"
 GET_CART = "website_tool_shop_example_tab1_getCart"
-SOON_S = 5
+SOON_S = 30
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=y>\n\x1b[2J\u202e"
 CLAUDE = wire.Session(
     id="5e551011", title="Claude Code", client=wire.ClientInfo(name="claude-code", version="2.1")

@@ -57,7 +57,7 @@ async def open_status_page(chain: Chain, browser: Chromium) -> Page:
 async def test_a_person_sees_tools_and_calls_searches_and_pauses_a_site(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.serving():
             await chain.open(browser, "tabserver.html")
             page = await open_status_page(chain, browser)

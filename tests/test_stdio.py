@@ -23,7 +23,7 @@ from native_host.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import one_page
 
-SOON_S = 5
+SOON_S = 30
 INITIALIZE = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
     b'{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"by hand","version":"1"}}}\n'

@@ -57,7 +57,7 @@ async def show(page: Page) -> None:
 async def test_a_name_with_a_tab_hits_that_tab_and_one_without_the_tab_that_is_shown_or_was_last(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             first, _, _ = await tabs_in_order(chain, browser, client, "first", "second", "third")
             with serving_pages() as elsewhere:
@@ -77,14 +77,14 @@ async def test_a_name_with_a_tab_hits_that_tab_and_one_without_the_tab_that_is_s
 
 
 async def until_where(client: Client, name: str, query: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while await where(client, name) != query:  # noqa: ASYNC110 - a change of the active tab is told to nobody
             await trio.sleep(0.02)
 
 
 async def until_active(chain: Chain, origin: str) -> None:
     """Until the hub knows that a tab of this origin is the one that is shown."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while True:
             (browser,) = (await chain.status())["browsers"]
             if any(tab["active"] and tab["origin"] == origin for tab in browser["tabs"]):
@@ -94,7 +94,7 @@ async def until_active(chain: Chain, origin: str) -> None:
 async def test_the_description_of_the_tab_that_is_shown_says_so_and_no_list_changes_for_it(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             first, second = await tabs_in_order(chain, browser, client, "first", "second")
             for page, tab in ((first, 1), (second, 2)):
@@ -104,7 +104,7 @@ async def test_the_description_of_the_tab_that_is_shown_says_so_and_no_list_chan
 
 async def until_shown_as_active(chain: Chain, client: Client, tab: int) -> None:
     wanted = {chain.name("echo", number): number == tab for number in (1, 2)}
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while True:
             listed = await client.list_tools(cache_mode="refresh")
             marks = {tool.name: "• Active" in (tool.description or "") for tool in listed.tools}
@@ -116,7 +116,7 @@ async def until_shown_as_active(chain: Chain, client: Client, tab: int) -> None:
 async def test_closing_a_tab_takes_its_tools_alone_and_a_call_without_a_tab_goes_to_the_next(
     chain: Chain, browser: Chromium
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             _, second = await tabs_in_order(chain, browser, client, "first", "second")
             await show(second)
@@ -130,7 +130,7 @@ async def test_closing_a_tab_takes_its_tools_alone_and_a_call_without_a_tab_goes
 
 
 async def test_a_reloaded_page_is_called_by_the_same_name(chain: Chain, browser: Chromium) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             (tab,) = await tabs_in_order(chain, browser, client, "first")
             await tab.load(f"{chain.pages}/tabserver.html?first")
@@ -151,11 +151,11 @@ async def test_a_tool_that_was_listed_on_one_page_never_runs_on_the_next(
     chain: Chain, browser: Chromium
 ) -> None:
     """The same site, the same tool by name, another address: what was meant is not there any more."""
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             (tab,) = await tabs_in_order(chain, browser, client, "listed")
             await tab.load(f"{chain.pages}/tabserver.html?another")
-            with trio.move_on_after(2):
+            with trio.move_on_after(30):
                 while True:
                     is_error, text = await call(client, chain.name("whoami"))
                     assert is_error, text
@@ -169,7 +169,7 @@ async def test_a_tool_that_was_listed_on_one_page_never_runs_on_the_next(
 
 
 async def test_two_local_servers_on_two_ports_are_two_sites(chain: Chain, browser: Chromium) -> None:
-    with trio.fail_after(60), serving_pages() as elsewhere:
+    with trio.fail_after(120), serving_pages() as elsewhere:
         async with chain.client() as client:
             await tabs_in_order(chain, browser, client, "here")
             await browser.open_page(f"{elsewhere}/tabserver.html?there")
@@ -189,7 +189,7 @@ async def test_a_call_that_reached_its_page_is_never_run_again(
 ) -> None:
     """The page counts on its server, then takes away the ground under the call. A second tab stands ready."""
     chain.settings["MCPB_CALL_TIMEOUT_S"] = "2"
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with chain.client() as client:
             await chain.open(browser, f"counting.html?then={then}")
             await until_listed(client, exactly(1))

@@ -15,7 +15,7 @@ from native_host import wire
 from peers import HOST_COMMAND
 from played_tools import SHOP, PlayedTools, at, own_tab
 
-SOON_S = 10
+SOON_S = 30
 
 
 @pytest.fixture

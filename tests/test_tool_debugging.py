@@ -16,7 +16,7 @@ from browsing import Browsing, Result, Tools, open_browsing
 pytestmark = pytest.mark.chromium
 
 CONSOLE, NETWORK = "read_console_messages", "read_network_requests"
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from played_host import PlayedHost
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 
 PLAN: dict[str, Any] = {"domains": ["shop.example"], "approach": ["Find tea", "Put it into the cart"]}
-SOON_S = 10
+SOON_S = 30
 
 
 @pytest.fixture
