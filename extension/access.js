@@ -68,20 +68,28 @@ export function checkOwner(tab, session) {
   });
 }
 
+/** Pages of extensions, ours too, and what they have made: there the APIs of an extension can be called. */
+const EXTENSION_PAGE = /^((blob|filesystem|view-source):)*[a-z-]*extension:/i;
+
+/** @param {string | undefined} url */
+export function isExtensionPage(url) {
+  return EXTENSION_PAGE.test(url ?? "");
+}
+
 /**
+ * Check an address that a client wants to open.
+ *
  * @param {Browser} browser
  * @param {string} url
  * @param {string[]} sessions whose site rules hold
+ * @returns {string} the same address as the browser writes it: open this one, which was judged
  */
-export function checkUrl({ origins, pauses, siteRules }, url, sessions) {
-  const parsed = URL.parse(url);
-  if (!parsed) throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
-  pauses.checkSite(parsed.origin);
-  siteRules.check(sessions, parsed.origin);
-  if (parsed.href === "about:blank" || origins.allow(parsed.origin)) return;
-  throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${parsed.origin}.`, {
-    handed: false,
-  });
+export function checkUrl(browser, url, sessions) {
+  const parsed = parse(url);
+  if (!/^https?:$/.test(parsed.protocol) && parsed.href !== "about:blank")
+    throw invalid(`${url} cannot be opened: clients may open http, https and about:blank.`);
+  checkSite(browser, parsed, sessions);
+  return parsed.href;
 }
 
 /**
@@ -92,7 +100,30 @@ export function checkUrl({ origins, pauses, siteRules }, url, sessions) {
  * @param {string[]} sessions whose site rules hold
  */
 export function checkShown(browser, url, sessions) {
-  if (url) checkUrl(browser, url, sessions);
+  if (!url) return;
+  if (isExtensionPage(url)) throw invalid("A page of an extension takes no commands.");
+  checkSite(browser, parse(url), sessions);
+}
+
+/** @param {string} url */
+function parse(url) {
+  const parsed = URL.parse(url);
+  if (parsed) return parsed;
+  throw invalid(`${url} is not a complete URL; write it with its scheme, as https://example.com/.`);
+}
+
+/**
+ * @param {Browser} browser
+ * @param {URL} url
+ * @param {string[]} sessions
+ */
+function checkSite({ origins, pauses, siteRules }, { href, origin }, sessions) {
+  pauses.checkSite(origin);
+  siteRules.check(sessions, origin);
+  if (href === "about:blank" || origins.allow(origin)) return;
+  throw new WireError(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${origin}.`, {
+    handed: false,
+  });
 }
 
 /** @param {Browser} browser @param {string} url @param {string[]} sessions */

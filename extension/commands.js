@@ -1,6 +1,6 @@
 /** What clients may ask of the browser: one function for each request of the wire that is built. */
 
-import { checkUrl, mine, present, sessionsOf } from "./access.js";
+import { checkShown, checkUrl, mine, present, sessionsOf } from "./access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
 import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
@@ -169,10 +169,10 @@ function patterns(params, name) {
  * @param {Asked} asked
  */
 async function createTab(browser, params, asked) {
-  const [url, session] = [optionalText(params, "url"), optionalText(params, "session")];
-  const wanted = { url, active: flag(params, "active"), title: optionalText(params, "title") };
+  const [given, session] = [optionalText(params, "url"), optionalText(params, "session")];
   const sessions = sessionsOf(browser, params, asked);
-  if (url) checkUrl(browser, url, sessions);
+  const url = given && checkUrl(browser, given, sessions);
+  const wanted = { url, active: flag(params, "active"), title: optionalText(params, "title") };
   return refusedWith(browser.siteRules.whileOpening(sessions, url, () => browser.sessionTabs.open(session, wanted)));
 }
 
@@ -244,16 +244,15 @@ function size(params, name) {
  * @param {Asked} asked
  */
 async function navigate(browser, params, asked) {
-  const url = text(params, "url");
   const sessions = sessionsOf(browser, params, asked);
   const { tabId } = await mine(browser, params, asked);
-  checkUrl(browser, url, sessions);
+  const url = checkUrl(browser, text(params, "url"), sessions);
   const waitUntil = optionalText(params, "waitUntil") || "load";
   if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(chrome.tabs.update(tabId, { url }));
   const patience = { timeoutMs, signal: asked.signal };
-  await unlessBlocked(browser, sessions, navigation(tabId, new URL(url).href, start, { waitUntil, ...patience }));
+  await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
   return arrival(browser, tabId, sessions);
 }
 
@@ -317,7 +316,7 @@ async function unlessBlocked({ siteRules }, sessions, navigated) {
 async function arrival(browser, tabId, sessions) {
   const here = await whereabouts(tabId);
   try {
-    if (URL.canParse(here.url)) checkUrl(browser, here.url, sessions);
+    if (URL.canParse(here.url)) checkShown(browser, here.url, sessions);
   } catch (error) {
     if (!(error instanceof WireError)) throw error;
     throw new WireError(error.code, `The tab was led on to another site. ${error.message}`, { handed: true });

@@ -12,20 +12,6 @@ import { Code, WireError } from "./wire.js";
  * @import { Asking, Subscription } from "./devtools_tab.js"
  */
 
-/** What concerns more than one tab: other sites' cookies, other targets, any address. */
-const BEYOND_THE_TAB = /^(Browser|Storage|Target|Tracing)\.|^Network\.(.*Cookie.*|clearBrowserCache|loadNetworkResource)$/;
-/** What keeps the tab usable for all clients. */
-const OURS = /^(Page|Inspector)\.disable$|^Page\.(start|stop)Screencast$|^Emulation\.setFocusEmulationEnabled$/;
-
-/**
- * @param {string} method
- * @throws {import("./wire.js").WireError} no client may send it
- */
-export function checkMethod(method) {
-  if (BEYOND_THE_TAB.test(method)) throw invalid(`${method} reaches beyond the tab: it is not passed on.`);
-  if (OURS.test(method)) throw invalid(`${method} is not passed on: that is the extension's to decide, for all clients.`);
-}
-
 export class DevTools {
   /** @type {Map<number, Attachment>} */
   #attachments = new Map();

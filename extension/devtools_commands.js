@@ -1,10 +1,10 @@
 /** What clients may ask of a tab's DevTools. */
 
-import { checkOwner, checkShown, checkUrl, mayShow, mine, noSuchTab, present, sessionsOf } from "./access.js";
-import { checkMethod } from "./devtools.js";
+import { checkOwner, checkShown, mayShow, mine, noSuchTab, present, sessionsOf } from "./access.js";
 import { navigation } from "./navigation.js";
 import { object, optionalText, text, texts } from "./params.js";
 import { existing } from "./tabs.js";
+import { checkCommand } from "./worker/devtools_allowlist.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -18,8 +18,6 @@ import { Code, WireError } from "./wire.js";
 const LOADING_MS = 30_000;
 /** Bridges look for denied page frames in a tab, to leave them out: only the page of the tab is judged by site rules. */
 const NO_SESSIONS = /** @type {string[]} */ ([]);
-/** What a page that has crashed can still be told. */
-const REVIVING = new Set(["Page.navigate", "Page.reload"]);
 
 /**
  * None where the browser has no DevTools for extensions.
@@ -43,13 +41,11 @@ export function devtoolsCommands(browser) {
  * @param {Asked} asked
  */
 async function forward(browser, devtools, params, asked) {
-  const sessions = sessionsOf(browser, params, asked);
   const [method, sessionId] = [text(params, "method"), optionalText(params, "sessionId")];
   const asking = { method, sessionId, params: object(params, "params"), session: optionalText(params, "session") };
-  checkMethod(method);
-  if (method === "Page.navigate") checkUrl(browser, text(asking.params, "url"), sessions);
+  checkCommand(method, asking.params);
   const { tabId, status } = await loaded(browser, params, asked);
-  if (status === "unloaded" && !REVIVING.has(method)) throw crashed(tabId);
+  if (status === "unloaded") throw crashed(tabId);
   checkShown(browser, devtools.urlOf(tabId, sessionId), NO_SESSIONS);
   try {
     return await devtools.send(tabId, asking, asked.signal);

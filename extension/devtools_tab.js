@@ -1,5 +1,6 @@
 /** One tab that is attached to: its commands, who hears its events, and what keeps it usable while nobody sees it. */
 
+import { isExtensionPage } from "./access.js";
 import { EventRoom } from "./event_room.js";
 import { Code, WireError } from "./wire.js";
 
@@ -76,6 +77,8 @@ export class Attachment {
   }
 
   async #begin() {
+    const { url, pendingUrl } = await chrome.tabs.get(this.tabId);
+    if (isExtensionPage(url) || isExtensionPage(pendingUrl)) throw new Error("It shows a page of an extension.");
     await chrome.debugger.attach({ tabId: this.tabId }, PROTOCOL);
     for (const [method, params] of SETTING_UP) void this.#order("", method, params);
     this.#explore("");
@@ -153,6 +156,7 @@ export class Attachment {
     if (method === "Target.attachedToTarget") this.#found(event);
     if (method === "Target.targetInfoChanged") this.#update(params.targetInfo);
     if (method === "Target.detachedFromTarget") this.#lost(params.sessionId);
+    if (method === "Page.frameNavigated" && showsExtensionPage(sessionId, params.frame)) return this.#letGo();
     if (method === "Inspector.targetCrashed") this.#crashed(sessionId);
     if (method === DIALOG_OPENING) this.#setDialog(event);
     if (method === "Page.javascriptDialogClosed") this.#setDialog(null);
@@ -283,6 +287,11 @@ export class Attachment {
     for (const { asking, fail } of this.#running)
       if (asking.sessionId === sessionId) fail(new WireError(code, text, { handed: true }));
   }
+}
+
+/** Return whether the tab now shows a page of an extension. @param {string} sessionId @param {any} frame */
+function showsExtensionPage(sessionId, { parentId, url }) {
+  return sessionId === "" && !parentId && isExtensionPage(url);
 }
 
 /** @param {Subscribed[]} hearing those that it is for @param {CdpEvent} event */

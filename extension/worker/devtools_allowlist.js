@@ -1,0 +1,96 @@
+/**
+ * Allow-list of the DevTools commands that clients may send, with rules for their parameters.
+ *
+ * It names what mcpb's own bridge sends, and nothing else. It does not judge tabs, sessions or sites: `access.js` does.
+ */
+
+import { invalid } from "../params.js";
+
+/**
+ * @typedef {Record<string, any>} Params
+ * @typedef {(params: Params) => void} Rule throws a WireError when the parameters are rejected
+ */
+
+/** Bits of `modifiers`. */
+const [CONTROL, META, SHIFT] = [2, 4, 8];
+/** Editing commands that change neither the clipboard's reader nor the page's address. */
+const EDITING = new Set(["selectAll", "copy", "cut", "undo", "redo"]);
+/** The parameters of a key event. `nativeVirtualKeyCode` is left out: it would name a key in a second way. */
+const KEY_PARAMS = new Set(
+  "type key code windowsVirtualKeyCode location modifiers text unmodifiedText commands autoRepeat isKeypad".split(" "),
+);
+const V_KEY = 86;
+const INSERT_KEY = 45;
+
+/** @type {ReadonlyMap<string, Rule>} by method */
+export const ALLOWED_COMMANDS = new Map([
+  ...unrestricted(
+    ["DOM", "describeNode getBoxModel getFrameOwner resolveNode scrollIntoViewIfNeeded"],
+    ["Input", "insertText setInterceptDrags"],
+    ["Log", "enable disable"],
+    ["Network", "enable disable getResponseBody"],
+    ["Page", "captureScreenshot getFrameTree getLayoutMetrics handleJavaScriptDialog"],
+    ["Page", "setInterceptFileChooserDialog stopLoading"],
+    ["Runtime", "callFunctionOn disable enable evaluate getProperties releaseObjectGroup terminateExecution"],
+  ),
+  ["Input.dispatchDragEvent", checkDragEvent],
+  ["Input.dispatchKeyEvent", checkKeyEvent],
+  ["Input.dispatchMouseEvent", checkMouseEvent],
+  ["Page.createIsolatedWorld", checkIsolatedWorld],
+]);
+
+/**
+ * @param {string} method
+ * @param {Params} params
+ * @throws {import("../wire.js").WireError} no client may send it
+ */
+export function checkCommand(method, params) {
+  const check = ALLOWED_COMMANDS.get(method);
+  if (!check) throw invalid(`${method} is not on the extension's list of allowed DevTools commands.`);
+  check(params);
+}
+
+/**
+ * @param {...[domain: string, commands: string]} groups
+ * @returns {[string, Rule][]}
+ */
+function unrestricted(...groups) {
+  return groups.flatMap(([domain, commands]) =>
+    commands.split(" ").map((command) => /** @type {[string, Rule]} */ ([`${domain}.${command}`, () => {}])),
+  );
+}
+
+/** A drop can name files of the machine, as `DOM.setFileInputFiles` does. @type {Rule} */
+function checkDragEvent({ data }) {
+  if (data?.files !== undefined) throw invalid("Input.dispatchDragEvent cannot carry files: use file_upload.");
+}
+
+/** The clipboard belongs to the user. @type {Rule} */
+function checkKeyEvent(params) {
+  const unknown = Object.keys(params).find((name) => !KEY_PARAMS.has(name));
+  if (unknown) throw invalid(`Input.dispatchKeyEvent with ${unknown} is not allowed.`);
+  const commands = params.commands ?? [];
+  if (!Array.isArray(commands) || !commands.every((command) => EDITING.has(command)))
+    throw invalid(`Input.dispatchKeyEvent allows these editing commands: ${[...EDITING].join(", ")}.`);
+  if (isPaste(params)) throw invalid("Paste keys are not allowed: they insert the user's clipboard. Use Input.insertText.");
+}
+
+/** @param {Params} params */
+function isPaste({ key, code, windowsVirtualKeyCode: number, modifiers = 0 }) {
+  const isKey = (/** @type {string} */ name, /** @type {string} */ physical, /** @type {number} */ virtual) =>
+    String(key).toLowerCase() === name || code === physical || number === virtual;
+  if (isKey("v", "KeyV", V_KEY)) return (modifiers & (CONTROL | META)) !== 0;
+  if (isKey("insert", "Insert", INSERT_KEY)) return (modifiers & SHIFT) !== 0;
+  return String(key).toLowerCase() === "paste" || code === "Paste";
+}
+
+/** On Linux the middle button pastes what the user has selected anywhere. @type {Rule} */
+function checkMouseEvent({ button }) {
+  if (button === "middle") throw invalid("The middle mouse button is not allowed: it pastes on Linux.");
+}
+
+/** @type {Rule} */
+function checkIsolatedWorld(params) {
+  // The protocol spells it so.
+  if (params.grantUniveralAccess) throw invalid("Page.createIsolatedWorld cannot grant access to other origins.");
+}

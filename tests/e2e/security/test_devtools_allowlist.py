@@ -1,0 +1,276 @@
+"""The extension's allow-list against a client of the native host's socket (F10: A49, A50b; F9)."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browsing import Browsing
+from logged_hosts import LoggedHosts
+from native_host.wire import EXTENSION_ID, Code
+from onlooker import Onlooker, onlooking
+
+BROWSER_TOOLS = Path(__file__).parents[3] / "bridge/browser_tools"
+POPUP = f"chrome-extension://{EXTENSION_ID}/popup.html"
+DEVTOOLS_NAME = re.compile(r"[A-Z]\w+\.[a-z]\w+")
+EVENTS = {
+    "Input.dragIntercepted",
+    "Inspector.targetCrashed",
+    "Log.entryAdded",
+    "Network.loadingFailed",
+    "Network.loadingFinished",
+    "Network.requestServedFromCache",
+    "Network.requestWillBeSent",
+    "Network.responseReceived",
+    "Network.webSocketClosed",
+    "Network.webSocketCreated",
+    "Network.webSocketFrameError",
+    "Network.webSocketHandshakeResponseReceived",
+    "Page.documentOpened",
+    "Page.downloadWillBegin",
+    "Page.fileChooserOpened",
+    "Page.frameAttached",
+    "Page.frameDetached",
+    "Page.frameNavigated",
+    "Page.frameStartedNavigating",
+    "Page.frameStoppedLoading",
+    "Page.javascriptDialogClosed",
+    "Page.javascriptDialogOpening",
+    "Page.loadEventFired",
+    "Page.navigatedWithinDocument",
+    "Runtime.consoleAPICalled",
+    "Runtime.exceptionRevoked",
+    "Runtime.exceptionThrown",
+    "Runtime.executionContextCreated",
+    "Runtime.executionContextsCleared",
+    "Target.attachedToTarget",
+    "Target.detachedFromTarget",
+}
+"""DevTools events that the bridge names, beside commands."""
+REJECTED = {"code": Code.INVALID_PARAMS, "data": {"handed": False}}
+
+
+class SocketClient:
+    """A process of the user that speaks the wire itself, without a bridge and its checks."""
+
+    def __init__(self, browsing: Browsing, wire: Onlooker) -> None:
+        self.browsing = browsing
+        self._wire = wire
+        self._ids = itertools.count(1)
+
+    def request(self, request: str, /, **params: Any) -> Any:
+        """Return the result of a request, or its error without the message."""
+
+        async def send() -> Any:
+            number = next(self._ids)
+            await self._wire.say(id=number, method=request, params=params)
+            return await self._wire.answer_to(number)
+
+        answer = self.browsing.thread.run(send)
+        error = answer.get("error", {})
+        error.pop("message", None)
+        return error or answer["result"]
+
+    def command(self, tab_id: int, command: str, /, **params: Any) -> Any:
+        """Send a DevTools command."""
+        return self.request("forwardCDPCommand", tabId=tab_id, method=command, params=params)
+
+    def open(self, url: str) -> int:
+        """Open a tab, loaded; return its id."""
+        tab_id: int = self.request("createTab")["tabId"]
+        assert "url" in self.request("browser_navigate", tabId=tab_id, url=url)
+        return tab_id
+
+    def evaluate(self, tab_id: int, expression: str) -> Any:
+        answer = self.command(tab_id, "Runtime.evaluate", expression=expression, returnByValue=True)
+        return answer["result"].get("value") if "result" in answer else answer
+
+    def wait_tab_at(self, url: str) -> int:
+        """Wait until a tab at this address is announced; return its id."""
+
+        async def wait() -> int:
+            return await self._wire.until_tab(url)
+
+        return self.browsing.thread.run(wait)
+
+
+@pytest.fixture(scope="module")
+def socket_client(browsing: Browsing) -> Iterator[SocketClient]:
+    with browsing.thread.holding(onlooking(browsing.chain)) as wire:
+        yield SocketClient(browsing, wire)
+
+
+@pytest.fixture
+def page(socket_client: SocketClient, hosts: LoggedHosts) -> int:
+    """A tab with a text field that has the focus, and a file field."""
+    html = "<textarea id=field></textarea><input type=file><script>field.focus()</script>"
+    return socket_client.open(hosts.set_page("evil.localhost", "/", html))
+
+
+# ── Commands ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_devtools_command_of_the_bridge_is_allowed(browsing: Browsing) -> None:
+    popup = browsing.browser.open(POPUP)
+    module = "import('./worker/devtools_allowlist.js')"
+    allowed = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_COMMANDS.keys()])"))
+    popup.close()
+    named = {
+        node.value
+        for path in BROWSER_TOOLS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and DEVTOOLS_NAME.fullmatch(node.value)
+    }
+    assert len(named) > 50
+    assert named - allowed == EVENTS
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("Page.addScriptToEvaluateOnNewDocument", {"source": "globalThis.stolen = 1"}),
+        ("Fetch.enable", {}),
+        ("Network.setExtraHTTPHeaders", {"headers": {"x": "y"}}),
+        ("Page.setBypassCSP", {"enabled": True}),
+        ("Page.captureSnapshot", {}),
+        ("Page.reload", {"scriptToEvaluateOnLoad": "globalThis.stolen = 1"}),
+        ("Page.navigate", {"url": POPUP}),
+        ("Network.getAllCookies", {}),
+        ("Target.createTarget", {"url": POPUP}),
+        ("Page.disable", {}),
+        ("Emulation.setFocusEmulationEnabled", {"enabled": False}),
+        ("Page.createIsolatedWorld", {"frameId": "x", "grantUniveralAccess": True}),
+        ("toString", {}),
+    ],
+)
+def test_commands_that_are_not_on_the_list_are_rejected(
+    socket_client: SocketClient, page: int, method: str, params: dict[str, Any]
+) -> None:
+    assert socket_client.command(page, method, **params) == REJECTED
+
+
+def test_a_client_gives_a_page_no_file_past_the_bridge(socket_client: SocketClient, page: int) -> None:
+    found = socket_client.command(
+        page, "Runtime.evaluate", expression="document.querySelector('[type=file]')"
+    )
+    object_id = found["result"]["objectId"]
+    command = {"objectId": object_id, "files": ["/etc/hostname"]}
+    assert socket_client.command(page, "DOM.setFileInputFiles", **command) == REJECTED
+    dropped = {"items": [], "files": ["/etc/hostname"], "dragOperationsMask": 1}
+    drag = {"type": "dragEnter", "x": 1, "y": 1, "data": dropped}
+    assert socket_client.command(page, "Input.dispatchDragEvent", **drag) == REJECTED
+    assert socket_client.evaluate(page, "document.querySelector('[type=file]').files.length") == 0
+
+
+# ── Pages of extensions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        POPUP,
+        POPUP.upper(),
+        f" {POPUP}",
+        f"view-source:{POPUP}",
+        f"blob:{POPUP}",
+        "chrome://version/",
+        "file:///etc/hostname",
+        "data:text/html,x",
+        "javascript:alert(1)",
+        "about:srcdoc",
+        "about:blank#x",
+    ],
+)
+def test_only_web_pages_and_blank_tabs_are_opened(
+    socket_client: SocketClient, hosts: LoggedHosts, page: int, url: str
+) -> None:
+    assert socket_client.request("createTab", url=url) == REJECTED
+    assert socket_client.request("browser_navigate", tabId=page, url=url) == REJECTED
+    assert socket_client.evaluate(page, "location.href") == hosts.url("evil.localhost")
+
+
+def test_blank_tabs_and_new_tabs_are_opened(socket_client: SocketClient) -> None:
+    assert socket_client.request("createTab", url="about:blank")["url"] == "about:blank"
+    assert "tabId" in socket_client.request("createTab", url="")
+
+
+def test_a_page_of_the_extension_takes_no_command(browsing: Browsing, socket_client: SocketClient) -> None:
+    popup = browsing.browser.open(POPUP)
+    tab_id = socket_client.wait_tab_at(POPUP)
+    assert socket_client.evaluate(tab_id, "chrome.runtime.id") == REJECTED
+    assert socket_client.request("subscribeCDP", tabId=tab_id, events=["Page.loadEventFired"]) == REJECTED
+    popup.close()
+
+
+def test_a_tab_that_goes_to_a_page_of_the_extension_is_detached_from(
+    browsing: Browsing, socket_client: SocketClient, page: int
+) -> None:
+    assert socket_client.evaluate(page, "1") == 1
+    browsing.look(page).load(POPUP)
+    worker = browsing.browser.attach(browsing.browser.targets("service_worker")[0]["targetId"])
+    # A tab that the extension is still attached to would be refused to it a second time.
+    attach = (
+        f"chrome.debugger.attach({{ tabId: {page} }}, '1.3').then(() => 'free', (error) => error.message)"
+    )
+    assert worker.evaluate(attach) == "free"
+    worker.evaluate(f"chrome.debugger.detach({{ tabId: {page} }})")
+    assert socket_client.evaluate(page, "chrome.runtime.id") == REJECTED
+
+
+# ── The user's clipboard ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"key": "v", "code": "KeyV", "windowsVirtualKeyCode": 86, "modifiers": 2},
+        {"key": "x", "code": "KeyX", "windowsVirtualKeyCode": 86, "modifiers": 2},
+        {"key": "V", "modifiers": 10},
+        {"code": "KeyV", "modifiers": 4},
+        {"key": "Insert", "code": "Insert", "windowsVirtualKeyCode": 45, "modifiers": 8},
+        {"windowsVirtualKeyCode": 45, "modifiers": 8},
+        {"key": "Paste"},
+        {"key": "a", "commands": ["paste"]},
+        {"key": "a", "commands": ["pasteAndMatchStyle"]},
+        {"key": "a", "commands": "paste"},
+        {"key": "a", "nativeVirtualKeyCode": 9},
+    ],
+)
+def test_no_key_event_pastes_the_clipboard(
+    browsing: Browsing, socket_client: SocketClient, page: int, event: dict[str, Any]
+) -> None:
+    copy_as_user(browsing, "CLIP-SECRET-42")
+    for kind in ("rawKeyDown", "keyDown"):
+        assert socket_client.command(page, "Input.dispatchKeyEvent", type=kind, **event) == REJECTED
+    assert socket_client.evaluate(page, "document.querySelector('textarea').value") == ""
+
+
+def test_the_middle_mouse_button_is_rejected(socket_client: SocketClient, page: int) -> None:
+    press = {"type": "mousePressed", "x": 20, "y": 20, "button": "middle", "clickCount": 1}
+    assert socket_client.command(page, "Input.dispatchMouseEvent", **press) == REJECTED
+
+
+def test_the_allowed_key_events_still_work(socket_client: SocketClient, page: int) -> None:
+    letter = {"type": "keyDown", "key": "v", "code": "KeyV", "windowsVirtualKeyCode": 86, "text": "v"}
+    socket_client.command(page, "Input.dispatchKeyEvent", unmodifiedText="v", modifiers=0, **letter)
+    select = {"type": "rawKeyDown", "key": "a", "modifiers": 4, "commands": ["selectAll"]}
+    assert socket_client.command(page, "Input.dispatchKeyEvent", **select) == {}
+    assert socket_client.evaluate(page, "document.querySelector('textarea').selectionEnd") == 1
+
+
+def copy_as_user(browsing: Browsing, text: str) -> None:
+    """Copy a text in a page of the user's own, into the system's clipboard."""
+    tab = browsing.browser.open(f"{browsing.site.url}/forms.html")
+    tab.evaluate(f"document.body.innerHTML = '<textarea id=t>{text}</textarea>'")
+    tab.evaluate("t.focus(), t.select()")
+    tab.send("Input.dispatchKeyEvent", type="rawKeyDown", key="c", modifiers=2, commands=["copy"])
+    tab.send("Input.dispatchKeyEvent", type="keyUp", key="c", modifiers=2)
+    tab.close()
