@@ -251,6 +251,14 @@ async def test_what_may_have_been_done_is_not_done_again(other: OtherBrowser) ->
     assert other.calls[3:] == [*NEW_TAB, ("read_page", 102)]
 
 
+@pytest.mark.parametrize("keys", ["ctrl+v", "Tab cmd+V", "shift+Insert", "ControlOrMeta+v", "Paste"])
+async def test_paste_keys_are_not_sent(other: OtherBrowser, keys: str) -> None:
+    async with client_of() as client:
+        refused = await client.call("computer", action="key", text=keys)
+    assert "Use type with the text" in text_of(refused)
+    assert other.calls == []
+
+
 async def test_a_tab_that_was_closed_is_nobody_s(other: OtherBrowser) -> None:
     async with client_of() as client:
         assert text_of(await client.call("tabs_close_mcp")) == (

@@ -143,3 +143,36 @@ def test_of_a_shortcut_of_the_browser_it_is_said_that_only_the_page_gets_it(text
 @pytest.mark.parametrize("text", ["w", "ctrl+a", "Tab", "shift+Tab", "shift+F12", "F2"])
 def test_of_other_keys_nothing_is_said(text: str) -> None:
     assert keys.browsers_own(keys.sequence_in(text)) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ctrl+v", "cmd+V", "ctrl+shift+v", "cmd+alt+shift+v", "shift+Insert", "ctrl+shift+ins", "a ctrl+v Tab"],
+)
+def test_paste_keys_are_recognized_in_every_spelling(text: str) -> None:
+    assert any(map(keys.is_paste, keys.sequence_in(text)))
+    assert keys.has_paste(text)
+
+
+@pytest.mark.parametrize("text", ["Paste", "⌘+v", "ControlOrMeta+V", "cmd-v", "shift+KP_Insert", "ctrl+KeyV"])
+def test_paste_keys_under_foreign_names_are_recognized(text: str) -> None:
+    assert keys.has_paste(f"Tab {text}")
+
+
+@pytest.mark.parametrize(
+    "text", ["v", "V", "shift+v", "alt+v", "Insert", "ctrl+Insert", "shift+Delete", "F9 Foo"]
+)
+def test_other_keys_are_no_paste_keys(text: str) -> None:
+    assert not keys.has_paste(text)
+
+
+@pytest.mark.parametrize("text", ["ctrl+c", "cmd+c", "ctrl+x", "ctrl+Insert", "shift+Delete"])
+def test_copy_keys_are_recognized(text: str) -> None:
+    assert all(map(keys.is_copy, keys.sequence_in(text)))
+
+
+@pytest.mark.parametrize(
+    "text", ["c", "ctrl+shift+c", "ctrl+alt+x", "Delete", "ctrl+Delete", "Insert", "ctrl+v"]
+)
+def test_other_keys_are_no_copy_keys(text: str) -> None:
+    assert not any(map(keys.is_copy, keys.sequence_in(text)))

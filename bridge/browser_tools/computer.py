@@ -31,6 +31,7 @@ from bridge.browser_tools.screenshots import (
     screenshot,
     view_of,
 )
+from bridge.browser_tools.session.clipboard import copy_selection, text_to_paste
 from bridge.browser_tools.turn import Turn
 from native_host import wire
 
@@ -568,12 +569,43 @@ async def _key(hand: Hand) -> Deed:
         raise ToolError(
             f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
         )
+    first = next((chord for chord in chords if keys.is_copy(chord) or keys.is_paste(chord)), None)
+    if first and keys.is_paste(first):
+        text_to_paste(hand.turn)  # before the keys that come before it are pressed
     await _focused(hand)
+    notes: dict[str, str] = {}
     async with hand.input():
-        await _press(hand.page, chords * times)
+        for count, chord in enumerate(chords * times):
+            if keys.is_paste(chord):
+                notes["paste"] = await _paste(hand, count)
+                continue
+            if keys.is_copy(chord):
+                frame, _ = await _focused(hand)
+                notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
+            await _press(hand.page, [chord])
     often = f", {times} times" if times > 1 else ""
     said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keys.browsers_own(chords)}"
-    return Deed(said, text)
+    return Deed(" ".join([said, *notes.values()]), text)
+
+
+async def _paste(hand: Hand, pressed: int) -> str:
+    """Insert what this session copied; the key itself would insert the user's clipboard.
+
+    Raises:
+        ToolError: there is no text or no field for it. So many keys of the sequence were pressed before.
+    """
+    before = f" The {pressed} keys before it were pressed." if pressed else ""
+    try:
+        text = text_to_paste(hand.turn)
+    except ToolError as error:
+        raise ToolError(f"{error}{before}") from None
+    _, focus = await _focused(hand)
+    if not focus["editable"]:
+        raise ToolError(
+            f"No field for text has the focus, so nothing was pasted. Click the field first.{before}"
+        )
+    await hand.page.command("Input.insertText", {"text": text})
+    return f"Pasted the {len(text)} characters that you copied."
 
 
 async def _press(page: Page, chords: list[keys.Chord]) -> None:
@@ -587,7 +619,7 @@ async def _type(hand: Hand) -> Deed:
     if not isinstance(hand.given.text, str) or not hand.given.text:
         raise ToolError("type needs text. To empty a field, use form_input with the value “”.")
     text = hand.given.text.replace("\r\n", "\n")
-    focus = await _focused(hand)
+    _, focus = await _focused(hand)
     what, is_field = in_words(focus), focus["editable"]
     if not is_field and len(text) > MAX_KEYED:
         raise ToolError(
@@ -609,21 +641,21 @@ async def _type(hand: Hand) -> Deed:
     return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 
-async def _focused(hand: Hand) -> dict[str, Any]:
-    """What `focusInfo` says of what has the focus, in whichever frame that is.
+async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
+    """The frame that has the focus, and what `focusInfo` says of what has it there.
 
     Raises:
         ToolError: it is in a frame of a site that may not be used.
     """
-    frame: Frame | None = hand.main
+    frame = hand.main
     for _ in range(MAX_DEPTH):
-        assert frame is not None
         found: dict[str, Any] = await hand.page.call("focusInfo", frame=frame)
-        frame = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
-        if frame is None:
+        inner = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
+        if inner is None:
             break
-        hand.turn.check_frame(frame.url)
-    return found
+        hand.turn.check_frame(inner.url)
+        frame = inner
+    return frame, found
 
 
 # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -672,7 +704,8 @@ TOOLS = (
             "surer, because the element is scrolled to, and not clicked if something covers it. type goes to "
             "what has the focus (click that first); a line break in it is the Enter key, a tab the Tab key. "
             "key presses keys (`Return`, `ctrl+a`, `Tab Tab space`) and answers the page's dialogs: Return "
-            "for OK, Escape for Cancel. For drop-down lists, dates and colours use form_input."
+            "for OK, Escape for Cancel. Paste keys insert what you copied with ctrl+c or ctrl+x, never the "
+            "user's clipboard. For drop-down lists, dates and colours use form_input."
         ),
         given=Computer,
         told=Acted,

@@ -18,7 +18,7 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from bridge.browser_tools import approving, navigating, uploading
+from bridge.browser_tools import approving, computer, keys, navigating, uploading
 from bridge.browser_tools.access import called
 from bridge.browser_tools.answer import Answer, Image, Told, ToolError
 from bridge.browser_tools.approving import Wish, origin_at
@@ -146,6 +146,11 @@ async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
             await _check_address(turn, channel, url, rule)
         case uploading.FileUpload(paths=list(paths)) if paths:
             await uploading.files_at(paths, turn)  # which it would take from wherever they are
+        case computer.Computer(action="key", text=str(text)) if keys.has_paste(text):
+            raise ToolError(
+                f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "
+                "type with the text."
+            )
     if rule and turn.tool.name not in _WITHOUT_PAGE:
         raise _cannot_be_kept(channel, rule)
 

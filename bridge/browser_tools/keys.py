@@ -115,8 +115,11 @@ _SHIFTED = {
 }
 """What a printable key is while Shift is held, by its code."""
 
-_EDITING = {"a": "selectAll", "c": "copy", "v": "paste", "x": "cut", "z": "undo"}
+_EDITING = {"a": "selectAll", "c": "copy", "x": "cut", "z": "undo"}
 """With Cmd, macOS has these in the application's menu, which DevTools do not reach: the page is told."""
+
+_PASTE_WORD = re.compile(r"paste|[+-](key)?v$|[+-](kp_?)?ins(ert)?$", re.IGNORECASE)
+"""What a paste key is called where our own names do not fit."""
 
 _ZOOM_CODES = {"Equal", "Minus", "Digit0"}
 _OF_TABS = {"w", "t", "n", "l", "Tab"}
@@ -171,6 +174,34 @@ def _chord(word: str) -> Chord:
     chord = Chord(held, _named(last, is_alone=not held))
     _refuse_zoom(chord, word)
     return chord
+
+
+def is_paste(chord: Chord) -> bool:
+    """Return whether browsers paste the system's clipboard on it, on whatever system."""
+    held, code = set(chord.modifiers), chord.key.code
+    return (code == "KeyV" and bool({"Control", "Meta"} & held)) or (code == "Insert" and "Shift" in held)
+
+
+def is_copy(chord: Chord) -> bool:
+    """Return whether browsers copy or cut the selection on it."""
+    held, code = chord.modifiers, chord.key.code
+    if code in ("KeyC", "KeyX"):
+        return held in (("Control",), ("Meta",))
+    return (held, code) in ((("Control",), "Insert"), (("Shift",), "Delete"))
+
+
+def has_paste(text: str) -> bool:
+    """Return whether a sequence may have a paste key in it, also under names that only others know."""
+    for word in text.split():
+        try:
+            chord = _chord(word)
+        except ToolError:
+            if _PASTE_WORD.search(word):
+                return True
+        else:
+            if is_paste(chord):
+                return True
+    return False
 
 
 def browsers_own(chords: Iterable[Chord]) -> str:

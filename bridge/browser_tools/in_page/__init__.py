@@ -37,6 +37,7 @@ have made refs: those of the next document begin there (`begin`).
 * `focusInfo()` → ref, role, name, editable, takesKeys (editors and dates want text key by key), isFrame,
   selection, next; ref 0: nothing has the focus.
 * `select({ref})` → as `focusInfo`, all text of the element being selected.
+* `copySelection({maxChars})` → chars, text: what is selected where the focus is; longer text is left out.
 * `describe({ref})` → ref, role, name, tag, line.
 * `receive({transfer, chunk, last})` → size, in bytes until now. Chunks are base64, each of whole groups of
   four.

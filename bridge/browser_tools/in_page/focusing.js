@@ -38,13 +38,24 @@ function takesText(element) {
 
 /** @param {Element | null} focused */
 function selectedText(focused) {
-  if (focused instanceof HTMLTextAreaElement || (focused instanceof HTMLInputElement && focused.type !== "password")) {
+  return cleaned(selectionOf(focused), MAX_SELECTION);
+}
+
+/** @param {Element | null} focused */
+function selectionOf(focused) {
+  if (focused instanceof HTMLInputElement && focused.type === "password") return ""; // browsers copy none of it
+  if (focused instanceof HTMLTextAreaElement || focused instanceof HTMLInputElement) {
     const { selectionStart, selectionEnd } = focused;
-    if (selectionStart !== null)
-      return cleaned(focused.value.slice(selectionStart, selectionEnd ?? selectionStart), MAX_SELECTION);
+    if (selectionStart !== null) return focused.value.slice(selectionStart, selectionEnd ?? selectionStart);
   }
-  const selection = getSelection();
-  return selection && !selection.isCollapsed ? cleaned(String(selection), MAX_SELECTION) : "";
+  return String(getSelection() ?? "");
+}
+
+/** The text that a copy key takes, whole or not at all.
+ * @param {{maxChars: number}} given */
+function copySelection({ maxChars }) {
+  const text = selectionOf(deepFocus());
+  return { chars: text.length, text: text.length > maxChars ? "" : text };
 }
 
 /** Selects all text of an element, and gives it the focus if it takes one.

@@ -16,6 +16,7 @@ Object.assign(globalThis, {
     fill: fillIn,
     focusInfo,
     select: selectText,
+    copySelection,
     describe: describeElement,
     receive: receivePiece,
     giveFiles,

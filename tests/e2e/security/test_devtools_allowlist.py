@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from browsing import Browsing
+from clipboard import copy_as_user
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking
@@ -264,13 +265,3 @@ def test_the_allowed_key_events_still_work(socket_client: SocketClient, page: in
     select = {"type": "rawKeyDown", "key": "a", "modifiers": 4, "commands": ["selectAll"]}
     assert socket_client.command(page, "Input.dispatchKeyEvent", **select) == {}
     assert socket_client.evaluate(page, "document.querySelector('textarea').selectionEnd") == 1
-
-
-def copy_as_user(browsing: Browsing, text: str) -> None:
-    """Copy a text in a page of the user's own, into the system's clipboard."""
-    tab = browsing.browser.open(f"{browsing.site.url}/forms.html")
-    tab.evaluate(f"document.body.innerHTML = '<textarea id=t>{text}</textarea>'")
-    tab.evaluate("t.focus(), t.select()")
-    tab.send("Input.dispatchKeyEvent", type="rawKeyDown", key="c", modifiers=2, commands=["copy"])
-    tab.send("Input.dispatchKeyEvent", type="keyUp", key="c", modifiers=2)
-    tab.close()

@@ -1,0 +1,1 @@
+"""State and permissions of one session's calls."""
