@@ -9,8 +9,8 @@ import difflib
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -96,6 +96,8 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     http = _overridden(config.http, _VARIABLES_OF_HTTP, environ)
     browser = _overridden(config.browser, _VARIABLES_OF_BROWSER, environ)
+    dirs = _narrowed(config.browser.upload_dirs, browser.upload_dirs)
+    browser = msgspec.structs.replace(browser, upload_dirs=dirs)
     channel = _overridden(config.existing_channel, _VARIABLES_OF_CHANNEL, environ)
     whole = _overridden(config, variables, environ)
     return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
@@ -223,6 +225,16 @@ def _overridden(settings: _Settings, variables: Mapping[str, str], environ: Mapp
             except ValueError as error:
                 raise ConfigError(f"{variable}: {error}") from None
     return settings
+
+
+def _narrowed(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return those wanted directories that are allowed: a project may set variables for its clients."""
+    real = [os.path.realpath(directory) for directory in allowed]
+    return tuple(
+        directory
+        for directory in wanted
+        if any(PurePath(os.path.realpath(directory)).is_relative_to(each) for each in real)
+    )
 
 
 def _listed(text: str) -> list[str]:

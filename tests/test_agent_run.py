@@ -18,6 +18,7 @@ import pytest
 import trio
 from PIL import Image
 
+from asked_user import AskedUser
 from browsing import Browsing, Result, Tools, open_browsing
 from site_server import PASSWORD, READER
 
@@ -51,9 +52,10 @@ def test_two_clients_live_a_day_at_the_library_at_once_each_in_its_own_tab_group
 ) -> None:
     # Cookies are kept for each host: these are two readers.
     hosts = (browsing.site.url, browsing.site.elsewhere)
+    user = AskedUser("for this session")
     with (
-        browsing.client(f"first-{run}", cwd=files) as first,
-        browsing.client(f"second-{run}", cwd=files) as second,
+        browsing.client(f"first-{run}", cwd=files, elicitation_callback=user.answer) as first,
+        browsing.client(f"second-{run}", cwd=files, elicitation_callback=user.answer) as second,
     ):
         agents = [Agent(tools, origin, files) for tools, origin in zip((first, second), hosts, strict=True)]
         assert agents[0].group != agents[1].group

@@ -327,10 +327,18 @@ def test_the_keys_of_http_have_variables_too_with_commas_between_several_values(
 
 
 def test_the_keys_of_browser_have_variables_too(tmp_path: Path) -> None:
-    write(tmp_path, "[browser]\ntabs = 'any'\nsites = 'ask'")
+    write(tmp_path, "[browser]\ntabs = 'any'\nsites = 'ask'\nupload_dirs = ['/srv']")
     environ = {"MCPB_BROWSER_TABS": "own", "MCPB_BROWSER_UPLOAD_DIRS": "/srv/photos, /srv/plans"}
     dirs = ("/srv/photos", "/srv/plans")
     assert read(tmp_path, environ).browser == BrowserSettings(tabs="own", sites="ask", upload_dirs=dirs)
+
+
+@pytest.mark.parametrize("wider", ["/", "/home/ann", "/srv/photos/../keys", "/srv/photos-2"])
+def test_a_variable_does_not_widen_upload_dirs(tmp_path: Path, wider: str) -> None:
+    environ = {"MCPB_BROWSER_UPLOAD_DIRS": f"{wider}, /srv/photos/2026"}
+    assert read(tmp_path, environ).browser.upload_dirs == ()
+    write(tmp_path, "[browser]\nupload_dirs = ['/srv/photos']")
+    assert read(tmp_path, environ).browser.upload_dirs == ("/srv/photos/2026",)
 
 
 def test_the_keys_of_the_existing_channel_have_variables_too(tmp_path: Path) -> None:

@@ -369,12 +369,28 @@ async def test_only_files_that_may_be_given_are_and_by_their_whole_paths(
     for path in (secret, photo):
         path.write_text("what is in it")
     monkeypatch.chdir(photo.parent)
-    async with client_of() as client:
+    async with client_of(asks=True) as client:
         refused = await client.call("file_upload", ref="ref_1", paths=["../secret.txt"])
         assert other.calls == []
-        await client.call("file_upload", ref="ref_1", paths=["cat.jpg"])
+        arguments = {"ref": "ref_1", "paths": ["cat.jpg"]}
+        request_id = await client.send("tools/call", {"name": "file_upload", "arguments": arguments})
+        question = await client.asked("elicitation/create")
+        await client.reply(question, result={"action": "accept", "content": {"allow": "for this session"}})
+        assert not (await client.answer_to(request_id)).get("isError")
     assert "may not be given to pages" in text_of(refused)
+    assert str(photo) in question["params"]["message"]
     assert other.extension.calls[-1].args["paths"] == [str(photo)]
+
+
+async def test_without_a_user_to_ask_no_file_is_given_to_a_page_there(
+    other: OtherBrowser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cat.jpg").write_text("what is in it")
+    monkeypatch.chdir(tmp_path)
+    async with client_of() as client:
+        refused = await client.call("file_upload", ref="ref_1", paths=["cat.jpg"])
+    assert "upload_dirs" in text_of(refused)
+    assert other.calls == []
 
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])

@@ -36,7 +36,7 @@ def refusal(path: str | Path, folders: Folders) -> str:
 
 def test_a_file_below_the_working_folder_is_read(project: Path) -> None:
     (project / "notes" / "list.csv").write_bytes(b"a,b\n")
-    wanted = LocalFile("list.csv", b"a,b\n", "text/csv")
+    wanted = LocalFile("list.csv", b"a,b\n", "text/csv", str(project / "notes" / "list.csv"))
     for path in ("notes/list.csv", str(project / "notes" / "list.csv"), "notes/../notes/list.csv"):
         assert read_files([path], Folders(str(project))) == [wanted]
 
@@ -46,7 +46,10 @@ def test_a_file_below_a_configured_folder_is_read(project: Path, tmp_path: Path)
     photos.mkdir()
     (photos / "cat.png").write_bytes(b"png")
     folders = Folders(str(project), (str(photos),))
-    assert read_files([str(photos / "cat.png")], folders) == [LocalFile("cat.png", b"png", "image/png")]
+    path = str(photos / "cat.png")
+    assert read_files([path], folders) == [
+        LocalFile("cat.png", b"png", "image/png", path, is_configured=True)
+    ]
 
 
 def test_a_name_that_says_nothing_of_the_content_has_no_type(project: Path) -> None:
@@ -202,3 +205,102 @@ def test_a_file_that_says_it_is_empty_is_bounded_too(monkeypatch: pytest.MonkeyP
 def test_too_many_files_are_refused(project: Path) -> None:
     with pytest.raises(ToolError, match="give at most 50"):
         read_files(["a"] * (MAX_FILES + 1), Folders(str(project)))
+
+
+# ── Secrets ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n-----END OPENSSH PRIVATE KEY-----\n"
+
+
+def made(folder: Path, name: str, data: bytes = b"words") -> Path:
+    """A file with this name."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env",
+        ".env.local",
+        ".git/config",
+        ".github/workflows/release.yml",
+        "notes/.hidden",
+        "a/.b/c.txt",
+        "id_rsa",
+        "deploy_rsa",
+        "id_ed25519",
+        "server.pem",
+        "Server.KEY",
+        "store.p12",
+        "passwords.kdbx",
+        "credentials",
+        "credentials.json",
+        "client_secret_7.json",
+        "prod.env",
+    ],
+)
+def test_hidden_files_and_keys_are_given_only_where_the_user_names_them(project: Path, name: str) -> None:
+    path = made(project, name)
+    text = refusal(name, Folders(str(project)))
+    assert "[browser] upload_dirs" in text
+    assert str(path) in text
+    assert refusal(path, Folders(roots=(str(project),))) == text
+    for configured in (path, path.parent, project):
+        (file,) = read_files([name], Folders(str(project), (str(configured),)))
+        assert (file.data, file.is_configured) == (b"words", True)
+
+
+@pytest.mark.parametrize(
+    "name", ["id_rsa.pub", "keyboard.md", "environment.txt", "notes/credentials-page.html"]
+)
+def test_files_with_similar_names_are_given(project: Path, name: str) -> None:
+    made(project, name)
+    assert read_files([name], Folders(str(project)))[0].data == b"words"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        KEY,
+        b"words\n" * 100_000 + KEY,
+        b"-----BEGIN PRIVATE KEY-----",
+        b"-----BEGIN RSA PRIVATE KEY-----",
+        b"-----BEGIN PGP PRIVATE KEY BLOCK-----",
+        b'{"private_key": "-----BEGIN PRIVATE KEY-----\\nMII"}',
+        b"PuTTY-User-Key-File-3: ssh-ed25519",
+        b"\x03\xd9\xa2\x9a\x67\xfb\x4b\xb5",
+    ],
+)
+def test_a_file_with_a_private_key_in_it_is_given_only_where_the_user_names_it(
+    project: Path, data: bytes
+) -> None:
+    path = made(project, "notes.txt", data)
+    assert "contains a private key or passwords" in refusal("notes.txt", Folders(str(project)))
+    assert read_files(["notes.txt"], Folders(str(project), (str(path),)))[0].data == data
+
+
+def test_links_to_secrets_count_as_the_secrets(home: Path, project: Path) -> None:
+    (project / "hard.txt").hardlink_to(made(home, ".ssh/id_rsa", KEY))
+    (project / "soft.txt").symlink_to(made(project, ".env"))
+    assert "contains a private key" in refusal("hard.txt", Folders(str(project)))
+    assert "is hidden" in refusal("soft.txt", Folders(str(project)))
+
+
+@pytest.mark.parametrize("folder", [".ssh", ".aws", ".gnupg/private-keys-v1.d", "project/.git"])
+def test_a_client_that_works_in_a_directory_of_secrets_gives_none(home: Path, folder: str) -> None:
+    made(home, f"{folder}/config")
+    assert "directory for keys" in refusal("config", Folders(str(home / folder)))
+
+
+def test_a_client_may_work_below_another_hidden_directory(home: Path) -> None:
+    made(home, ".cache/worktrees/shop/a.txt")
+    assert read_files(["a.txt"], Folders(str(home / ".cache/worktrees/shop")))[0].data == b"words"
+
+
+def test_a_root_inside_a_hidden_directory_of_the_working_folder_shows_nothing(project: Path) -> None:
+    path = made(project, ".config/a.txt")
+    folders = Folders(str(project), roots=(str(path.parent),))
+    assert "is hidden" in refusal(path, folders)

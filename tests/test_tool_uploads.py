@@ -12,6 +12,7 @@ import pytest
 from mcp_types import ListRootsResult, Root
 from pydantic import FileUrl
 
+from asked_user import AskedUser
 from bridge.browser_tools.local_files import MAX_BYTES
 from browsing import Browsing, Tools, open_browsing
 
@@ -42,7 +43,8 @@ def project(browsing: Browsing) -> Path:
 @pytest.fixture(scope="module")
 def tools(browsing: Browsing, project: Path) -> Iterator[Tools]:
     """A client that works in the project."""
-    with browsing.client(cwd=project) as tools:
+    user = AskedUser("for this session")
+    with browsing.client(cwd=project, elicitation_callback=user.answer) as tools:
         yield tools
 
 
@@ -93,11 +95,12 @@ def test_the_configuration_allows_more_folders(browsing: Browsing, project: Path
     photos = browsing.chain.home / "photos"
     photos.mkdir()
     (photos / "cat.png").write_bytes(b"\x89PNG")
-    settings = {"MCPB_BROWSER_UPLOAD_DIRS": str(photos)}
-    with browsing.client("photographer", cwd=project, settings=settings) as tools:
+    (browsing.chain.home / "config.toml").write_text(f"[browser]\nupload_dirs = ['{photos}']")
+    with browsing.client("photographer", cwd=project) as tools:
         tools.open_site("upload.html")
         told = tools.done("file_upload", ref=tools.ref_of("Portrait"), paths=[str(photos / "cat.png")])
         assert told.structured["files"] == ["cat.png"]
+    (browsing.chain.home / "config.toml").unlink()
 
 
 def test_a_client_that_works_at_home_has_no_folder(browsing: Browsing) -> None:
@@ -112,8 +115,14 @@ def test_the_client_s_roots_are_allowed(browsing: Browsing, project: Path, mode:
     async def roots(_context: object) -> ListRootsResult:
         return ListRootsResult(roots=[Root(uri=FileUrl(project.as_uri()), name="project")])
 
-    home = browsing.chain.home
-    with browsing.client(f"roots, {mode}", cwd=home, mode=mode, list_roots_callback=roots) as tools:
+    user = AskedUser("for this session")
+    with browsing.client(
+        f"roots, {mode}",
+        cwd=browsing.chain.home,
+        mode=mode,
+        list_roots_callback=roots,
+        elicitation_callback=user.answer,
+    ) as tools:
         tools.open_site("upload.html")
         ref = tools.ref_of("Manuscript")
         told = tools.done("file_upload", ref=ref, paths=["project/poem.txt"]).structured

@@ -23,6 +23,7 @@ from bridge.browser_tools.access import called
 from bridge.browser_tools.answer import Answer, Image, Told, ToolError
 from bridge.browser_tools.approving import Wish, origin_at
 from bridge.browser_tools.declaring import Given
+from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
@@ -145,7 +146,9 @@ async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
         case navigating.Navigate(url=url):
             await _check_address(turn, channel, url, rule)
         case uploading.FileUpload(paths=list(paths)) if paths:
-            await uploading.files_at(paths, turn)  # which it would take from wherever they are
+            files = await uploading.files_at(paths, turn)  # it would take them from wherever they are
+            if asked := uploading.unconfigured_paths(files):
+                await admit_upload(turn, "", asked, f"a page in {called(channel)}")
         case computer.Computer(action="key", text=str(text)) if keys.has_paste(text):
             raise ToolError(
                 f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "

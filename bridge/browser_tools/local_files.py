@@ -19,6 +19,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tools.secret_files import secret_content, secret_name
 from bridge.hub.describing import cleaned
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -40,6 +41,10 @@ class LocalFile(NamedTuple):
     name: str
     data: bytes
     mime_type: str
+    path: str = ""
+    """Where it was read on this machine; empty: its content came with the call."""
+    is_configured: bool = False
+    """The user named it, or a directory above it, in `browser.upload_dirs`."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,24 @@ class Folders:
 
         A client that works at home, or above it, does not work on a project: that would be everything.
         """
-        of_client = [folder for folder in (self.working, *self.roots) if folder and not _holds_home(folder)]
-        return list(dict.fromkeys(_real(folder) for folder in (*of_client, *self.configured)))
+        return list(dict.fromkeys((*self._of_client(), *map(_real, self.configured))))
 
     def hold(self, file: Path) -> bool:
         """Whether a path without links is below one of them."""
         return any(file.is_relative_to(folder) for folder in self.allowed())
+
+    def are_configured_for(self, file: Path) -> bool:
+        """Return whether the user named a path without links, or a directory above it."""
+        return any(file.is_relative_to(_real(folder)) for folder in self.configured)
+
+    def secret(self, file: Path) -> str:
+        """Return why a path without links counts as secret in a folder of the client; empty: it does not."""
+        holders = [folder for folder in self._of_client() if file.is_relative_to(folder)]
+        return next(filter(None, (secret_name(file, folder) for folder in holders)), "")
+
+    def _of_client(self) -> list[Path]:
+        folders = [folder for folder in (self.working, *self.roots) if folder and not _holds_home(folder)]
+        return [_real(folder) for folder in folders]
 
 
 class OutsideError(ToolError):
@@ -93,10 +110,13 @@ def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
     files: list[LocalFile] = []
     left = MAX_BYTES
     for path in paths:
-        with _opened(path, folders) as descriptor:
+        with _opened(path, folders) as (descriptor, real):
             data = _content(descriptor, left)
         left -= len(data)
-        files.append(LocalFile(Path(path).name, data, mime_type(path)))
+        is_configured = folders.are_configured_for(real)
+        if not is_configured and (why := secret_content(data)):
+            raise _secret(real, why)
+        files.append(LocalFile(Path(path).name, data, mime_type(path), str(real), is_configured))
     return files
 
 
@@ -106,7 +126,7 @@ def mime_type(name: str) -> str:
 
 
 @contextmanager
-def _opened(path: str, folders: Folders) -> Iterator[int]:
+def _opened(path: str, folders: Folders) -> Iterator[tuple[int, Path]]:
     if "\0" in path or not path:
         raise ToolError(f"“{_shown(path)}” is no path of a file. {_NOTHING}")
     if not folders.working and not Path(path).is_absolute():
@@ -121,14 +141,19 @@ def _opened(path: str, folders: Folders) -> Iterator[int]:
         raise ToolError(f"{_shown(path)} cannot be read: {error.strerror}. {_NOTHING}") from None
     try:
         _check_kind(descriptor, path)
-        _check(_where(descriptor), wanted, folders)
-        yield descriptor
+        real = _where(descriptor)
+        _check(real, wanted, folders)
+        yield descriptor, real
     finally:
         os.close(descriptor)
 
 
 def _check(real: Path, wanted: Path, folders: Folders) -> None:
+    if folders.are_configured_for(real):
+        return
     if folders.hold(real):
+        if why := folders.secret(real):
+            raise _secret(real, why)
         return
     allowed = ", ".join(_shown(folder) for folder in folders.allowed())
     if not allowed:
@@ -140,6 +165,13 @@ def _check(real: Path, wanted: Path, folders: Folders) -> None:
     raise OutsideError(
         f"{_shown(wanted)} may not be given to pages{leads}. Files may be taken from below {allowed}. Put it "
         "there; or the user allows its folder: [browser] upload_dirs in config.toml."
+    )
+
+
+def _secret(file: Path, why: str) -> ToolError:
+    return ToolError(
+        f"{_shown(file)} {why}, so it is not given to pages. {_NOTHING} The user can allow it: add the "
+        "file or a directory above it to [browser] upload_dirs in config.toml."
     )
 
 

@@ -22,7 +22,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sites: Literal["any", "ask"] = "any"
     """Whether the person is asked before a session first acts on a site."""
     upload_dirs: tuple[str, ...] = ()
-    """Folders whose files may be given to pages, besides those that are the client's own to give."""
+    """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     """What `computer` takes pictures in."""
     find_with_model: bool = False

@@ -13,13 +13,15 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import local_files, recording, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
-from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.page import ELSEWHERE, Frame, GoneError, Page
 from bridge.browser_tools.pointing import look
 from bridge.browser_tools.reading import frame_of
 from bridge.browser_tools.screenshots import Point, Shown, view_of
+from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.transferring import carry
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned, quoted
@@ -46,7 +48,7 @@ class FileUpload(Given, kw_only=True):
             Meta(
                 description=(
                     "Files of the user's machine, below a folder that you work in or one that the user "
-                    "allows."
+                    "allows. Hidden files and keys are left out."
                 )
             ),
         ]
@@ -122,7 +124,25 @@ async def file_upload(given: FileUpload, turn: Turn) -> Answer:
     frame = await frame_of(turn, page, ref)
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
     files = await _files(given, turn)
+    if paths := unconfigured_paths(files):
+        origin = origin_at(frame.url) or origin_at((await page.main()).url)
+        if await admit_upload(turn, origin, paths):
+            page, frame = await _same_frame(given, turn, ref, frame)
     return await _give(turn, page, frame, {"ref": ref.number}, files)
+
+
+def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
+    """Return the paths of those files that the user did not name in `browser.upload_dirs`."""
+    return [file.path for file in files if file.path and not file.is_configured]
+
+
+async def _same_frame(given: FileUpload, turn: Turn, ref: refs.Ref, asked: Frame) -> tuple[Page, Frame]:
+    """Return the frame that the user was asked about, judged again: the prompt took its time."""
+    page = await turn.page(given.tab_id)
+    frame = await frame_of(turn, page, ref)
+    if (frame.id, frame.loader) != (asked.id, asked.loader):
+        raise GoneError(ELSEWHERE)
+    return page, frame
 
 
 async def _files(given: FileUpload, turn: Turn) -> list[LocalFile]:
@@ -258,7 +278,7 @@ TOOLS = (
         description=(
             "Gives files to a file input (or its label), or drops them on an element that takes files, as if "
             "the user had chosen them. By path only from below the folders that you work in, or those that "
-            "the user allows. At most 10 MB a call."
+            "the user allows; the user is asked once per site. At most 10 MB a call."
         ),
         given=FileUpload,
         told=Uploaded,

@@ -1,0 +1,81 @@
+"""Permission to give files of this machine to a site: the user is asked once per site and session.
+
+Which files may be given at all is decided in `local_files.py`. Files below `browser.upload_dirs` need no
+prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from bridge.browser_tools.approving import FOR_SESSION, NO, answer, form, named, who
+from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
+from bridge.hub import origins
+from bridge.hub.describing import quoted
+from native_host.wire import Code
+
+MAX_SHOWN = 10
+"""Files that a prompt names."""
+MAX_PATH = 120
+"""Characters of a path in a prompt."""
+_NO_SITE = ("", "null")
+"""Origins that many documents share: an approval for one of them is not remembered."""
+
+
+@dataclass
+class UploadApprovals:
+    """Sites to which the user lets this session give files."""
+
+    sites: set[str] = field(default_factory=set)
+    """Origins in canonical form."""
+    asking: trio.Lock = field(default_factory=trio.Lock)
+    """One prompt at a time: several calls may need the same approval."""
+
+
+async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str = "") -> bool:
+    """Let these files go to a site, after the user was asked if need be; return whether they were asked.
+
+    `where` describes a receiver whose site is not known.
+
+    Raises:
+        CallError: the user said no or cannot be asked; return it to the client.
+        ToolError: the user did not answer; return it to the client.
+    """
+    approvals, site = turn.kept.of(UploadApprovals), origins.canonical(origin)
+    with turn.unhurried():
+        async with approvals.asking:
+            if site in approvals.sites:
+                return False
+            await _ask(turn, where or named(site) or "an empty page", paths)
+            if site not in _NO_SITE:
+                approvals.sites.add(site)
+    return True
+
+
+async def _ask(turn: Turn, receiver: str, paths: Sequence[str]) -> None:
+    if not turn.can_ask:
+        raise CallError(
+            Code.NOT_ALLOWED,
+            f"giving files to {receiver} needs the user's approval, and this client cannot ask the user",
+            handed=False,
+            then="The user can allow files or directories: [browser] upload_dirs in config.toml.",
+        )
+    question = f"{who(turn)} wants to give files of this computer to {receiver}: {_listed(paths)}. Allow it?"
+    choice = answer(await turn.ask(question, form("Allow uploads to this site?", (FOR_SESSION, NO))))
+    if choice == FOR_SESSION:
+        return
+    raise CallError(
+        Code.NOT_ALLOWED,
+        f"the user was asked about giving files to {receiver} and did not allow it",
+        handed=False,
+        then="Do not look for another way; ask them what they want instead.",
+    )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(quoted(path, MAX_PATH) for path in paths[:MAX_SHOWN])
+    return f"{shown} and {len(paths) - MAX_SHOWN} more" if len(paths) > MAX_SHOWN else shown

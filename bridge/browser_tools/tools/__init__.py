@@ -1,0 +1,1 @@
+"""The browser's own tools: one module for each tool, and what only tools use."""

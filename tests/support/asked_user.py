@@ -1,0 +1,23 @@
+"""A user behind an MCP client, who answers its forms with one choice and remembers the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import mcp_types
+
+
+class AskedUser:
+    """`elicitation_callback=user.answer` gives a client this user; `before` runs before each answer."""
+
+    def __init__(self, choice: str, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.choice = choice
+        self.questions: list[str] = []
+        self._before = before
+
+    async def answer(self, _context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        self.questions.append(params.message)
+        if self._before:
+            await self._before()
+        return mcp_types.ElicitResult(action="accept", content={"allow": self.choice})
