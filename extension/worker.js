@@ -178,6 +178,8 @@ chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();
   if (name === UNNAMED_ALARM) void releaseUnnamed();
 });
+// Allowed origins and pauses are kept there. Content scripts count as in a page's hands. Firefox has no such level.
+void chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
 chrome.storage.onChanged.addListener((changes, area) => {
   if (LABEL_KEY in changes) void native.greetAgain();
   if (area !== "session" && "allowedOrigins" in changes) void origins.load().then(() => frames.announceAgain());

@@ -226,6 +226,18 @@ def test_a_tab_that_goes_to_a_page_of_the_extension_is_detached_from(
     assert socket_client.evaluate(page, "chrome.runtime.id") == REJECTED
 
 
+def test_code_in_a_content_script_s_world_cannot_change_the_extension_s_rules(
+    socket_client: SocketClient, page: int
+) -> None:
+    def evaluate_in(context: int, expression: str) -> Any:
+        params = {"expression": expression, "contextId": context, "awaitPromise": True}
+        return socket_client.command(page, "Runtime.evaluate", **params).get("result", {}).get("value")
+
+    (ours,) = [n for n in range(1, 20) if evaluate_in(n, "globalThis.chrome?.runtime?.id") == EXTENSION_ID]
+    write = "chrome.storage.local.set({ allowedOrigins: ['*'] }).then(() => 'written', () => 'rejected')"
+    assert evaluate_in(ours, write) == "rejected"
+
+
 # ── The user's clipboard ────────────────────────────────────────────────────────────────────────────────────
 
 
