@@ -23,8 +23,15 @@ _LONG = 12
 """Characters of a value that may be a credential."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
-_PAIR = re.compile(r"([^?&#;=\s]{1,100})=([^&#;\s]+)")
+# Pages write what is searched here. Each expression takes linear time: a match begins only at the start of a
+# run of characters, and quantifiers are possessive.
+_JWT = re.compile(
+    r"(?<![\w-])((?:(?!\beyJ[\w-]{5})[\w-])*+)eyJ[\w-]++\.[\w-]{5,}+\.[\w-]*+",
+)
+"""Its first group stands before the token."""
+_PAIR = re.compile(r"(?<![^?&#;=\s])([^?&#;=\s]++)=([^&#;\s]++)")
+_MAX_NAME_CHARS = 100
+"""Characters of a parameter's name that are looked at, from its end."""
 _MEMBER = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)("(?:[^"\\]|\\.)*(?:"|\\?$)|-?\d[\d.eE+-]*)')
 _USER = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@]*@", re.IGNORECASE)
 
@@ -43,13 +50,13 @@ def masked_url(url: str) -> str:
     place, mark, rest = _USER.sub(rf"\1{MASK}@", url).partition("?")
     if not mark:
         place, mark, rest = place.partition("#")
-    return _JWT.sub(MASK, place) + mark + _pairs_masked(rest)
+    return _mask_tokens(place) + mark + _pairs_masked(rest)
 
 
 def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers as they may be shown: of those that sign in, only that they are there."""
     return {
-        name: MASK if is_secret(name, value) else _JWT.sub(MASK, masked_url(value))
+        name: MASK if is_secret(name, value) else _mask_tokens(masked_url(value))
         for name, value in headers.items()
     }
 
@@ -59,16 +66,21 @@ def masked_body(text: str) -> str:
     found = _MEMBER.sub(_member_masked, text)
     if found.lstrip()[:1] not in ("{", "[", "<"):
         found = _pairs_masked(found)
-    return _JWT.sub(MASK, found)
+    return _mask_tokens(found)
+
+
+def _mask_tokens(text: str) -> str:
+    return _JWT.sub(rf"\1{MASK}", text)
 
 
 def _pairs_masked(text: str) -> str:
-    return _JWT.sub(MASK, _PAIR.sub(_pair_masked, text))
+    return _mask_tokens(_PAIR.sub(_pair_masked, text))
 
 
 def _pair_masked(pair: re.Match[str]) -> str:
     name, value = pair[1], pair[2]
-    return f"{name}={MASK}" if is_secret(unquote_plus(name), value) else pair[0]
+    is_masked = is_secret(unquote_plus(name[-_MAX_NAME_CHARS:]), value)
+    return f"{name}={MASK}" if is_masked else pair[0]
 
 
 def _member_masked(member: re.Match[str]) -> str:
