@@ -24,7 +24,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_ORIGIN, cleaned
-from bridge.hub.records import Called, Record, Registered, Site
+from bridge.hub.records import Called, Record, Redefined, Registered, Site
 from bridge.hub.sessions import Session
 from native_host import endpoint, wire
 
@@ -35,6 +35,8 @@ LINE_BYTES = 4096
 """Of a line. A line is one `write` to a file opened with O_APPEND: on a local disk no other comes in between,
 and a short one does not even meet a reader half."""
 ARGUMENTS_BYTES = 2048
+ORIGINS_BYTES = 1024
+"""For the further origins of a call, in a line that has room for arguments as well."""
 MAX_TOOLS = 20
 """Names in the line of a registration."""
 REGISTRATIONS_A_MINUTE = 60
@@ -45,7 +47,7 @@ LOOK_EVERY_S = 0.1
 """Whether the file still has its name is looked at no more often. Until then lines go where they went before:
 also into a file that another bridge has renamed, or somebody removed."""
 _MINUTE_S = 60.0
-_MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID = 128, 160, 60, 40
+_MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID, _MAX_HASH = 128, 160, 60, 40, 64
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +75,9 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     tab_id: int | None = None
     name: str = ""
     tool: str = ""
+    action: str = ""
+    batch: str = ""
+    step: int = 0
     outcome: str = ""
     detail: str = ""
     handed: bool | None = None
@@ -80,6 +85,10 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     count: int | None = None
     left_out: int = 0
     tools: list[str] = []
+    before: str = ""
+    after: str = ""
+    origins: list[str] = []
+    more_origins: int = 0
     arguments: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     arguments_cut: str = ""
 
@@ -104,14 +113,32 @@ def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
     line = _line(now, "call", call.site, call.session)
     line.name = _shown(call.name, _MAX_NAME)
     line.tool = _shown(call.own_name, _MAX_NAME)
+    line.action = _shown(call.action, _MAX_ID)
+    line.batch, line.step = call.batch, call.step
     line.outcome = _shown(call.outcome, _MAX_ID)
     line.detail = _shown(call.detail, _MAX_DETAIL)
     line.handed = call.handed
     line.ms = round(call.duration_s * 1000, 1)
+    _add_origins(line, call.origins, ORIGINS_BYTES if with_arguments else LINE_BYTES)
     if with_arguments:
         room = min(ARGUMENTS_BYTES, LINE_BYTES - len(_encoded(line)) - len(',"argumentsCut":""'))
         _add_arguments(line, call.arguments, room)
     return line
+
+
+def _add_origins(line: _Line, origins: tuple[str, ...], most_bytes: int) -> None:
+    """Add the origins that fit, and count the rest."""
+    if not origins:
+        return
+    room = min(most_bytes, LINE_BYTES - len(_encoded(line)) - len(',"origins":[],"moreOrigins":10000000'))
+    line.origins, line.more_origins = [], len(origins)
+    for origin in origins:
+        shown = _shown(origin, MAX_ORIGIN)
+        room -= len(msgspec.json.encode(shown)) + 1
+        if room < 0:
+            return
+        line.origins.append(shown)
+        line.more_origins -= 1
 
 
 def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
@@ -138,6 +165,13 @@ def _registration_line(now: float, offered: Registered) -> _Line:
         if room < 0:
             break
         line.tools = [*line.tools, shown]
+    return line
+
+
+def _redefinition_line(now: float, changed: Redefined) -> _Line:
+    line = _line(now, "redefined", changed.site)
+    line.tool = _shown(changed.tool, _MAX_NAME)
+    line.before, line.after = _shown(changed.before, _MAX_HASH), _shown(changed.after, _MAX_HASH)
     return line
 
 
@@ -173,34 +207,39 @@ class AuditLog:
         self._file = _SharedFile(directory)
         self._with_arguments = with_arguments
         self._clock = clock
-        self._registrations = _Allowance()
+        self._allowances = {"registered": _Allowance(), "redefined": _Allowance()}
+        """Of each event that pages cause: a flood of one does not hide the other."""
         self._has_warned = False
 
     def keep(self, record: Record) -> None:
         """Write it down. A log that cannot be written is complained of once, and the calls go on."""
         now = self._clock()
         try:
-            self._tell_left_out(self._registrations.over(now), now)
-            if isinstance(record, Called):
-                self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
-            elif self._registrations.allows(record.site.origin, now):
-                self._append(_registration_line(now, record), now)
+            self._tell_left_out(now, lambda allowance: allowance.over(now))
+            match record:
+                case Called():
+                    self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
+                case Registered() if self._allowances["registered"].allows(record.site.origin, now):
+                    self._append(_registration_line(now, record), now)
+                case Redefined() if self._allowances["redefined"].allows(record.site.origin, now):
+                    self._append(_redefinition_line(now, record), now)
         except (OSError, endpoint.EndpointError) as error:
             self._warn(error)
 
     def close(self) -> None:
         """Say what was left out so far, and let go of the file."""
         try:
-            self._tell_left_out(self._registrations.all(), self._clock())
+            self._tell_left_out(self._clock(), _Allowance.all)
         except (OSError, endpoint.EndpointError) as error:
             self._warn(error)
         self._file.close()
 
-    def _tell_left_out(self, ended: Iterable[tuple[str, int]], now: float) -> None:
-        for origin, left_out in ended:
-            line = _line(now, "registered", Site(origin=origin))
-            line.left_out = left_out
-            self._append(line, now)
+    def _tell_left_out(self, now: float, ended: Callable[[_Allowance], Iterable[tuple[str, int]]]) -> None:
+        for event, allowance in self._allowances.items():
+            for origin, left_out in ended(allowance):
+                line = _line(now, event, Site(origin=origin))
+                line.left_out = left_out
+                self._append(line, now)
 
     def _append(self, line: _Line, now: float) -> None:
         self._file.append(_encoded(line), now)

@@ -62,7 +62,10 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
 @click.option("--follow", "-f", "is_following", is_flag=True, help="Then each as it comes, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="The lines as they are kept.")
 @click.option(
-    "--origin", metavar="GLOB", callback=_read_glob, help="Of these sites; the scheme may be left out."
+    "--origin",
+    metavar="GLOB",
+    callback=_read_glob,
+    help="Calls and steps that read or changed these sites; the scheme may be left out.",
 )
 @click.option("--client", metavar="GLOB", callback=_read_glob, help="Of these MCP clients.")
 @click.option("--tool", metavar="GLOB", callback=_read_glob, help="Of these tools.")
@@ -70,10 +73,15 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
     "--outcome", metavar="GLOB", callback=_read_outcome, help="That ended so: ok, '!ok', timed_out …"
 )
 @click.option("--since", metavar="WHEN", callback=_read_since, help="From then on: 1h, 2d, 2026-11-21.")
-@click.option("--all/--calls", "is_with_registrations", help="Also what tools pages offered, or only calls.")
+@click.option(
+    "--all/--calls",
+    "is_with_registrations",
+    help="Also lists of tools and changed definitions, or only calls.",
+)
 def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> None:
     """Show which tools were called, by whom, where, and what came of it.
 
+    Each step of a batch or a shortcut is a line of its own: BATCH.STEP TOOL.
     A ! before a GLOB means all others.
     """
     state, wanted = mcpb_home() / "state", Filter(**where)

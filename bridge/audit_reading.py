@@ -37,10 +37,9 @@ class Filter:
         """Whether this one is."""
         if line["event"] != "call" and not self.is_with_registrations:
             return False
-        origin = str(line.get("origin", ""))
         return (
             line["at"] >= moment(self.since)
-            and _matches(self.origin, origin, origin.partition("://")[2])
+            and _matches(self.origin, *_spellings(line))
             and _matches(self.client, client_name(line))
             and _matches(self.tool, str(line.get("tool", "")), str(line.get("name", "")))
             and _matches(self.outcome, str(line.get("outcome", "")))
@@ -106,6 +105,14 @@ def client_name(line: dict[str, Any]) -> str:
     """Who called; empty for registrations."""
     client = line.get("client")
     return str(client.get("name", "")) if isinstance(client, dict) else ""
+
+
+def _spellings(line: dict[str, Any]) -> Iterator[str]:
+    """Yield all origins that a line names, each with and without its scheme."""
+    further = line.get("origins")
+    for origin in [line.get("origin", ""), *(further if isinstance(further, list) else [])]:
+        yield str(origin)
+        yield str(origin).partition("://")[2]
 
 
 def _matches(pattern: str, *texts: str) -> bool:

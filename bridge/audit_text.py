@@ -19,7 +19,7 @@ def row(line: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         _local_time(str(line["at"])),
         _text(client, "name") if isinstance(client, Mapping) else "",
-        _text(line, "tool") or _text(line, "name"),
+        _tool(line),
         _where(line),
         _text(line, "outcome") or _text(line, "event"),
         _duration(line.get("ms")),
@@ -29,6 +29,11 @@ def row(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _text(of: Mapping[str, Any], key: str) -> str:
     return cleaned(str(of.get(key, "")), _MAX_TEXT)  # whoever may write to the file has written it
+
+
+def _tool(line: Mapping[str, Any]) -> str:
+    tool = " ".join(filter(None, [_text(line, "tool") or _text(line, "name"), _text(line, "action")]))
+    return f"{_text(line, 'batch')}.{_text(line, 'step')} {tool}" if line.get("step") else tool
 
 
 def _local_time(at: str) -> str:
@@ -50,10 +55,22 @@ def _duration(ms: Any) -> str:
 def _detail(line: Mapping[str, Any]) -> str:
     if line.get("leftOut"):
         whose = "this site" if line.get("origin") else "further sites"
-        return f"{_text(line, 'leftOut')} more lists of {whose} were left out"
+        what = "changed definitions" if line.get("event") == "redefined" else "lists"
+        return f"{_text(line, 'leftOut')} more {what} of {whose} were left out"
+    if line.get("event") == "redefined":
+        return f"its definition changed: {_text(line, 'before')} -> {_text(line, 'after')}"
     if line.get("event") == "registered":
         names = line.get("tools")
         shown = cleaned(", ".join(map(str, names)), _MAX_TEXT) if isinstance(names, list) else ""
         return f"{_text(line, 'count')} tools: {shown}" if shown else "no tools"
     may_have_run = line.get("handed") is True and line.get("outcome") not in ("ok", "tool-error")
-    return "; ".join(filter(None, [_text(line, "detail"), "it may have run" if may_have_run else ""]))
+    parts = [_text(line, "detail"), "it may have run" if may_have_run else "", _further(line)]
+    return "; ".join(filter(None, parts))
+
+
+def _further(line: Mapping[str, Any]) -> str:
+    origins, more = line.get("origins"), line.get("moreOrigins")
+    if not isinstance(origins, list) or not origins:
+        return ""
+    shown = cleaned(", ".join(map(str, origins)), _MAX_TEXT)
+    return f"also {shown} and {cleaned(str(more), 10)} more" if more else f"also {shown}"

@@ -16,13 +16,31 @@ from native_host.wire import Code
 class CallError(Exception):
     """A call failed. `handed` is False only when nothing can have reached the page."""
 
-    def __init__(self, code: int, detail: str = "", *, handed: bool, then: str = "") -> None:
-        """`then` says what to do next, where that is not what it usually is."""
+    def __init__(
+        self, code: int, detail: str = "", *, handed: bool, then: str = "", logged: str | None = None
+    ) -> None:
+        """Describe a failed call.
+
+        Args:
+            code: the wire's error number.
+            detail: what failed, for the client: it may quote arguments.
+            handed: whether the page may have got the call.
+            then: what to do next, where that is not what it usually is.
+            logged: replaces `detail` in the audit log, for a `detail` that may quote a value of an argument.
+        """
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.handed = handed
         self.then = then
+        self._logged = logged
+
+    @property
+    def audit_detail(self) -> str:
+        """The detail without any value of an argument."""
+        if self._logged is not None:
+            return self._logged
+        return "" if self.code == Code.INVALID_PARAMS else self.detail
 
 
 class UnknownToolError(Exception):

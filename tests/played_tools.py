@@ -16,6 +16,7 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from bridge.hub.policy import Policy, PolicyRules
+from bridge.hub.records import Record
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
@@ -52,7 +53,14 @@ class PlayedTools:
     ) -> None:
         policy = Policy(rules)
         self.transport = PlayedTransport()
-        self.router = Router(self.transport, lambda _: "Run: mcpb doctor", terms=Terms(policy=policy))
+        self.records: list[Record] = []
+        """What the audit log is given."""
+        self.router = Router(
+            self.transport,
+            lambda _: "Run: mcpb doctor",
+            terms=Terms(policy=policy),
+            keep=self.records.append,
+        )
         self.tools = BrowserTools(
             self.router.registry,
             self.transport,

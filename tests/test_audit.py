@@ -22,7 +22,7 @@ from bridge.audit import AuditLog
 from bridge.audit_reading import Filter, follow, recent
 from bridge.audit_text import row
 from bridge.hub.arguments import Arguments
-from bridge.hub.records import Called, Registered, Site
+from bridge.hub.records import Called, Redefined, Registered, Site
 from bridge.hub.sessions import Session
 from native_host import wire
 
@@ -186,12 +186,15 @@ def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     text *= 5000 // len(text) + 1
     site = Site(text, text, f"https://{text}", 2**31, 2**31)
     session = Session(text, text, wire.ClientInfo(name=text, version=text))
-    call = Called(session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}))
+    more: dict[str, Any] = {"batch": "0123abcd", "step": 100, "action": text, "origins": (text,) * 300}
+    call = Called(session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}), **more)
     short = msgspec.structs.replace(call, arguments=written({text[:10]: 1}))
     found = [
         audit._encoded(audit._call_line(NOON, call, with_arguments=True)),
         audit._encoded(audit._call_line(NOON, short, with_arguments=True)),
+        audit._encoded(audit._call_line(NOON, call, with_arguments=False)),
         audit._encoded(audit._registration_line(NOON, Registered(site, (text,) * 300))),
+        audit._encoded(audit._redefinition_line(NOON, Redefined(site, text, text, text))),
     ]
     for line in found:
         assert len(line) <= audit.LINE_BYTES
@@ -668,3 +671,54 @@ def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> N
         followed = follow(state, 20, Filter(), wait)
         assert details([next(followed), next(followed)]) == ["first", "first"]
         followed.close()
+
+
+# ── Steps, further sites, changed definitions ───────────────────────────────────────────────────────────────
+
+
+def test_a_step_is_a_line_with_its_batch_number_tool_and_action(log: AuditLog, state: Path) -> None:
+    log.keep(called(name="computer", own_name="computer", action="left_click", batch="0123abcd", step=2))
+    (line,) = lines(state)
+    found = [line[member] for member in ("batch", "step", "tool", "action", "origin", "outcome")]
+    assert found == ["0123abcd", 2, "computer", "left_click", "https://shop.example", "ok"]
+    assert row(line)[2] == "0123abcd.2 computer left_click"
+
+
+@pytest.mark.parametrize("origin", ["https://bank.example", "bank.example", "BANK.*", "shop.example"])
+def test_a_call_is_found_by_each_site_that_it_touched(log: AuditLog, state: Path, origin: str) -> None:
+    log.keep(called(origins=("https://news.example", "https://bank.example")))
+    assert len(recent(state, 20, Filter(origin=origin))) == 1
+    assert recent(state, 20, Filter(origin=f"!{origin}")) == []
+    assert recent(state, 20, Filter(origin="other.example")) == []
+
+
+def test_origins_beyond_the_room_of_a_line_are_counted(log: AuditLog, state: Path) -> None:
+    log.keep(called(origins=tuple(f"https://{number}.shop.example" for number in range(1000))))
+    (line,) = lines(state)
+    assert len(line["origins"]) > 50
+    assert len(line["origins"]) + line["moreOrigins"] == 1000
+    assert row(line)[-1].endswith(f"and {line['moreOrigins']} more")
+
+
+def test_a_changed_definition_is_a_line_with_both_hashes(log: AuditLog, state: Path) -> None:
+    log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+    (line,) = recent(state, 20, EVERYTHING)
+    found = [line[member] for member in ("event", "tool", "origin", "before", "after")]
+    assert found == ["redefined", "pay", "https://shop.example", "aa11", "bb22"]
+    assert row(line)[-1] == "its definition changed: aa11 -> bb22"
+
+
+def test_a_flood_of_registrations_does_not_hide_a_changed_definition(log: AuditLog, state: Path) -> None:
+    for _ in range(100):
+        log.keep(Registered(SHOP, ("pay",)))
+    log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+    assert lines(state)[-1]["event"] == "redefined"
+
+
+def test_changed_definitions_in_a_loop_are_counted(log: AuditLog, state: Path) -> None:
+    for _ in range(100):
+        log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+    log.close()
+    *kept, last = lines(state)
+    assert (len(kept), last["leftOut"]) == (audit.REGISTRATIONS_OF_ORIGIN, 90)
+    assert row(last)[-1] == "90 more changed definitions of this site were left out"

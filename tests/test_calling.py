@@ -9,10 +9,11 @@ import trio.testing
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
+from bridge.hub.pace import CallPace
 from bridge.hub.records import Called, Record
-from bridge.hub.routing import Router
+from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
-from bridge.hub.transport import ENDED, HostLost, HostSeen, LookedAround
+from bridge.hub.transport import HostLost, HostSeen, LookedAround
 from native_host import wire
 from native_host.wire import Code
 from played_transport import CART, PlayedTransport
@@ -164,7 +165,8 @@ async def test_what_would_wait_for_a_router_that_has_ended_is_recorded_as_cancel
     transport.happen(HostLost("h1"))
     transport.asked[0].on_done(CallError(Code.GONE, handed=False))
     assert (outcomes, words(records)) == ([], ["cancelled"])
-    assert router.begin(Session("ours"), "list_page_tools", NOTHING, outcomes.append) is ENDED
+    router.begin(Session("ours"), "list_page_tools", NOTHING, outcomes.append)
+    assert (outcomes, words(records), router.running()) == ([], ["cancelled"] * 2, [])
 
 
 async def test_a_call_that_was_refused_at_once_is_given_up_where_it_went_then(
@@ -252,3 +254,51 @@ async def test_arguments_that_nobody_can_read_are_refused_and_recorded(
     assert isinstance(outcome, bytes)
     assert b"The arguments cannot be used" in outcome
     assert (transport.asked, words(records)) == ([], ["invalid_params"])
+
+
+# ── Our own two tools ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_listing_page_tools_is_a_call(
+    router: Router, records: list[Record], nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(router.run)
+    await router.call(Session("ours"), "list_page_tools", NOTHING)
+    await router.call(Session("ours"), "list_page_tools", Arguments.of({"query": ["hunter2"]}))
+    found = [(each.name, each.outcome, each.detail) for each in records if isinstance(each, Called)]
+    assert found == [
+        ("list_page_tools", "ok", ""),
+        ("list_page_tools", "invalid_params", "query: type"),
+    ]
+
+
+async def test_a_page_tool_that_is_called_by_name_is_one_call(
+    router: Router, transport: PlayedTransport, records: list[Record], nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(router.run)
+    transport.answer = {"success": True, "payload": {"content": []}}
+    for arguments in ({"name": ANY}, {"name": ANY, "arguments": "hunter2"}, {"name": "hunter2"}):
+        await router.call(Session("ours"), "call_page_tool", Arguments.of(arguments))
+    found = [
+        (each.name, each.own_name, each.outcome, each.detail) for each in records if isinstance(each, Called)
+    ]
+    assert found == [
+        ("call_page_tool", "getCart", "ok", ""),
+        ("call_page_tool", "", "invalid_params", "arguments: type"),
+        ("call_page_tool", "", "unknown_tool", ""),
+    ]
+
+
+@pytest.mark.parametrize("name", ["list_page_tools", "call_page_tool"])
+async def test_our_own_tools_count_against_the_rate_limit_once(nursery: trio.Nursery, name: str) -> None:
+    transport = PlayedTransport()
+    records: list[Record] = []
+    router = Router(transport, terms=Terms(pace=CallPace(2)), keep=records.append)
+    nursery.start_soon(router.run)
+    transport.happen(LookedAround())
+    transport.connect("h1", *one_page("getCart"))
+    arguments = Arguments.of({"name": ANY} if name == "call_page_tool" else {})
+    for _ in range(3):
+        await router.call(Session("ours"), name, arguments)
+    assert words(records)[2] == "rate_limited"
+    assert "rate_limited" not in words(records)[:2]

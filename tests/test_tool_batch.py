@@ -12,6 +12,8 @@ from bridge.browser_tools.answer import Answer, Image, Told
 from bridge.browser_tools.batch import LIMIT_S
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.hub.arguments import Arguments
+from bridge.hub.policy import PolicyRules
+from bridge.hub.records import Called
 from bridge.hub.transport import Caller
 from native_host import wire
 from played_tools import SHOP, PlayedTools, own_tab
@@ -170,3 +172,59 @@ async def test_when_its_time_is_over_what_was_done_is_told(
     assert told.is_error
     assert len(told.structured["results"]) in (done, done + 1)
     assert "The 150 s for all steps are over; dev_utils may have been done, or in part." in told.text
+
+
+# ── The audit log ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def calls(tools: PlayedTools) -> list[Called]:
+    return [record for record in tools.records if isinstance(record, Called)]
+
+
+async def test_each_step_has_a_record_of_its_own_before_that_of_its_batch(tools: PlayedTools) -> None:
+    other = "https://bank.example/account"
+    await tools.call("browser_batch", actions=[step("navigate", url=SHOP), step("navigate", url=other)])
+    first, second, whole = calls(tools)
+    assert [record.step for record in (first, second, whole)] == [1, 2, 0]
+    assert {record.batch for record in (first, second, whole)} == {whole.batch}
+    assert whole.batch
+    assert [(record.own_name, record.outcome) for record in (first, second)] == [("navigate", "ok")] * 2
+    assert [record.site.origin for record in (first, second)] == [SHOP.rstrip("/"), "https://bank.example"]
+
+
+async def test_a_step_that_fails_is_recorded_with_its_outcome_and_the_rest_is_not(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, PolicyRules(deny=("https://bank.example",)))
+    tools.connect(own_tab(1))
+    denied = step("navigate", url="https://bank.example")
+    await tools.call("browser_batch", actions=[echo("one"), denied, echo("three")])
+    assert [(record.step, record.outcome) for record in calls(tools)] == [
+        (1, "ok"),
+        (2, "not_allowed"),
+        (0, "tool-error"),
+    ]
+
+
+async def test_a_step_that_is_cancelled_is_recorded(
+    tools: PlayedTools, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    pending = tools.router.begin(
+        tools.session,
+        "browser_batch",
+        Arguments.of({"actions": [step("dev_utils", action="delay", seconds=5)]}),
+        lambda _: None,
+        Caller(),
+    )
+    nursery.start_soon(trio.sleep, 60)
+    await trio.sleep(1)
+    pending.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert {(record.step, record.outcome) for record in calls(tools)} == {(1, "cancelled"), (0, "cancelled")}
+
+
+async def test_an_action_is_recorded_only_if_its_tool_lists_it(tools: PlayedTools) -> None:
+    await tools.call("computer", action="wait", duration=0.01)
+    await tools.call("dev_utils", action="hunter2")
+    assert [record.action for record in calls(tools)] == ["wait", ""]

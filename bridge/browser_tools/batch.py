@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ LIMIT_S = 150.0
 ENDING_S = 5.0
 """Afterwards, for telling what was done."""
 MAX_STEPS = 100
+_BATCH_ID_BYTES = 4
 ALONE = ("browser_batch", "shortcuts_execute")
 """These are no steps themselves."""
 
@@ -128,6 +130,7 @@ async def run_in_order(turn: Turn, steps: Sequence[Step]) -> Ran:
     """
     _check(turn, steps)
     ran = Ran(len(steps))
+    turn.recording.batch = secrets.token_hex(_BATCH_ID_BYTES)
     with turn.limited(LIMIT_S) as limit:
         for step in steps:
             turn.report(len(ran.results), ran.total, step.name)
@@ -143,8 +146,9 @@ async def run_in_order(turn: Turn, steps: Sequence[Step]) -> Ran:
 
 
 async def _run(turn: Turn, step: Step, ran: Ran) -> bool:
+    number = len(ran.results) + 1
     try:
-        ran.answered(step.name, await turn.call_tool(step.name, step.input))
+        ran.answered(step.name, await turn.call_tool(step.name, step.input, step=number))
     except ToolError as error:
         ran.failed(step.name, str(error))
     except CallError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from bridge.browser_tools import complaints
 from bridge.browser_tools.answer import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
+from native_host.protocol.validation_errors import rejected_field
 from native_host.wire import Code
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ class Tool(Generic[G]):
             return msgspec.convert(plain, self.given, strict=False)
         except msgspec.ValidationError as error:
             complaint = complaints.in_words(str(error), input_schema(self.given))
-            raise CallError(Code.INVALID_PARAMS, complaint, handed=False) from None
+            logged = rejected_field(error)
+            raise CallError(Code.INVALID_PARAMS, complaint, handed=False, logged=logged) from None
 
     def as_given(self, given: G) -> Tool[G]:
         """It, as it is in a call with these arguments."""
@@ -107,6 +110,17 @@ def input_schema(given: type[Given]) -> dict[str, Any]:
             name for name in schema["properties"] if name in {*schema["required"], *given.always}
         ]
     return schema
+
+
+def chosen_action(given: Given) -> str:
+    """Return the `action` of a call whose tool lists its actions; a free text is a value of the client."""
+    action = getattr(given, "action", None)
+    return action if action in _actions(type(given)) else ""
+
+
+@cache
+def _actions(given: type[Given]) -> tuple[str, ...]:
+    return tuple(input_schema(given)["properties"].get("action", {}).get("enum", ()))
 
 
 def output_schema(told: type[Told]) -> dict[str, Any]:

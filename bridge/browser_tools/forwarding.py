@@ -274,7 +274,8 @@ async def _new_tab(turn: Turn, channel: Browser) -> int:
     try:
         words = await _create(turn, channel)
     except CallError as error:
-        raise CallError(error.code, f"opening a tab: {error.detail}", handed=False) from None
+        detail = f"opening a tab: {error.detail}"
+        raise CallError(error.code, detail, handed=False, logged=error.audit_detail) from None
     if words.is_error or not (made := _MADE.search(words.text)):
         raise ToolError(f"{called(channel)} opened no tab for you: {quoted(words.text, _MAX_WORDS)}")
     return int(made[1])

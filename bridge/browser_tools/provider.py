@@ -33,7 +33,7 @@ from bridge.browser_tools import (
 )
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.approvals import Approvals
-from bridge.browser_tools.declaring import Tool
+from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import Surroundings, Turn
@@ -174,6 +174,7 @@ class BrowserTools:
     async def _run_within_limit(self, turn: Turn, arguments: Arguments) -> Answer:
         tool = turn.tool
         given = tool.read(arguments)
+        turn.recording.action = chosen_action(given)
         turn = replace(turn, tool=tool.as_given(given))
         verdict = approving.judge_tool(turn)
         if verdict.decision == "no" and not (tool.is_for_paused and verdict.code is Code.PAUSED):
@@ -195,11 +196,34 @@ class BrowserTools:
             raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
         return answer
 
-    async def _within(self, turn: Turn, name: str, arguments: dict[str, Any]) -> Answer:
+    async def _within(self, turn: Turn, name: str, arguments: dict[str, Any], step: int) -> Answer:
         """Another tool, within a call of one that reports progress itself."""
         caller = replace(turn.caller, on_progress=None)
         within = replace(turn, tool=self._tools[name], caller=caller)
-        return await self._run(within, Arguments.of(arguments))
+        if not step:
+            return await self._run(within, Arguments.of(arguments))
+        return await self._run_step(within, Arguments.of(arguments), step)
+
+    async def _run_step(self, turn: Turn, arguments: Arguments, step: int) -> Answer:
+        """Run a step of a batch, with a record of its own."""
+        batch_id, began = turn.recording.batch, trio.current_time()
+        recording = Recording(
+            turn.session, turn.tool.name, arguments, began, own_name=turn.tool.name, batch=batch_id, step=step
+        )
+        how: answers.Answer | Exception | None = None  # cancelled, unless it ends
+        try:
+            answer = await self._run(replace(turn, recording=recording), arguments)
+            how = answers.Answer(b"", is_error=answer.is_error)
+        except ToolError:
+            how = answers.Answer(b"", is_error=True)
+            raise
+        except Exception as error:
+            how = error
+            raise
+        finally:
+            turn.recording.site, turn.recording.own_name = recording.site, turn.recording.name
+            turn.recording.keep_step(recording.ended(how, trio.current_time()))
+        return answer
 
     async def run_forever(self) -> None:
         """Let tabs go that are not used any more. Runs until cancelled."""

@@ -65,8 +65,8 @@ class Surroundings:
     """Why no browser is connected, and the command that mends it."""
     tools: Mapping[str, Tool[Any]]
     """By name."""
-    call_tool: Callable[[Turn, str, dict[str, Any]], Any]
-    """Another of our tools, within this call: an awaitable `Answer`."""
+    call_tool: Callable[[Turn, str, dict[str, Any], int], Any]
+    """Another of our tools, within this call, and its step's number: an awaitable `Answer`."""
 
 
 @dataclass
@@ -152,10 +152,14 @@ class Turn:
         """Where this call is made, as far as it is known by now."""
         self.recording.site = site_of(browser, origin, tab_id)
         self.recording.own_name = self.recording.name
+        self._touch(origin)
 
     def may_read(self, origin: str) -> bool:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
-        return approving.judge(self, Wish(self.browser(), origin)).decision != "no"
+        is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision != "no"
+        if is_allowed:
+            self._touch(origin)
+        return is_allowed
 
     def may_tell(self, url: str) -> bool:
         """The same of an address."""
@@ -187,7 +191,16 @@ class Turn:
 
     def may_see(self, url: str) -> bool:
         """Whether a page that a tab was led to may be looked at, without asking the person."""
-        return approving.judge(self, Wish(self.browser(), approving.origin_at(url))).decision == "yes"
+        origin = approving.origin_at(url)
+        is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision == "yes"
+        if is_allowed:
+            self._touch(origin)
+        return is_allowed
+
+    def _touch(self, origin: str) -> None:
+        """Record that this call reads or changes a site, for the audit log."""
+        if origin not in ("", "null"):
+            self.recording.touched[origin] = None
 
     async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
         """The tab that is meant, for DevTools. Raises as `place` does."""
@@ -351,9 +364,12 @@ class Turn:
 
     # ── Others ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Answer:
-        """Another of our tools, within this call. Raises as that tool does."""
-        answer: Answer = await self.around.call_tool(self, name, arguments)
+    async def call_tool(self, name: str, arguments: dict[str, Any], *, step: int = 0) -> Answer:
+        """Another of our tools, within this call. Raises as that tool does.
+
+        With `step`, its number within the call's batch, it has an entry of its own in the audit log.
+        """
+        answer: Answer = await self.around.call_tool(self, name, arguments, step)
         return answer
 
 

@@ -46,4 +46,5 @@ class Admission:
         else:
             pauses.check(session, entry.site.profile, entry.origin)
         if refusal := self._check.refusal(entry.tool, arguments.value):
-            raise CallError(Code.INVALID_PARAMS, refusal, handed=False)
+            logged = self._check.rejected_fields(entry.tool, arguments.value)
+            raise CallError(Code.INVALID_PARAMS, refusal, handed=False, logged=logged)

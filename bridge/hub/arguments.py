@@ -119,6 +119,11 @@ class ArgumentCheck:
         compiled = self._kept[tool.digest]
         return compiled.refusal(arguments) if compiled else ""
 
+    def rejected_fields(self, tool: PageTool, arguments: dict[str, Any]) -> str:
+        """Return the fields that `refusal` rejects, each with its rule: `count: type`. No value is quoted."""
+        compiled = self._kept.get(tool.digest)
+        return compiled.rejected_fields(arguments, tool) if compiled else ""
+
     def _keep(self, tool: PageTool) -> None:
         try:
             self._kept[tool.digest] = _Compiled(tool)
@@ -157,7 +162,7 @@ class _Compiled:
         try:
             if self._validator.is_valid(arguments):
                 return ""
-            if min(self._cost.expanded, steps) * size > MAX_DETAIL:
+            if not self._can_locate(steps, size):
                 return "arguments: do not fit the tool's inputSchema (they are too large to say where)"
             errors = self._validator.iter_errors(arguments)
             return "; ".join(
@@ -165,6 +170,19 @@ class _Compiled:
             )
         except ValueError:
             return ""  # half a character in a key, or what is no JSON: it will not get into a message either
+
+    def rejected_fields(self, arguments: dict[str, Any], tool: PageTool) -> str:
+        extent = measured(arguments, MAX_VALUE_DEPTH)
+        size = self._cost.size(extent)
+        if extent.depth > MAX_VALUE_DEPTH or not self._can_locate(self._cost.expanded * size, size):
+            return "arguments: inputSchema"
+        declared = _declared_names(msgspec.json.decode(tool.input_schema))
+        errors = islice(self._validator.iter_errors(arguments), MAX_ERRORS)
+        return "; ".join(_rejected_field(error, declared) for error in errors)
+
+    def _can_locate(self, steps: float, size: float) -> bool:
+        """Return whether listing the errors stays cheap: each error copies the value that it is about."""
+        return min(self._cost.expanded, steps) * size <= MAX_DETAIL
 
     def _warn_once(self) -> None:
         if not self._has_warned:
@@ -215,6 +233,36 @@ def _told(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> It
             yield _complaint(path, f"fits no alternative: {reasons}")
         case _:
             yield _complaint(path, _message(error))
+
+
+def _rejected_field(error: jsonschema_rs.ValidationError, declared: set[str]) -> str:
+    """Return field and rule of an error. Names that the schema does not declare are the client's own: `*`."""
+    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415
+
+    path = [step if isinstance(step, int) or step in declared else "*" for step in error.instance_path]
+    match error.kind:
+        case Kind.Required(property=name):
+            return _complaint([*path, name], "required")
+        case Kind.FalseSchema():
+            return _complaint(path, "additionalProperties")
+        case _:
+            rule = error.schema_path[-1] if error.schema_path else "inputSchema"
+            return _complaint(path, str(rule))
+
+
+def _declared_names(schema: Any) -> set[str]:
+    """Return all property names that a schema declares."""
+    names: set[str] = set()
+    left = [schema]
+    while left:
+        match left.pop():
+            case dict() as found:
+                if isinstance(properties := found.get("properties"), dict):
+                    names.update(properties)
+                left.extend(found.values())
+            case list() as found:
+                left.extend(found)
+    return names
 
 
 def _at(value: Any, path: list[str | int]) -> Any:

@@ -69,14 +69,16 @@ class Call:
         arguments: Arguments,
         on_done: OnOutcome,
         caller: Caller = NOBODY,
+        called_as: str = "",
     ) -> None:
+        """`called_as` is the tool that the client called to reach this one by name, for the audit log."""
         self.session = session
         self.name = name
         self._around = around
         self._arguments = arguments
         self._on_done = on_done
         self._caller = caller
-        self._recording = Recording(session, name, arguments, around.now())
+        self._recording = Recording(session, called_as or name, arguments, around.now())
         self._pending: Pending = ENDED
         self._entry: LiveEntry
         """Where it was sent last."""

@@ -146,4 +146,6 @@ class TabOpener:
         try:
             return await self._transport.request(at, method, params, _REQUEST_S)
         except CallError as error:
-            raise CallError(error.code, f"opening {origin}: {error.detail}", handed=False) from None
+            raise CallError(
+                error.code, f"opening {origin}: {error.detail}", handed=False, logged=error.audit_detail
+            ) from None

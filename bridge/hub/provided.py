@@ -19,6 +19,9 @@ from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
 
 _log = logging.getLogger(__name__)
 
+Run = Callable[[Recording, Caller], Awaitable[Answer]]
+"""See `Provider.run`."""
+
 
 class Resource(NamedTuple):
     """What a client may read beside a tool's answer: an MCP Resource, with what is in it."""
@@ -85,7 +88,7 @@ class ProvidedCall:
     def __init__(
         self,
         around: Surroundings,
-        provider: Provider,
+        run: Run,
         session: Session,
         name: str,
         arguments: Arguments,
@@ -93,8 +96,8 @@ class ProvidedCall:
         caller: Caller = NOBODY,
     ) -> None:
         self._around = around
-        self._provider = provider
-        self._recording = Recording(session, name, arguments, around.now())
+        self._run_tool = run
+        self._recording = Recording(session, name, arguments, around.now(), keep_step=around.keep)
         self._on_done = on_done
         self._caller = caller
         self._pending: Pending = ENDED
@@ -109,6 +112,8 @@ class ProvidedCall:
             self._fail(error)
         else:
             self._pending = in_background(self._run)
+            if self._pending is ENDED:
+                self.cancel()
 
     def cancel(self) -> None:
         """See `Pending`."""
@@ -119,7 +124,7 @@ class ProvidedCall:
 
     async def _run(self) -> None:
         try:
-            answer = await self._provider.run(self._recording, self._caller)
+            answer = await self._run_tool(self._recording, self._caller)
         except CallError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001  (other calls go on)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -49,6 +49,14 @@ class Called(msgspec.Struct, frozen=True):
     """Whether the page may have got the call."""
     arguments: Arguments = NOTHING
     """For those who asked for them: they may be anything, passwords included."""
+    batch: str = ""
+    """Id that a call of several steps shares with its steps."""
+    step: int = 0
+    """Number of the step within its batch, counted from 1; 0: the call itself."""
+    action: str = ""
+    """What of its tool a call chose, by the tool's own list: `left_click`."""
+    origins: tuple[str, ...] = ()
+    """Further sites whose content the call reported or acted on."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -57,6 +65,18 @@ class Registered(msgspec.Struct, frozen=True):
     site: Site
     tools: tuple[str, ...]
     """The page's own names."""
+
+
+class Redefined(msgspec.Struct, frozen=True):
+    """A page changed the definition of a tool under the same name."""
+
+    site: Site
+    tool: str
+    """The page's own name."""
+    before: str
+    """Hash of the definition that was known."""
+    after: str
+    """Hash of the definition that is announced now."""
 
 
 @dataclass(slots=True)
@@ -70,6 +90,13 @@ class Recording:
     """By the clock of `ended`."""
     site: Site = NOWHERE
     own_name: str = ""
+    batch: str = ""
+    step: int = 0
+    action: str = ""
+    keep_step: Keep = lambda _: None
+    """Takes the records of a batch's steps."""
+    touched: dict[str, None] = field(default_factory=dict)
+    """Origins whose content was reported or acted on, in the order in which they came."""
 
     def ended(self, how: Answer | Exception | None, now: float) -> Called:
         """It is over: with an answer or without, or (None) because nobody waited for it any more."""
@@ -78,16 +105,28 @@ class Recording:
             case Answer():
                 word = "tool-error" if how.is_error else "ok"
             case CallError():
-                word, detail, handed = _outcome(how.code), how.detail, how.handed
+                word, detail, handed = _outcome(how.code), how.audit_detail, how.handed
             case UnknownToolError():
                 word, handed = "unknown_tool", False
             case None:
                 word = "cancelled"
             case _:
                 word = "internal_error"
-        told = detail, handed, self.arguments
-        duration_s = now - self.began
-        return Called(self.session, self.name, word, duration_s, self.site, self.own_name, *told)
+        return Called(
+            session=self.session,
+            name=self.name,
+            outcome=word,
+            duration_s=now - self.began,
+            site=self.site,
+            own_name=self.own_name,
+            detail=detail,
+            handed=handed,
+            arguments=self.arguments,
+            batch=self.batch,
+            step=self.step,
+            action=self.action,
+            origins=tuple(origin for origin in self.touched if origin != self.site.origin),
+        )
 
 
 def _outcome(code: int) -> str:
@@ -97,7 +136,7 @@ def _outcome(code: int) -> str:
         return f"error {code}"
 
 
-Record = Called | Registered
+Record = Called | Registered | Redefined
 Keep = Callable[[Record], None]
 """Neither waits nor raises."""
 

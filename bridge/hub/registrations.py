@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from bridge.hub.caching import ToolStore
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from bridge.hub.caching import CachedTool, ToolKey, ToolStore
 from bridge.hub.entry import site_of
+from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
-from bridge.hub.records import Keep, Registered
+from bridge.hub.records import Keep, Redefined, Registered, Site
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import Announced, Event
 from native_host import wire
+
+MAX_KNOWN = 8192
+"""Definitions whose hashes are remembered, of all sites: those that were announced last."""
 
 
 class Registrations:
@@ -19,6 +26,8 @@ class Registrations:
         self._policy = policy
         self._store = store
         self._keep = keep
+        self._known: OrderedDict[ToolKey, bytes] = OrderedDict()
+        """Hash of each tool's definition, also after its document has gone."""
 
     def hear(self, event: Event, now: float) -> bool:
         """Let the registry hear an event; whether the store's tools are others now."""
@@ -32,9 +41,29 @@ class Registrations:
         if tab is None or tab.incognito:
             return False
         names = _names(browser, announced)
+        site = site_of(browser, announced.origin, announced.tab_id)
         if names != before:
-            self._keep(Registered(site_of(browser, announced.origin, announced.tab_id), names))
+            self._keep(Registered(site, names))
+        frame = browser.frame(announced.tab_id, announced.frame_id)
+        self._compare(site, frame.tools if frame else [])
         return self._offered(browser, announced)
+
+    def _compare(self, site: Site, tools: Sequence[PageTool]) -> None:
+        """Record each tool whose definition is not the one that was known under its name."""
+        known = {tool.name: self._known.get(ToolKey(site.profile, site.origin, tool.name)) for tool in tools}
+        if None in known.values():
+            # An earlier process may have cached the definition.
+            cached = {each.tool.name: each.tool.digest for each in self._store.tools() if _is_of(each, site)}
+            known = {name: digest or cached.get(name) for name, digest in known.items()}
+        for tool in tools:
+            before = known[tool.name]
+            if before is not None and before != tool.digest:
+                self._keep(Redefined(site, tool.name, before.hex(), tool.digest.hex()))
+            key = ToolKey(site.profile, site.origin, tool.name)
+            self._known[key] = tool.digest
+            self._known.move_to_end(key)
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
 
     def _offered(self, browser: Browser, announced: wire.FrameTools) -> bool:
         is_whole_page = announced.frame_id == 0  # a frame need not work when it is opened by itself
@@ -43,6 +72,10 @@ class Registrations:
         frame = browser.frame(announced.tab_id, announced.frame_id)
         at = browser.profile, announced.tab_id, announced.origin, announced.url
         return self._store.offered(*at, frame.tools if frame else [])
+
+
+def _is_of(cached: CachedTool, site: Site) -> bool:
+    return (cached.profile, cached.origin) == (site.profile, site.origin)
 
 
 def _names(browser: Browser, announced: wire.FrameTools) -> tuple[str, ...]:

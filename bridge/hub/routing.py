@@ -14,6 +14,7 @@ import trio
 from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import toolbox
 from bridge.hub.admission import Admission
+from bridge.hub.answers import Answer
 from bridge.hub.arguments import Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
@@ -26,7 +27,7 @@ from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
-from bridge.hub.provided import NothingProvided, ProvidedCall, Provider, Resource
+from bridge.hub.provided import NothingProvided, ProvidedCall, Provider, Resource, Run
 from bridge.hub.records import Keep, Recording
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
@@ -208,13 +209,12 @@ class Router:
         """
         match name:
             case toolbox.LIST_PAGE_TOOLS:
-                return self._in_background(partial(self._tell_page_tools, session, arguments, on_done))
+                run = self._list_page_tools
+                return self._begin_provided(run, session, name, arguments, on_done, caller)
             case toolbox.CALL_PAGE_TOOL:
                 return self._begin_by_name(session, arguments, on_done, caller)
         if name in self._provider.names:
-            provided = ProvidedCall(self._around, self._provider, session, name, arguments, on_done, caller)
-            provided.begin(self._in_background)
-            return provided
+            return self._begin_provided(self._provider.run, session, name, arguments, on_done, caller)
         call = Call(self._around, session, name, arguments, on_done, caller)
         call.begin()
         return call
@@ -234,14 +234,27 @@ class Router:
             raise outcome
         return outcome
 
+    def _begin_provided(
+        self,
+        run: Run,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: OnOutcome,
+        caller: Caller,
+    ) -> Pending:
+        call = ProvidedCall(self._around, run, session, name, arguments, on_done, caller)
+        call.begin(self._in_background)
+        return call
+
     def _begin_by_name(
         self, session: Session, arguments: Arguments, on_done: OnOutcome, caller: Caller
     ) -> Pending:
+        name = toolbox.CALL_PAGE_TOOL
         try:
             asked = toolbox.read_arguments(toolbox.CallPageTool, arguments)
         except CallError as error:
-            on_done(failed(self._told(error)))
-            return ENDED
+            return self._begin_provided(_rejecting(error), session, name, arguments, on_done, caller)
 
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
@@ -249,7 +262,8 @@ class Router:
                 outcome = failed(self._told(CallError(Code.INVALID_PARAMS, detail, handed=False)))
             on_done(outcome)
 
-        call = Call(self._around, session, asked.name, Arguments(bytes(asked.arguments)), on_outcome, caller)
+        inner = Arguments(bytes(asked.arguments))
+        call = Call(self._around, session, asked.name, inner, on_outcome, caller, called_as=name)
         call.begin()
         return call
 
@@ -258,26 +272,16 @@ class Router:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
-    async def _tell_page_tools(self, session: Session, arguments: Arguments, on_done: OnOutcome) -> None:
-        outcome: Outcome
-        try:
-            outcome = await self._list_page_tools(session, arguments)
-        except CallError as error:
-            outcome = failed(self._told(error))
-        except Exception as error:  # noqa: BLE001  (calls go on)
-            _log.exception("listing the pages' tools failed")
-            outcome = error
-        on_done(outcome)
-
-    async def _list_page_tools(self, session: Session, arguments: Arguments) -> bytes:
-        asked = toolbox.read_arguments(toolbox.ListPageTools, arguments)
+    async def _list_page_tools(self, recording: Recording, _: Caller) -> Answer:
+        asked = toolbox.read_arguments(toolbox.ListPageTools, recording.arguments)
         await self.settle()
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
         entries = self.catalog.entries()
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
-        session.show(self.catalog.meanings())
-        return toolbox.page_tools(entries, asked, notices, self._without_page_tools)
+        recording.session.show(self.catalog.meanings())
+        found = toolbox.page_tools(entries, asked, notices, self._without_page_tools)
+        return Answer(found, is_error=False)
 
     def _without_page_tools(self) -> str:
         """What a model can do then: where a browser is, its own tools do without pages'."""
@@ -381,6 +385,13 @@ class Router:
         if self._store.refresh():
             self.catalog.store_changed()
             self.news.tell()
+
+
+def _rejecting(error: CallError) -> Run:
+    async def reject(_recording: Recording, _caller: Caller) -> Answer:
+        raise error
+
+    return reject
 
 
 def _lost_at(entry: Entry) -> float | None:

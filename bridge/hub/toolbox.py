@@ -13,6 +13,7 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
 from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
+from native_host.protocol.validation_errors import rejected_field
 from native_host.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
@@ -142,7 +143,8 @@ def read_arguments(shape: type[T], arguments: Arguments) -> T:
     try:
         return msgspec.json.decode(arguments.raw, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CallError(Code.INVALID_PARAMS, str(error), handed=False) from None
+        logged = rejected_field(error)
+        raise CallError(Code.INVALID_PARAMS, str(error), handed=False, logged=logged) from None
 
 
 def page_tools(

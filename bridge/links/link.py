@@ -321,7 +321,9 @@ def _answer_in(message: Envelope) -> bytes | CallError:
         error = msgspec.json.decode(message.error, type=envelope.Error)
     except msgspec.DecodeError:
         return CallError(Code.INTERNAL_ERROR, "the host's error cannot be read", handed=True)
-    return CallError(error.code, error.message, handed=error.data.get("handed") is not False)
+    handed = error.data.get("handed") is not False
+    # Browsers and pages quote what they were given: `Cannot navigate to invalid URL "…"`.
+    return CallError(error.code, error.message, handed=handed, logged="")
 
 
 def _check_wire(params: Wire) -> None:

@@ -89,8 +89,8 @@ class Metrics:
         self._registry.register(_Gauges(look))
 
     def keep(self, record: Record) -> None:
-        """Count a call of the hub's records."""
-        if isinstance(record, Called):
+        """Count a call of the hub's records. A step is part of its batch's call."""
+        if isinstance(record, Called) and not record.step:
             self._calls.labels(record.outcome if record.outcome in OUTCOMES else OTHER).inc()
             self._durations.observe(record.duration_s)
 

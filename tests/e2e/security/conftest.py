@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,3 +40,11 @@ def browsing() -> Iterator[Browsing]:
     """A user's machine with a real Chromium. Rules go into `browsing.chain.home / "config.toml"`."""
     with open_browsing() as opened:
         yield opened
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A TCP port of this machine that no process listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,192 @@
+"""A value of a rejected argument is in no file, log, audit line, status page or `--json` output."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import trio
+
+from bridge.audit import NAME
+from chain import MCPB, Chain, RawClient, until_listens
+from demo.chromium import Chromium
+from http_front import INITIALIZE
+
+PASSWORD = "hunter2-Passw0rd-of-a-user"
+WRONG: tuple[Any, ...] = ([PASSWORD], {PASSWORD: PASSWORD})
+BOUND_S = 240
+Call = Callable[[str, Any], Awaitable[Any]]
+
+
+def wrong_calls(echo: str) -> Iterator[tuple[str, Any]]:
+    """Yield calls whose arguments hold the password where it does not belong."""
+    for wrong in (*WRONG, PASSWORD):
+        yield "navigate", {"url": "https://shop.example", "tabId": wrong}
+        yield "computer", {"action": wrong}
+        yield "computer", {"action": "left_click", "coordinate": wrong}
+        yield "read_page", {"max_chars": wrong}
+        yield "form_input", {"ref": "ref_1", "value": "a", wrong if isinstance(wrong, str) else "more": wrong}
+        yield "browser_batch", {"actions": wrong}
+        yield "browser_batch", {"actions": [{"name": "navigate", "input": wrong}]}
+        yield "browser_batch", {"actions": [{"name": "computer", "input": {"action": wrong}}]}
+        yield "browser_batch", {"actions": [{"name": wrong, "input": {}}]}
+        yield "list_page_tools", {"limit": wrong}
+        yield "call_page_tool", {"name": echo, "arguments": wrong}
+        yield "call_page_tool", {"name": echo, "arguments": {"text": 1, "more": wrong, PASSWORD: wrong}}
+        yield echo, wrong
+    for wrong in WRONG:
+        yield "navigate", {"url": wrong}
+        yield "computer", {"action": "type", "text": wrong}
+        yield "javascript_tool", {"action": "javascript_exec", "text": wrong}
+        yield "find", {"query": wrong}
+        yield "file_upload", {"ref": "ref_1", "paths": [wrong]}
+        yield "shortcuts_execute", {"command": wrong}
+        yield "browser_batch", {"actions": [{"name": "navigate", "input": {"url": wrong}}]}
+        yield "list_page_tools", {"query": wrong}
+        yield "call_page_tool", {"name": wrong}
+        yield "call_page_tool", {"name": echo, "arguments": {"text": wrong}}
+        yield echo, {"text": wrong}
+
+
+async def make_wrong_calls(call: Call, echo: str) -> int:
+    made = 0
+    for name, arguments in wrong_calls(echo):
+        answer = await call(name, arguments)
+        assert "code" in answer or answer.get("isError"), (name, arguments, answer)
+        made += 1
+    return made
+
+
+@asynccontextmanager
+async def stdio_client(chain: Chain) -> AsyncIterator[RawClient]:
+    """Start `mcpb bridge`, whose stderr goes to a file below MCPB_HOME too."""
+    with (chain.home / "bridge.stderr").open("wb") as stderr:
+        process = await trio.lowlevel.open_process(
+            [*MCPB, "bridge"], env=chain.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with process.stdin, process.stdout:
+        client = RawClient(process)
+        await client.ask(0, "initialize", **INITIALIZE)
+        await client.say(method="notifications/initialized")
+        yield client
+    await process.wait()
+
+
+@asynccontextmanager
+async def http_client(chain: Chain, port: int) -> AsyncIterator[Call]:
+    """Open a Streamable HTTP session with the running `mcpb serve`."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    if (token := chain.home / "state/http-token").exists():
+        headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
+
+        async def ask(method: str, **params: Any) -> Any:
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            response = await http.post("/mcp", json=message)
+            if session := response.headers.get("mcp-session-id"):
+                http.headers["Mcp-Session-Id"] = session
+            last = [line for line in response.content.splitlines() if b'"jsonrpc"' in line][-1]
+            answer = json.loads(last.removeprefix(b"data: "))
+            return answer.get("result", answer.get("error"))
+
+        await ask("initialize", **INITIALIZE)
+        http.headers["MCP-Protocol-Version"] = "2025-11-25"
+        await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+        async def call(name: str, arguments: Any) -> Any:
+            return await ask("tools/call", name=name, arguments=arguments)
+
+        yield call
+
+
+@asynccontextmanager
+async def serving(chain: Chain, port: int) -> AsyncIterator[None]:
+    """Run `mcpb serve`, whose output goes to a file below MCPB_HOME."""
+    with (chain.home / "serve.output").open("wb") as output:
+        command = [*MCPB, "serve", "--port", str(port)]
+        process = await trio.lowlevel.open_process(command, env=chain.env, stdout=output, stderr=output)
+    try:
+        await until_listens(port)
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def assert_in_no_file(home: Path) -> None:
+    for path in home.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+
+
+async def assert_in_no_output(chain: Chain) -> None:
+    for command in (
+        ("status",),
+        ("status", "--json"),
+        ("audit", "-n", "1000"),
+        ("audit", "-n", "1000", "--all", "--json"),
+    ):
+        said = await chain.mcpb(*command)
+        assert PASSWORD.encode() not in said.stdout + said.stderr, command
+        assert said.stdout, command
+
+
+async def assert_not_on_status_page(chain: Chain) -> None:
+    printed = (await chain.mcpb("status", "--web", "--no-open")).stdout.decode()
+    link = re.search(r"http://localhost:\d+/open\?code=\S+", printed)
+    assert link, printed
+    async with httpx2.AsyncClient(follow_redirects=True, timeout=60) as http:
+        page = await http.get(link[0])
+        now = await http.get(str(page.url.join("/page/now")))
+    for answer in (page, now):
+        assert answer.status_code == 200, answer.text
+        assert PASSWORD not in answer.text
+    assert "invalid params" in now.text  # the calls are shown there
+
+
+async def test_a_password_in_a_wrong_argument_is_found_nowhere(
+    chain: Chain, browser: Chromium, free_port: int
+) -> None:
+    chain.settings["MCPB_LOG"] = "wire"
+    with trio.fail_after(BOUND_S):
+        await chain.open(browser, "tabserver.html")
+        echo = chain.name("echo")
+        async with serving(chain, free_port), http_client(chain, free_port) as call:
+            made = await make_wrong_calls(call, echo)
+            async with stdio_client(chain) as client:
+                requests = iter(range(1, 1000))
+
+                async def call_stdio(name: str, arguments: Any) -> Any:
+                    return await client.ask(next(requests), "tools/call", name=name, arguments=arguments)
+
+                made += await make_wrong_calls(call_stdio, echo)
+            await assert_in_no_output(chain)
+            await assert_not_on_status_page(chain)
+        assert_in_no_file(chain.home)
+        # Calls whose `arguments` are no object are rejected before there is a tool.
+        kept = [json.loads(line) for line in (chain.home / "state" / NAME).read_text().splitlines()]
+        calls = [line for line in kept if line["event"] == "call"]
+        assert len(calls) >= made - 8
+        assert {"url: type", "actions[0].input: type", "text: type", "arguments: type"} <= {
+            line.get("detail") for line in calls
+        }
+
+
+async def test_arguments_are_in_the_audit_log_once_the_user_wants_them(
+    chain: Chain, browser: Chromium
+) -> None:
+    """The counterpart: what the test above looks for can be found."""
+    chain.settings["MCPB_AUDIT_ARGUMENTS"] = "true"
+    with trio.fail_after(BOUND_S):
+        await chain.open(browser, "tabserver.html")
+        async with stdio_client(chain) as client:
+            await client.ask(1, "tools/call", name="navigate", arguments={"url": [PASSWORD]})
+        assert PASSWORD in (chain.home / "state" / NAME).read_text()
