@@ -27,6 +27,7 @@ from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.records import Called, Record, Redefined, Registered, Site
 from bridge.hub.sessions import Session
 from native_host import endpoint, wire
+from native_host.system.private_files import open_regular
 
 NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
 MAX_BYTES = 10 * 1024 * 1024
@@ -350,8 +351,7 @@ class _SharedFile:
 
     def _open(self) -> int:
         endpoint.prepare(self._directory)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(self._path, flags, 0o600)
+        return open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def _found(self, descriptor: int) -> os.stat_result | None:
         """What is there under the name, if it is still what we write to."""

@@ -15,6 +15,7 @@ import msgspec
 
 from bridge.audit import NAME, PREDECESSOR, moment
 from native_host import wire
+from native_host.system.private_files import open_regular
 
 _BLOCK_BYTES = 64 * 1024
 
@@ -153,7 +154,7 @@ def _open_both(directory: Path) -> list[BinaryIO]:
 
 
 def _open_to_read(path: Path) -> BinaryIO:
-    return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW))
+    return open(path, "rb", buffering=0, opener=open_regular)
 
 
 def _backwards(file: BinaryIO) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from native_host import endpoint
+from native_host.system.private_files import open_regular
 
 MAX_BYTES = 1024 * 1024
 """Of the file; the one before it is kept as well. All bridges of a user write the same one."""
@@ -45,13 +46,7 @@ def _add_file(state: Path) -> None:
 
 
 class _PrivateFile(RotatingFileHandler):
-    """For us alone, and never through a link."""
+    """A regular file for this user alone, never reached through a link."""
 
     def _open(self) -> io.TextIOWrapper:
-        return open(
-            self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=_create_private
-        )
-
-
-def _create_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=open_regular)

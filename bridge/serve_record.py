@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from native_host import endpoint
+from native_host.system.private_files import open_regular
 
 FILES = "serve-*.json"
 _MAX_BYTES = 4096
@@ -42,7 +43,7 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
     endpoint.prepare(state)
     running(state)  # which removes what killed servers have left
     path, draft = state / f"serve-{record.pid}.json", state / f".serve-{record.pid}"
-    lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    lock = open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, msgspec.json.encode(record))

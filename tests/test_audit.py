@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import audit, audit_reading
@@ -181,6 +181,7 @@ def test_no_arguments_hide_their_call_from_who_reads_the_log(state: Path, argume
     assert len(recent(state, 20, Filter())) == 1
 
 
+@settings(deadline=None)  # long texts, on a machine that may be busy
 @given(text=st.text(alphabet=st.sampled_from('a"\\🦊\ud800\n\x1b\u202e'), min_size=1))
 def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     text *= 5000 // len(text) + 1

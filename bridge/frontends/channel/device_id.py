@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
 from native_host.endpoint import EndpointError
+from native_host.system.private_files import open_regular
 
 FILE = "device-id"
 _MAX_BYTES = 64
@@ -21,15 +21,11 @@ def device_id(state: Path) -> str:
     """
     path = state / FILE
     try:
-        with suppress(FileExistsError), open(path, "xb", opener=_private) as file:
+        with suppress(FileExistsError), open(path, "xb", opener=open_regular) as file:
             file.write(str(uuid.uuid4()).encode())
-        with open(path, "rb", opener=_private) as file:
+        with open(path, "rb", opener=open_regular) as file:
             return str(uuid.UUID(file.read(_MAX_BYTES).decode().strip()))
     except (OSError, ValueError) as error:
         raise EndpointError(
             f"{path} cannot be used: {error}. Remove it, and start mcpb serve again"
         ) from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
