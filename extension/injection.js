@@ -16,7 +16,12 @@ export async function injectIntoOpenTabs() {
 async function inject(tabId) {
   const found = await chrome.scripting.executeScript({
     target: { tabId, allFrames: true },
-    func: () => "mcpbProxy" in globalThis,
+    func: () => {
+      const isThere = "mcpbProxy" in globalThis;
+      // For content/proxy.js, in a world that no page sees.
+      if (!isThere) Object.assign(globalThis, { mcpbIsLate: true });
+      return isThere;
+    },
   });
   const documentIds = found.filter(({ result }) => result === false).map(({ documentId }) => documentId);
   if (documentIds.length === 0) return;

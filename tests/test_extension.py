@@ -74,7 +74,7 @@ def test_a_constant_is_the_same_on_both_sides(source: str, name: str, value: obj
     [
         (("frame.js", "FRAME_PORT"), ("content/proxy.js", "PORT_NAME"), "mcpb-frame"),
         (
-            ("content/tool_sources.js", "POLYFILL_CHANNEL"),
+            ("content/tab_transport.js", "POLYFILL_CHANNEL"),
             ("content/polyfill_server.js", "CHANNEL"),
             "dev.mcpb.polyfill",
         ),

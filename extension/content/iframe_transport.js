@@ -86,7 +86,8 @@ class IframeCarrier {
   /** @param {MessageEvent} event */
   #received(event) {
     const { isTrusted, source, data } = event;
-    if (data?.channel === FRAME_CHANNEL && data.ask === true && isTrusted && source === window.parent) this.onAsked();
+    if (!isTrusted || source !== window.parent) return;
+    if (data?.channel === FRAME_CHANNEL && data.ask === true) this.onAsked();
     // A request was meant for the document that was here when it was sent. We hear it before the page does.
     if (data?.channel === IFRAME_CHANNEL && "nonce" in data && data.nonce !== this.#nonce)
       event.stopImmediatePropagation();

@@ -1,16 +1,17 @@
 /**
  * In the page's own world: a page server for pages whose WebMCP is a polyfill, which no other world can see. It
- * speaks MCP-B's tab transport on a channel of ours, as far as content/tab_transport.js needs it, and says nothing
- * at all on pages without a polyfill.
+ * speaks MCP-B's tab transport on a channel of ours, as far as content/tab_transport.js needs it. A page without a
+ * polyfill cannot see that it is there: it has no global, hears and sends no message, and calls no function that the
+ * page may have replaced.
  */
 (() => {
   const CHANNEL = "dev.mcpb.polyfill";
-  // An update of the extension brings this file in once more; two servers would run a call twice.
-  const MARK = Symbol.for(CHANNEL);
-  if (MARK in window) return;
-  Object.defineProperty(window, MARK, { value: true });
-  /** There is no event for a polyfill that is installed late. */
-  const LATER_LOOKS_MS = [1_000, 5_000];
+  // An update of the extension brings this file in once more; a call is addressed to one of the two servers.
+  const SERVER = String(Math.random());
+  // The browser's own, before the page replaces them.
+  const { apply } = Reflect;
+  const { addEventListener } = EventTarget.prototype;
+  const { setTimeout } = window;
   /** @type {ModelContext | null} */
   let found = null;
   /** @type {Map<string, AbortController>} */
@@ -19,7 +20,8 @@
   /** @param {object | string} payload */
   function send(payload) {
     const target = window.origin === "null" ? "*" : window.origin;
-    window.postMessage({ channel: CHANNEL, type: "mcp", direction: "server-to-client", payload }, target);
+    const message = { channel: CHANNEL, type: "mcp", direction: "server-to-client", server: SERVER, payload };
+    window.postMessage(message, target);
   }
 
   function polyfill() {
@@ -34,6 +36,7 @@
     const context = polyfill();
     if (!context || context === found) return;
     found = context;
+    apply(addEventListener, window, ["message", received]);
     context.addEventListener?.("toolchange", () =>
       send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" }),
     );
@@ -101,27 +104,35 @@
 
   /** @param {MessageEvent} event */
   function received({ source, data }) {
-    if (source !== window || data?.channel !== CHANNEL || data.type !== "mcp" || data.direction !== "client-to-server")
-      return;
+    if (source !== window || data?.channel !== CHANNEL || data.server !== SERVER || data.type !== "mcp") return;
+    if (data.direction !== "client-to-server") return;
     const { payload } = data;
-    if (payload === "mcp-check-ready") return found ? send("mcp-server-ready") : look();
     if (payload.method === "notifications/cancelled") return running.get(payload.params.requestId)?.abort();
     if (payload.id !== undefined) void answer(payload);
   }
 
   function loaded() {
     look();
-    for (const ms of LATER_LOOKS_MS) setTimeout(look, ms);
+    // There is no event for a polyfill that is installed late.
+    apply(setTimeout, window, [look, 1_000]);
+    apply(setTimeout, window, [look, 5_000]);
   }
 
   /** A listener that is there already is not added twice. */
   function listen() {
-    window.addEventListener("message", received);
-    document.addEventListener("DOMContentLoaded", look);
-    window.addEventListener("load", loaded);
+    apply(addEventListener, document, ["DOMContentLoaded", look]);
+    apply(addEventListener, window, ["load", loaded]);
+  }
+
+  /** The page may have called `document.open()`; what a polyfill holds is still there. */
+  function reopened() {
+    listen();
+    if (!found) return;
+    apply(addEventListener, window, ["message", received]);
+    send("mcp-server-ready");
   }
 
   listen();
-  new MutationObserver(listen).observe(document, { childList: true }); // content/reopening.js says why
+  new MutationObserver(reopened).observe(document, { childList: true }); // content/reopening.js says why
   if (document.readyState !== "loading") look();
 })();

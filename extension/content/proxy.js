@@ -88,10 +88,15 @@ class PageProxy {
     chrome.runtime.onMessage.addListener((message) => {
       if (message?.type === "dial" && !this.#port) this.#dialIfWorthwhile();
     });
+    if (isLate()) this.#check();
+    this.#sources.start();
+  }
+
+  /** Look for servers that were there before us. Pages hear it, and know then that a client is there. */
+  #check() {
     if (isTopFrame()) this.#sources.check();
     this.#iframes.check();
     this.#iframe.check();
-    this.#sources.start();
   }
 
   /** @param {Offer} offer */
@@ -345,6 +350,15 @@ function isTooLarge(error) {
 
 function isTopFrame() {
   return window.parent === window;
+}
+
+/**
+ * Whether this page was open before the extension was installed or updated. Else our listeners were there before any
+ * server. Firefox brings the scripts into open pages by itself, without injection.js.
+ */
+function isLate() {
+  if ("mcpbIsLate" in globalThis) return true;
+  return chrome.runtime.getURL("").startsWith("moz-extension:") && document.readyState !== "loading";
 }
 
 function isOrphaned() {

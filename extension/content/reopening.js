@@ -4,7 +4,8 @@
  * of the document outlives it, and sees the old root go.
  */
 
-const PROBE = "dev.mcpb.probe";
+/** A name that no page can listen for: hearing it would tell that we are here. */
+const PROBE = crypto.getRandomValues(new Uint32Array(4)).join();
 /** What is done each time, in this order. @type {(() => void)[]} */
 const onReopened = [];
 let isProbeHeard = false;

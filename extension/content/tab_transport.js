@@ -30,6 +30,9 @@ const POLL_MS = 60_000;
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
 
+/** Between us and content/polyfill_server.js in the page's world. */
+const POLYFILL_CHANNEL = "dev.mcpb.polyfill";
+
 /** A page server's JSON-RPC error, in its own words. */
 class PageServerError extends Error {}
 
@@ -57,6 +60,33 @@ class WindowCarrier {
       if (source !== window || origin !== window.origin) return;
       if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
       heard(data.payload);
+    };
+    hear(window, "message", received, { signal: closed });
+  }
+}
+
+/** To content/polyfill_server.js in this very window: to the one that announced itself last. */
+class PolyfillCarrier {
+  isOpen = true;
+  #server = "";
+
+  /** @param {McpMessage | string} payload */
+  post(payload) {
+    const target = window.origin === "null" ? "*" : window.origin;
+    const message = { channel: POLYFILL_CHANNEL, type: "mcp", direction: "client-to-server", payload };
+    window.postMessage({ ...message, server: this.#server }, target);
+  }
+
+  /**
+   * @param {{ heard: (payload: any) => void }} ear
+   * @param {AbortSignal} closed
+   */
+  listen({ heard }, closed) {
+    const received = (/** @type {MessageEvent} */ { source, origin, data }) => {
+      if (source !== window || origin !== window.origin) return;
+      if (data?.channel !== POLYFILL_CHANNEL || data.type !== "mcp" || data.direction !== "server-to-client") return;
+      if (data.payload === "mcp-server-ready") this.#server = String(data.server);
+      if (data.server === this.#server) heard(data.payload);
     };
     hear(window, "message", received, { signal: closed });
   }

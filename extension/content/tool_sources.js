@@ -9,8 +9,6 @@
  */
 
 const TAB_CHANNEL = "mcp-default";
-/** Between us and content/polyfill_server.js in the page's world. */
-const POLYFILL_CHANNEL = "dev.mcpb.polyfill";
 /** Between two readings, when a page changes its tools in quick succession. */
 const READING_PAUSE_MS = 100;
 
@@ -29,7 +27,7 @@ class ToolSources {
     this.onNative = oneAtATime(() => this.#readAndOffer());
     this.native = new NativeTools(this.onNative, closed);
     this.servers = [new WindowCarrier(TAB_CHANNEL), iframe].map((carrier) => this.#transport(carrier, said));
-    this.polyfill = this.native.context ? null : this.#transport(new WindowCarrier(POLYFILL_CHANNEL), said);
+    this.polyfill = this.native.context ? null : this.#transport(new PolyfillCarrier(), said);
   }
 
   /** Read what is there; what comes later ends in `onOffer` as well. */
@@ -40,13 +38,11 @@ class ToolSources {
   /** Look for servers that were there before us. */
   check() {
     for (const server of this.servers) server.check();
-    this.polyfill?.check();
   }
 
-  /** The page has called `document.open()`: its servers hear nothing any more; what a polyfill holds is still there. */
+  /** The page has called `document.open()`: its servers hear nothing any more. */
   reopened() {
     for (const server of this.servers) server.stopped();
-    this.polyfill?.check();
   }
 
   /**
