@@ -62,8 +62,17 @@ class TrioThread:
             trio.TooSlowError: nothing within SECONDS.
         """
 
+        return self.run_within(SECONDS, function, *args)
+
+    def run_within(self, seconds: float, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """The same with another bound.
+
+        Raises:
+            trio.TooSlowError: nothing within that time.
+        """
+
         async def bounded() -> T:
-            with trio.fail_after(SECONDS):
+            with trio.fail_after(seconds):
                 return await function(*args)
 
         return trio.from_thread.run(bounded, trio_token=self._token)
@@ -176,6 +185,11 @@ class Browser:
     def __init__(self, thread: TrioThread, chromium: Chromium) -> None:
         self._thread = thread
         self._chromium = chromium
+
+    @property
+    def pid(self) -> int:
+        """Of its main process."""
+        return self._chromium.process.pid
 
     def load_extension(self, folder: Path) -> str:
         """Its id."""
@@ -327,6 +341,10 @@ class Browsing:
         """The page in a tab, by the browser's number for it."""
         targets = self.ask_extension("chrome.debugger.getTargets()")
         return self.browser.attach(next(each["id"] for each in targets if each.get("tabId") == tab_id))
+
+    def run_long(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run an async function beside the test; it may take four times SECONDS."""
+        return self.thread.run_within(4 * SECONDS, function)
 
     def open_as_user(self, url: str) -> int:
         """Load a page in a tab that no client has opened; return the browser's number for it."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from chain import Chain
 from logged_hosts import LoggedHosts, Response
 from native_host.wire import EXTENSION_ID
 from onlooker import onlooking
+from site_boundary import close_tabs, config_file, rule_count, wait_true
 
 EVIL, BANK, SHOP, CDN = "evil.localhost", "bank.localhost", "shop.localhost", "cdn.localhost"
 ATTEMPTS = Path(__file__).parent / "attempts.js"
@@ -32,30 +31,17 @@ def bank(hosts: LoggedHosts) -> str:
     return hosts.origin(BANK)
 
 
-@contextmanager
-def rules(browsing: Browsing, text: str) -> Iterator[None]:
-    """Write config.toml for bridges that start within the block."""
-    path = browsing.chain.home / "config.toml"
-    path.write_text(text)
-    path.chmod(0o600)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
 @pytest.fixture(autouse=True)
 def tidy(browsing: Browsing) -> Iterator[None]:
     """Close what a test has opened: pages in the background slow the next ones."""
     yield
-    for target in browsing.browser.targets()[1:]:
-        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
+    close_tabs(browsing)
 
 
 @pytest.fixture
 def careful(browsing: Browsing, bank: str) -> Iterator[Tools]:
     """A client for which the bank is denied."""
-    with rules(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("careful") as tools:
+    with config_file(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("careful") as tools:
         yield tools
 
 
@@ -75,13 +61,6 @@ def act(tab: Tab, script: str) -> Any:
 def wait_requested(browsing: Browsing, hosts: LoggedHosts, host: str, path: str) -> None:
     """Wait until a request has arrived."""
     browsing.browser.until(lambda: any(it.path.startswith(path) for it in hosts.requests(host)))
-
-
-def wait_true(condition: Callable[[], bool]) -> None:
-    """Ask the browser again and again, each time a round trip, until a condition holds."""
-    give_up_at = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up_at
 
 
 def after_all(browsing: Browsing, hosts: LoggedHosts, tab: Tab) -> None:
@@ -193,7 +172,7 @@ def test_history_does_not_lead_back_to_a_site_that_is_denied_by_now(
     browsing.look(user_tab).load(evil)
     hosts.clear()
     config = f'[policy]\ndeny = ["{bank}"]\n[browser]\ntabs = "any"'
-    with rules(browsing, config), browsing.client("returning") as tools:
+    with config_file(browsing, config), browsing.client("returning") as tools:
         tools.done("read_page", tabId=user_tab)
         said = tools.refused("navigate", tabId=user_tab, url="back")
     assert f'policy.deny has "{bank}"' in said
@@ -237,7 +216,10 @@ def test_an_allowed_page_loads_its_scripts_from_elsewhere(
     parts = f"<script src={script}></script><iframe src={hosts.url(CDN, '/framed')}></iframe>"
     page = hosts.set_page(SHOP, "/", parts)
     hosts.clear()
-    with rules(browsing, f'[policy]\nallow = ["{hosts.origin(SHOP)}"]'), browsing.client("shop") as tools:
+    with (
+        config_file(browsing, f'[policy]\nallow = ["{hosts.origin(SHOP)}"]'),
+        browsing.client("shop") as tools,
+    ):
         tab = tools.look(open_page(tools, page))
         assert tab.wait_until("document.title") == "ready"
         act(tab, f"window.open('{bank}/popup'); 0")
@@ -252,9 +234,9 @@ def test_two_clients_with_different_lists_each_reach_their_own_site(
 ) -> None:
     first, second = hosts.origin("one.localhost"), hosts.origin("two.localhost")
     hosts.clear()
-    with rules(browsing, f'[policy]\nallow = ["{first}"]'), browsing.client("first") as one:
+    with config_file(browsing, f'[policy]\nallow = ["{first}"]'), browsing.client("first") as one:
         one_tab = open_page(one, first)
-        with rules(browsing, f'[policy]\nallow = ["{second}"]'), browsing.client("second") as two:
+        with config_file(browsing, f'[policy]\nallow = ["{second}"]'), browsing.client("second") as two:
             two_tab = open_page(two, second)
             for tools, tab, other in ((one, one_tab, second), (two, two_tab, first)):
                 tools.refused("navigate", tabId=tab, url=f"{other}/other")
@@ -292,16 +274,10 @@ def test_a_paused_site_is_not_requested_from_another_site(
             browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=False))
 
 
-def rule_count(browsing: Browsing) -> int:
-    """Return how many rules are in force."""
-    rules = browsing.ask_extension("chrome.declarativeNetRequest.getSessionRules()")
-    return len(rules)
-
-
 def test_rules_outlast_a_restart_of_the_worker_and_end_with_the_tab(
     browsing: Browsing, hosts: LoggedHosts, bank: str, evil: str
 ) -> None:
-    with rules(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("restarting") as tools:
+    with config_file(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client("restarting") as tools:
         tab_id = open_page(tools, evil)
         tab = tools.look(tab_id)
         browsing.stop_extension()
@@ -321,6 +297,4 @@ def test_rules_end_with_the_last_tab_of_their_sessions(
 ) -> None:
     open_page(careful, evil)
     assert rule_count(browsing) > 0
-    for target in browsing.browser.targets()[1:]:
-        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
-    wait_true(lambda: rule_count(browsing) == 0)
+    close_tabs(browsing)

