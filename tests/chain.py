@@ -254,6 +254,12 @@ async def call(client: Client, name: str, /, **arguments: Any) -> tuple[bool, st
     return bool(result.is_error), "".join(getattr(block, "text", "") for block in result.content)
 
 
+async def until_answered(client: Client, name: str, text: str, /, **arguments: Any) -> None:
+    """Call until this is the result: the bridge hears of a host after its record is on the disk. Bound it."""
+    while await call(client, name, **arguments) != (False, text):  # noqa: ASYNC110 - a call has no event
+        await trio.sleep(0.02)
+
+
 async def until_said(ask: Callable[[], Awaitable[str]], words: str) -> str:
     """Ask until the answer has these words in it. Bound it."""
     while words not in (answer := await ask()):  # noqa: ASYNC110 - a command tells nobody

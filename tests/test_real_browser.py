@@ -20,6 +20,7 @@ from chain import (
     RawClient,
     call,
     page_tools,
+    until_answered,
     until_listed,
     until_said,
 )
@@ -331,7 +332,7 @@ async def test_when_the_host_is_killed_a_waiting_call_ends_at_once_and_the_tools
                 os.kill(host_pid(chain), signal.SIGKILL)
                 with trio.fail_after(BACK_S):
                     await until(lambda: bool(ended))
-                    assert await call(client, chain.name("echo"), text="again") == (False, "echo: again")
+                    await until_answered(client, chain.name("echo"), "echo: again", text="again")
         await tab.wait_until("window.cancelled === 1")
     ((is_error, text),) = ended
     assert is_error
@@ -388,7 +389,7 @@ async def test_when_the_worker_is_stopped_its_host_ends_and_the_tools_are_back(
                 await until(
                     lambda: [r.pid for r in endpoint.live_hosts(run_directory(chain))] not in ([], [first])
                 )
-                assert await call(client, chain.name("echo"), text="again") == (False, "echo: again")
+                await until_answered(client, chain.name("echo"), "echo: again", text="again")
 
 
 async def test_a_host_that_outlives_its_worker_serves_nobody_any_more(
@@ -411,8 +412,8 @@ async def test_a_host_that_outlives_its_worker_serves_nobody_any_more(
             await own_browser.stop_workers()
             with trio.fail_after(BACK_S):
                 await until(lambda: len(endpoint.live_hosts(run_directory(chain))) == 2)
-                while await call(client, chain.name("echo"), text="new") != (False, "echo: new"):
-                    continue  # a call that still went to the old host fails when that is killed
+                # A call that still went to the old host fails when that is killed.
+                await until_answered(client, chain.name("echo"), "echo: new", text="new")
             await tab.evaluate("window.finishSlow()")
             await until(lambda: bool(ended))
             assert [record.pid for record in endpoint.live_hosts(run_directory(chain))] != [old]

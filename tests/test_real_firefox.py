@@ -11,7 +11,7 @@ import pytest
 import trio
 from mcp import Client
 
-from chain import Chain, call, page_tools, serving_pages, until_listed
+from chain import Chain, call, page_tools, serving_pages, until_answered, until_listed
 from firefox import Firefox, FirefoxPage
 from native_host.wire import FIREFOX_ID, MIB
 from onlooker import hosts, onlooking
@@ -226,7 +226,7 @@ async def test_tools_are_back_when_their_host_was_killed_and_when_the_extension_
     os.kill(before.pid, signal.SIGKILL)
     with trio.fail_after(BACK_S):
         await until(lambda: [host.pid for host in hosts(chain)] not in ([], [before.pid]))
-        assert await call(client, chain.name("echo"), text="again") == (False, "echo: again")
+        await until_answered(client, chain.name("echo"), "echo: again", text="again")
     async with onlooking(chain) as onlooker:
         trouble = onlooker.hello["trouble"]
     assert (trouble["attempts"], trouble["reason"]) == (1, "The native host has ended.")
