@@ -341,7 +341,7 @@ async def test_in_firefox_the_doctor_names_each_cause_and_its_command_makes_the_
 async def test_chromium_stops_at_a_broken_manifest_of_the_user_s_and_the_one_for_all_users_does_not_help(
     short_tmp: Path,
 ) -> None:
-    with trio.fail_after(100):
+    with trio.fail_after(200):
         async with chromium_stage(short_tmp) as stage:
             await stage.run("mcpb install-native-host")
             with for_all_users(stage, "/etc/chromium/native-messaging-hosts"):
@@ -353,7 +353,7 @@ async def test_chromium_stops_at_a_broken_manifest_of_the_user_s_and_the_one_for
 async def test_firefox_passes_over_a_broken_manifest_of_the_user_s_and_takes_the_one_for_all_users(
     short_tmp: Path,
 ) -> None:
-    with trio.fail_after(100):
+    with trio.fail_after(200):
         async with firefox_stage(short_tmp) as stage:
             await stage.run("mcpb install-native-host")
             with for_all_users(stage, "/usr/lib/mozilla/native-messaging-hosts"):
@@ -369,7 +369,7 @@ async def test_firefox_passes_over_a_broken_manifest_of_the_user_s_and_takes_the
 
 @pytest.mark.chromium
 async def test_a_chromium_with_a_user_data_dir_of_its_own_looks_nowhere_else(short_tmp: Path) -> None:
-    with trio.fail_after(100):
+    with trio.fail_after(200):
         async with chromium_stage(short_tmp, user_data_dir="elsewhere") as stage:
             await stage.run("mcpb install-native-host")
             await meet(stage, Cause("user-data-dir", lambda _: None))

@@ -18,7 +18,7 @@ PAGE = "data:text/html,<title>hello</title><script>var tea = 'green'</script>"
 
 @pytest.fixture
 async def firefox(short_tmp: Path) -> AsyncIterator[Firefox]:
-    with trio.fail_after(90):
+    with trio.fail_after(200):
         async with open_firefox(short_tmp, env={"TMPDIR": str(short_tmp)}) as browser:
             yield browser
 

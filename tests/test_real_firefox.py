@@ -27,7 +27,7 @@ BACK_S = 30.0
 @pytest.fixture
 async def firefox(chain: Chain) -> AsyncIterator[Firefox]:
     preferences = {"extensions.webextOptionalPermissionPrompts": False}  # nobody is there to say yes
-    with trio.fail_after(100):
+    with trio.fail_after(200):
         async with chain.firefox(preferences=preferences) as firefox:
             yield firefox
 
@@ -247,7 +247,7 @@ async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_k
 ) -> None:
     """Firefox suspends event pages after 30 idle seconds, here after half a one, none with a native host."""
     preferences = {"extensions.background.idle.timeout": 500}
-    with trio.fail_after(90):
+    with trio.fail_after(200):
         async with chain.firefox(preferences=preferences, is_registered=False) as firefox:
             popup = await firefox.open_extension_page("popup.html")
             await popup.wait_until("document.body.innerText.includes('mcpb install-native-host')")

@@ -209,7 +209,7 @@ async def test_a_host_or_a_worker_that_dies_under_calls_makes_none_of_them_run_a
     async def count(client: Client, call_id: str) -> None:
         outcomes[call_id] = await call(client, chain.name("count", tab=None), id=call_id)
 
-    with trio.fail_after(90):
+    with trio.fail_after(200):
         async with chain.client() as client:
             await chain.open(browser, "counting.html")
             await until_listed(client, exactly(1))
