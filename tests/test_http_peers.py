@@ -22,6 +22,8 @@ from bridge.frontends.http import peers
 from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.holders import holder
 from bridge.frontends.http.peers import peer_of
+from native_host.system.proc import Process, SocketProcesses, read_process
+from native_host.system.sock_diag import SocketOwner, TcpAddress, find_socket_owner
 
 NOBODY = 65534
 SOON_S = 30
@@ -56,6 +58,11 @@ def connected(opened: ExitStack, listener: socket.socket, to: str) -> tuple[sock
     client = socket.create_connection((to, listener.getsockname()[1]), timeout=SOON_S)
     ours, _ = listener.accept()
     return opened.enter_context(client), opened.enter_context(ours)
+
+
+def known(ours: socket.socket) -> Peer:
+    """Return the peer without what identifies its process."""
+    return peer_of(ours)._replace(inode=0, pid=0)
 
 
 @contextmanager
@@ -95,7 +102,7 @@ def test_our_own_process_is_recognised_at_every_loopback_address(
     opened: ExitStack, at: str, to: str, seen_as: str
 ) -> None:
     _, ours = connected(opened, listening(opened, at), to)
-    assert peer_of(ours) == Peer(Kind.OURS, seen_as)
+    assert known(ours) == Peer(Kind.OURS, seen_as)
 
 
 async def test_a_socket_of_trio_is_as_good(opened: ExitStack) -> None:
@@ -111,7 +118,7 @@ def test_a_process_of_another_user_is_recognised(opened: ExitStack, address: str
     listener = listening(opened, address)
     with process_of_nobody(listener.family, listener.getsockname()[:2]):
         ours = opened.enter_context(listener.accept()[0])
-        assert peer_of(ours) == Peer(Kind.ANOTHERS, address)
+        assert known(ours) == Peer(Kind.ANOTHERS, address)
 
 
 def test_root_is_another_user_too(opened: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,16 +157,16 @@ def test_one_that_has_gone_with_a_reset_is_nobody_s(opened: ExitStack) -> None:
     client.close()
     with pytest.raises(ConnectionResetError):
         ours.recv(1)
-    assert peer_of(ours) == Peer(Kind.UNKNOWN, "")
+    assert known(ours) == Peer(Kind.UNKNOWN, "")
 
 
 def test_whoever_listens_on_a_port_that_a_peer_had_is_not_taken_for_it(opened: ExitStack) -> None:
     """Where there is no such connection, the kernel answers with the socket that listens there."""
     listener, elsewhere = listening(opened), listening(opened)
     here, there = (
-        peers._End(ip_address("127.0.0.1"), each.getsockname()[1]) for each in (listener, elsewhere)
+        TcpAddress(ip_address("127.0.0.1"), each.getsockname()[1]) for each in (listener, elsewhere)
     )
-    assert peers._user_of(there, here) is None
+    assert find_socket_owner(there, here) is None
 
 
 def test_a_connection_that_ends_while_we_ask_is_nobody_s(
@@ -168,12 +175,12 @@ def test_a_connection_that_ends_while_we_ask_is_nobody_s(
     """By then its ports may be somebody else's."""
     client, ours = connected(opened, listening(opened), "127.0.0.1")
 
-    def answer_too_late(*_: object) -> int:
+    def answer_too_late(*_: object) -> SocketOwner:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
-        return os.getuid()
+        return SocketOwner(os.getuid(), 1)
 
-    monkeypatch.setattr(peers, "_user_of", answer_too_late)
+    monkeypatch.setattr(peers, "find_socket_owner", answer_too_late)
     assert peer_of(ours).kind is Kind.UNKNOWN
 
 
@@ -193,14 +200,14 @@ def test_where_the_system_does_not_tell_it_could_be_anybody(
     _, ours = connected(opened, listening(opened), "127.0.0.1")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "darwin")
-        assert peer_of(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
+        assert known(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
     with monkeypatch.context() as patch:
 
         def refuse(*_: Any) -> socket.socket:
             raise OSError(errno.EMFILE, "Too many open files")
 
         patch.setattr(socket, "socket", refuse)
-        assert peer_of(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
+        assert known(ours) == Peer(Kind.UNKNOWN, "127.0.0.1")
 
 
 def test_a_user_whom_many_may_look_like_is_not_believed(
@@ -209,7 +216,7 @@ def test_a_user_whom_many_may_look_like_is_not_believed(
     """In a user namespace all users from outside look like nobody."""
     _, ours = connected(opened, listening(opened), "127.0.0.1")
     monkeypatch.setattr(os, "getuid", lambda: NOBODY)
-    monkeypatch.setattr(peers, "_user_of", lambda *_: NOBODY)
+    monkeypatch.setattr(peers, "find_socket_owner", lambda *_: SocketOwner(NOBODY, 1))
     assert peer_of(ours).kind is Kind.UNKNOWN
 
 
@@ -229,9 +236,9 @@ def test_a_unix_socket_knows_its_peer(opened: ExitStack, short_tmp: Path) -> Non
     client = opened.enter_context(socket.socket(socket.AF_UNIX))
     client.connect(str(short_tmp / "s"))
     ours = opened.enter_context(listener.accept()[0])
-    assert peer_of(ours) == Peer(Kind.OURS, "")
+    assert known(ours) == Peer(Kind.OURS, "")
     client.close()
-    assert peer_of(ours) == Peer(Kind.OURS, "")
+    assert known(ours) == Peer(Kind.OURS, "")
 
 
 @needs_root
@@ -241,7 +248,57 @@ def test_another_user_at_a_unix_socket_is_recognised(opened: ExitStack, short_tm
     (short_tmp / "s").chmod(0o777)
     with process_of_nobody(socket.AF_UNIX, str(short_tmp / "s")):
         ours = opened.enter_context(listener.accept()[0])
-        assert peer_of(ours) == Peer(Kind.ANOTHERS, "")
+        assert known(ours) == Peer(Kind.ANOTHERS, "")
+
+
+# ── Processes ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def process_that_connects(address: object, family: int = socket.AF_INET) -> Iterator[int]:
+    """Another process that has connected, and lives as long as the block: its pid."""
+    program = f"import socket, sys; s = socket.socket({family}); s.connect({address!r}); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
+        try:
+            yield process.pid
+        finally:
+            process.communicate(timeout=SOON_S)
+
+
+def test_the_process_of_a_tcp_peer_is_found_with_its_program(opened: ExitStack) -> None:
+    listener = listening(opened)
+    processes = SocketProcesses()
+    for _ in range(2):  # the second one is looked for with a recent process that is not the one
+        with process_that_connects(listener.getsockname()) as pid:
+            ours = opened.enter_context(listener.accept()[0])
+            found = processes.find(peer_of(ours).inode)
+            assert found == read_process(pid)
+            assert found
+            assert (found.pid, Path(found.program).resolve()) == (pid, Path(sys.executable).resolve())
+            assert found.started_at > 0
+
+
+def test_the_process_of_a_unix_peer_is_the_one_that_connected(opened: ExitStack, short_tmp: Path) -> None:
+    listener = unix_listener(opened, short_tmp / "s")
+    with process_that_connects(str(short_tmp / "s"), socket.AF_UNIX) as pid:
+        assert peer_of(opened.enter_context(listener.accept()[0])) == Peer(Kind.OURS, "", pid=pid)
+
+
+def test_of_a_socket_that_is_closed_and_of_a_process_that_has_ended_nothing_is_found(
+    opened: ExitStack,
+) -> None:
+    listener = listening(opened)
+    client, ours = connected(opened, listener, "127.0.0.1")
+    inode = peer_of(ours).inode
+    processes = SocketProcesses()
+    found: Process | None = processes.find(inode)
+    assert found
+    assert found.pid == os.getpid()
+    client.close()
+    assert processes.find(inode) is None
+    with process_that_connects(listener.getsockname()) as pid:
+        pass
+    assert read_process(pid) is None
 
 
 # ── Who holds a port ────────────────────────────────────────────────────────────────────────────────────────
