@@ -18,6 +18,9 @@ from benchmarks.mcp_client import Era
 from benchmarks.responses import message_of
 
 HOST = "127.0.0.1"
+TOKEN = "of-the-benchmarks"  # noqa: S105 (of a server on this machine, for one run)
+"""Access token of `mcpb serve`; servers that need none get it as well."""
+_BEARER = {"Authorization": f"Bearer {TOKEN}"}
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _ID_BYTES = len(str(FIRST_ID))
@@ -147,7 +150,7 @@ def _posted(
 ) -> tuple[http.client.HTTPMessage, bytes]:
     body = message if isinstance(message, bytes) else msgspec.json.encode(message)
     with closing(http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)) as connection:
-        connection.request("POST", path, body, dict(headers))
+        connection.request("POST", path, body, {**_BEARER, **headers})
         response = connection.getresponse()
         answer = response.read()
     if response.status // 100 != 2:
@@ -158,6 +161,8 @@ def _posted(
 def _request(port: int, line: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
     """With the length that the body will have."""
     length = len(body) + (_ID_BYTES - 1 if b"\0" in body else 0)
-    said = {"Host": f"{HOST}:{port}", **headers} | ({"Content-Length": str(length)} if body else {})
+    said = {"Host": f"{HOST}:{port}", **_BEARER, **headers} | (
+        {"Content-Length": str(length)} if body else {}
+    )
     head = [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items()), "", ""]
     return "\r\n".join(head).encode() + body

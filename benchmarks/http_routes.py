@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.conversation import PATIENCE_S, EndError
 from benchmarks.driver import DrivenCaller, Together, driven
-from benchmarks.http_client import HOST, HttpClient, SseClient, StreamableClient
+from benchmarks.http_client import HOST, TOKEN, HttpClient, SseClient, StreamableClient
 from benchmarks.loads import ALL, SMALL, Load
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
@@ -26,7 +26,7 @@ from benchmarks.routes import BRIDGE, running_host
 from benchmarks.subject import Bench, Caller, Role, Subject
 from bridge import serve_record
 
-WITHOUT_PACE = "[http]\ncalls_per_minute = 0\n"
+WITHOUT_PACE = f'[http]\ncalls_per_minute = 0\nauth_token = "{TOKEN}"\n'
 """The config.toml of `mcpb serve`."""
 SERVE = [BRIDGE[0], "serve", "--port", "0"]
 """As a person starts it, on a port that is free."""
@@ -79,7 +79,9 @@ def _subject(
 @contextmanager
 def running_serve(corner: Corner) -> Iterator[tuple[int, int]]:
     """`mcpb serve`, as soon as it takes connections."""
-    (corner.directory / "config.toml").write_text(WITHOUT_PACE)
+    config = corner.directory / "config.toml"
+    config.touch(0o600)
+    config.write_text(WITHOUT_PACE)
     with started(corner, SERVE, subprocess.DEVNULL, subprocess.DEVNULL) as process:
         yield process.pid, _port(process, corner)
 

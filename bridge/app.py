@@ -227,29 +227,32 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.channel.device_id import device_id  # noqa: PLC0415
     from bridge.frontends.channel.front import TRANSPORT, ChannelFront  # noqa: PLC0415
     from bridge.frontends.http import listening  # noqa: PLC0415
+    from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
     from bridge.frontends.http.front import Front  # noqa: PLC0415
     from bridge.frontends.http.gate import Gate  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
-    from bridge.frontends.http.token import token_for  # noqa: PLC0415
 
     memory.keep_freed()
     settings = config.http
     metrics = Metrics()
     stopped = trio.Event()
+    tokens = AccessTokens(settings, _state())
     with ExitStack() as stack:
         sockets = stack.enter_context(listening.listening(settings))
         port = sockets[0].getsockname()[1]
         url = listening.url(settings.host, port)
-        gate = Gate(settings, port, token_for(settings, _state()))
+        gate = Gate(settings, port, tokens, _browser_programs())
         published_channel.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))
         device = device_id(_state()) if channel else ""
         config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
         audit = stack.enter_context(closing(_audit(config)))
         stack.enter_context(
-            published(_state(), ServeRecord(pid=os.getpid(), url=url, started_at=time.time()))
+            published(
+                _state(), ServeRecord(pid=os.getpid(), url=url, started_at=time.time(), auth=settings.auth)
+            )
         )
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
@@ -269,13 +272,33 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                 )
                 stack.callback(watching.close)
                 page = StatusPage(hub.router, hub.links, watching, url)
-                front = Front(hub.router, tell_hosts("http"), settings, gate.admit, metrics, page.routes())
+                front = Front(
+                    hub.router,
+                    tell_hosts("http"),
+                    settings,
+                    gate.admit,
+                    metrics,
+                    page.routes(),
+                    tokens.is_valid,
+                )
                 tell(url, channel.path if channel else None)
                 async with trio.open_nursery() as fronts:
                     if channel:
                         fronts.start_soon(channel_front.serve, channel.listener, stopped)
                     await front.serve(sockets, stopped)
             top.cancel_scope.cancel()
+
+
+def _browser_programs() -> Callable[[str], bool]:
+    """Return a function that says whether a path is a known browser's program."""
+    from install.browsers import TableError, browser_of_program, known_browsers  # noqa: PLC0415
+
+    try:
+        browsers = known_browsers(mcpb_home())
+    except TableError as error:
+        _log.warning("the user's table of browsers is not used: %s", error)
+        browsers = known_browsers()
+    return lambda program: browser_of_program(program, browsers) is not None
 
 
 def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Published | None]:

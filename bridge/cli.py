@@ -170,7 +170,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         last: Any = None
         await _hear_of_clients(hub)
         while True:
-            found = read_status(hub.router, hub.links, _recent_calls(), _channels(), _published())
+            found = read_status(hub.router, hub.links, _recent_calls(), _channels(), _published(), _servers())
             if (now := (found, get_terminal_size())) != last:
                 try:
                     _show_status(found, as_json=as_json, is_watching=is_watching)
@@ -227,6 +227,16 @@ def _published() -> list[dict[str, Any]]:
     from native_host.published_channel import standing
 
     return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]
+
+
+def _servers() -> list[dict[str, Any]]:
+    """The `mcpb serve` that run, the latest first."""
+    import msgspec
+
+    from bridge.serve_record import all_running
+    from native_host.home import mcpb_home
+
+    return [msgspec.to_builtins(record) for record in all_running(mcpb_home() / "state")]
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:

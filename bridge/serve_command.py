@@ -1,4 +1,4 @@
-"""`mcpb serve`: what may be set for one run, and what a person is told."""
+"""`mcpb serve`: its options for one run, its access tokens, and what it prints."""
 
 from __future__ import annotations
 
@@ -11,14 +11,25 @@ import click
 import msgspec
 
 from bridge.app import configuration, serve_http
-from bridge.frontends.http.listening import LOOPBACK_NAMES, ListenError
+from bridge.columns import Columns
+from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
+from bridge.frontends.http.client_config import CLIENTS, client_config
+from bridge.frontends.http.listening import LOOPBACK_NAMES, ListenError, url
 from bridge.frontends.http.settings import HttpSettings
-from bridge.frontends.http.token import FILE, TokenError
+from bridge.frontends.http.token import TokenError, token_for
+from bridge.serve_record import running
 from native_host.endpoint import EndpointError
 from native_host.home import mcpb_home
 
+_print_config = click.option(
+    "--print-config",
+    "client",
+    type=click.Choice(CLIENTS),
+    help="Print a client's configuration with the token, and exit.",
+)
 
-@click.command()
+
+@click.group(invoke_without_command=True)
 @click.option("--host", metavar="ADDRESS", help="Listen there, not only for this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes one that is free.")
 @click.option("--socket", metavar="PATH", help="Listen on a Unix socket as well.")
@@ -26,19 +37,30 @@ from native_host.home import mcpb_home
 @click.option(
     "--publish-channel", is_flag=True, help="Also have a socket as another product's native hosts have."
 )
-def serve(*, existing_channel: bool, publish_channel: bool, **flags: Any) -> None:
+@_print_config
+@click.pass_context
+def serve(
+    ctx: click.Context, /, *, existing_channel: bool, publish_channel: bool, client: str | None, **flags: Any
+) -> None:
     """Speak MCP over HTTP (for clients that want a URL).
 
     What stays the same from one run to the next is set in config.toml, under [http].
     """
+    given = {key: value for key, value in flags.items() if value is not None}
+    if ctx.invoked_subcommand:
+        if given or existing_channel or publish_channel or client:
+            raise click.UsageError(f"Options of mcpb serve cannot be combined with {ctx.invoked_subcommand}.")
+        return
     config = configuration(existing_channel=existing_channel)
     channel = config.existing_channel
     channel = msgspec.structs.replace(channel, publish=channel.publish or publish_channel)
-    given = {key: value for key, value in flags.items() if value is not None}
     try:
         settings = msgspec.structs.replace(config.http, **given)
     except ValueError as error:
         raise click.UsageError(f"--{error}") from None
+    if client:
+        _print_snippet(client, _address(settings, is_given=bool(given)), _default_token(settings))
+        return
     if not settings.enabled:
         raise click.ClickException("config.toml says not to: [http] has enabled = false")
     try:
@@ -50,9 +72,82 @@ def serve(*, existing_channel: bool, publish_channel: bool, **flags: Any) -> Non
         raise click.ClickException(str(error)) from None
 
 
+@serve.group()
+def token() -> None:
+    """Give HTTP clients access tokens of their own."""
+
+
+@token.command("add")
+@click.argument("name")
+@_print_config
+def add(*, name: str, client: str | None) -> None:
+    """Print a new access token for the client NAME.
+
+    It is printed once: only its digest is stored. A running mcpb serve accepts it at once.
+    """
+    try:
+        created = add_token(_state(), name)
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+    if client:
+        _print_snippet(client, _address(configuration().http), created)
+        return
+    click.echo(f"The token of {name}, printed once. Send it as Authorization: Bearer TOKEN", err=True)
+    click.echo(created)
+
+
+@token.command("list")
+def list_() -> None:
+    """List the clients that have an access token."""
+    try:
+        rows = list_tokens(configuration().http, _state())
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo("\n".join(Columns([64]).lines(rows)))
+
+
+@token.command("revoke")
+@click.argument("name")
+def revoke(*, name: str) -> None:
+    """Make the access token of the client NAME invalid.
+
+    A running mcpb serve ends that client's sessions. The client `default` gets a new token.
+    """
+    try:
+        revoke_token(configuration().http, _state(), name)
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"Revoked the token of {name}.")
+    if name == DEFAULT:
+        click.echo("The new one: mcpb serve --print-config CLIENT")
+
+
+def _state() -> Path:
+    return mcpb_home() / "state"
+
+
+def _default_token(settings: HttpSettings) -> str:
+    try:
+        return token_for(settings, _state())
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _address(settings: HttpSettings, *, is_given: bool = False) -> str:
+    """Return the address of the server that runs, else of the one that these settings describe."""
+    server = None if is_given else running(_state())
+    return server.url if server else url(settings.host, settings.port)
+
+
+def _print_snippet(client: str, address: str, access_token: str) -> None:
+    snippet = client_config(client, address, access_token)
+    click.echo(f"{snippet.place}:", err=True)
+    click.echo(snippet.text)
+
+
 def _tell(url: str, published: Path | None, settings: HttpSettings) -> None:
     lines = [f"MCP is served at {url}mcp (for older clients: {url}sse). Ctrl-C ends it."]
-    lines.append("The status page: mcpb status --web")
+    lines += _access(url, settings)
     if settings.socket:
         lines.append(f"Unix socket: {settings.socket}")
     if published:
@@ -62,18 +157,18 @@ def _tell(url: str, published: Path | None, settings: HttpSettings) -> None:
             "Other machines reach it by an address of this one, or by a name that is among allowed_hosts "
             "(under [http] in config.toml). Nothing on the way is encrypted."
         )
-    if wanted := _wanted_token(settings):
-        lines.append(wanted)
+    lines.append("The status page: mcpb status --web")
     with suppress(BrokenPipeError):  # nobody wants to know
         click.echo("\n".join(lines))
 
 
-def _wanted_token(settings: HttpSettings) -> str:
-    """What a client has to send besides; empty where the system tells which connections are ours."""
-    if settings.auth_token:
-        return "Clients send the token that you have configured: Authorization: Bearer TOKEN"
-    is_told = sys.platform == "linux"
-    if is_told and settings.host in LOOPBACK_NAMES:
-        return ""
-    who = "Others than your own programs" if is_told else "Clients"
-    return f"{who} send the token in {mcpb_home() / 'state' / FILE}: Authorization: Bearer TOKEN"
+def _access(url: str, settings: HttpSettings) -> list[str]:
+    """Return what a client needs. A token is printed to the user's terminal, never into a file or log."""
+    others = "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex, curl)"
+    if settings.auth == "same-user":
+        return [f'auth = "same-user": every program of your user may connect. With a token: {others}']
+    if not sys.stdout.isatty():
+        return [f"Clients send an access token: {others}"]
+    access_token = _default_token(settings)
+    commands = [client_config(each, url, access_token).text for each in ("claude-code", "curl")]
+    return ["Clients send an access token. Claude Code, and curl:", *commands, f"Other clients: {others}"]

@@ -30,6 +30,8 @@ class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of the status page; every other route is below it."""
     started_at: float
     """Seconds since the epoch."""
+    auth: str = "same-user"
+    """Its `http.auth`; servers of older versions do not write it."""
 
 
 @contextmanager
@@ -56,8 +58,13 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
 
 def running(state: Path) -> ServeRecord | None:
     """The server that was started last, of those that live."""
+    return next(iter(all_running(state)), None)
+
+
+def all_running(state: Path) -> list[ServeRecord]:
+    """All servers that live, the latest first."""
     found = [record for path in state.glob(FILES) if (record := _record(path))]
-    return max(found, key=lambda record: record.started_at, default=None)
+    return sorted(found, key=lambda record: record.started_at, reverse=True)
 
 
 def _record(path: Path) -> ServeRecord | None:

@@ -69,6 +69,7 @@ def status(
     calls: Sequence[Mapping[str, Any]] = (),
     channels: Sequence[Mapping[str, Any]] = (),
     published: Sequence[Mapping[str, Any]] = (),
+    servers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Everything, for `--json`.
 
@@ -79,6 +80,7 @@ def status(
         channels: another product's, each a `install.examination.channels.Channel`. The process of ours that
             holds one is no browser.
         published: sockets of ours among its own, each a `native_host.published_channel.Standing`.
+        servers: the `mcpb serve` that run, each a `bridge.serve_record.ServeRecord`.
     """
     registry = router.registry
     held = {channel["holder"] for channel in channels}
@@ -96,6 +98,7 @@ def status(
         ],
         "channels": [_channel(channel, of_holders.get(channel["holder"])) for channel in channels],
         "published": list(published),
+        "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
         "kept": list(_kept(router.catalog)),
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
@@ -182,6 +185,9 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     if found["published"]:
         yield ""
         yield from map(put_there_by_us, found["published"])
+    if found["servers"]:
+        yield ""
+        yield from map(_server_line, found["servers"])
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"
@@ -197,6 +203,11 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
         yield from found["missing"].splitlines()
         if DOCTOR not in found["missing"]:
             yield f"To look at each link of the chain, run: {DOCTOR}"
+
+
+def _server_line(server: Mapping[str, Any]) -> str:
+    admitted = 'every program of your user (auth = "same-user")' if server["auth"] == "same-user" else ""
+    return f"mcpb serve  {server['url']} · pid {server['pid']} · admits {admitted or 'clients with a token'}"
 
 
 def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:

@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import trio
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from demo.chromium import Chromium, Page, open_chromium
 from firefox import Firefox, Preference, open_firefox
@@ -116,6 +118,33 @@ class Chain:
             await until_listens(port)
             yield f"http://127.0.0.1:{port}"
             nursery.cancel_scope.cancel()
+
+    @property
+    def http_token(self) -> str:
+        """The access token that `serving` has created."""
+        return (self.home / "state" / "http-token").read_text().strip()
+
+    @property
+    def node_env(self) -> dict[str, str]:
+        """Environment in which a Node program sends the token of `serving` with each request."""
+        return {
+            **self.env,
+            "NODE_OPTIONS": f"--import {ROOT / 'tests/support/access_token.mjs'}",
+            "ACCESS_TOKEN": self.http_token,
+        }
+
+    @property
+    def http_headers(self) -> dict[str, str]:
+        """What a client of `serving` sends besides."""
+        return {"Authorization": f"Bearer {self.http_token}"}
+
+    @asynccontextmanager
+    async def http_client(self, url: str, mode: Literal["auto", "legacy"] = "auto") -> AsyncIterator[Client]:
+        """The mcp package's client of `serving`, over Streamable HTTP."""
+        async with create_mcp_http_client(headers=self.http_headers) as http:
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:
+                yield client
 
     @asynccontextmanager
     async def browser(

@@ -12,7 +12,9 @@ import httpx2
 import pytest
 import trio
 import trio.testing
+from starlette.requests import Request
 
+from bridge.frontends.http.access_tokens import TokenClient, digest_of
 from bridge.frontends.http.front import Front
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.routes import Admit
@@ -45,6 +47,16 @@ INITIALIZE = {
 }
 
 
+class OneToken:
+    """The access tokens of a server that has one, of the client `laptop`."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def find(self, token: str) -> TokenClient | None:
+        return TokenClient("laptop", digest_of(token)) if token == self._token else None
+
+
 class Served:
     """A front end that serves, and what a test may want of it."""
 
@@ -69,10 +81,15 @@ class Served:
 def open_front(
     settings: HttpSettings | None = None,
     tools: Iterable[str] = ("getCart", "hold"),
-    admit: Admit = lambda _: {},
+    admit: Admit | None = None,
 ) -> AbstractAsyncContextManager[Served]:
     """Serve as long as the block runs; see `Served`."""
-    return _open_front(settings or HttpSettings(), list(tools), admit)
+    return _open_front(settings or HttpSettings(), list(tools), admit or admit_all)
+
+
+async def admit_all(_: Request) -> dict[str, str]:
+    """Let every request in, as if no gate stood before the routes."""
+    return {}
 
 
 @asynccontextmanager

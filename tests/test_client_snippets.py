@@ -1,60 +1,49 @@
-"""What docs/HTTP.md tells people to give to their clients, taken from its text and tried."""
+"""What `mcpb serve --print-config` and docs/HTTP.md give to people's clients, tried."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shlex
 import subprocess
 import tomllib
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import trio
-from mcp import Client
-from mcp.client.sse import sse_client
+from starlette.requests import Request
 
-from bridge.frontends.http.settings import PORT
-from http_front import CLOSES_EARLY, GET_CART, SOON_S, open_front
+from bridge.frontends.http.client_config import CLIENTS, client_config
+from bridge.frontends.http.gate import Gate
+from bridge.frontends.http.settings import PORT, HttpSettings
+from http_front import CLOSES_EARLY, GET_CART, SOON_S, OneToken, Served, open_front
 
 ROOT = Path(__file__).parent.parent
 HERE = f"http://localhost:{PORT}"
 """Where the text says that `mcpb serve` is."""
+TOKEN = "aB3-_aB3-_aB3-_aB3-_aB3-_aB3-_aB3-_aB3-_aB3"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+CLAUDE_CODE = ROOT / "tests/interop/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+CONNECTED_S = 60
 
-
-_SNIPPET = re.compile(r"^\*\*([\w ]+)\*\*|^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Snippet(NamedTuple):
-    client: str
-    """As the text has it in bold before the snippet."""
     language: str
     text: str
 
 
 def snippets(text: str) -> list[Snippet]:
-    found, client = [], ""
-    for bold, language, code in _SNIPPET.findall(text):
-        client = bold or client
-        if language:
-            found.append(Snippet(client, language, code))
-    return found
+    return [Snippet(*found) for found in _SNIPPET.findall(text)]
 
 
 GUIDE = (ROOT / "docs/HTTP.md").read_text()
 _, _, CONNECTING = GUIDE.partition("## Connect a client\n")
 CONNECTING, _, _ = CONNECTING.partition("\n## ")
-WITHOUT_TOKEN, _, WITH_TOKEN = CONNECTING.partition("**Where a token is needed**")
-CLAUDE = [each for each in snippets(WITHOUT_TOKEN) if each.client == "Claude Code" and each.language == "sh"]
-CURL = [each for each in snippets(WITHOUT_TOKEN) if each.client == "curl"]
-
-
-def config(client: str) -> dict[str, Any]:
-    """Of the one file that the text has for a client."""
-    (found,) = (each for each in snippets(WITHOUT_TOKEN) if each.client == client and each.language != "sh")
-    return read(found)
+IN_FILES, _, WITH_CURL = CONNECTING.partition("**With curl**")
 
 
 def read(snippet: Snippet) -> dict[str, Any]:
@@ -62,65 +51,100 @@ def read(snippet: Snippet) -> dict[str, Any]:
     return found
 
 
+# ── What is printed ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize(
-    ("client", "entry"),
+    ("client", "language", "entry"),
     [
-        ("Claude Code", {"mcpServers": {"browser": {"type": "http", "url": f"{HERE}/mcp"}}}),
-        ("Cursor", {"mcpServers": {"browser": {"url": f"{HERE}/mcp"}}}),
-        ("VS Code", {"servers": {"browser": {"type": "http", "url": f"{HERE}/mcp"}}}),
-        ("Codex", {"mcp_servers": {"browser": {"url": f"{HERE}/mcp"}}}),
+        ("cursor", "json", {"mcpServers": {"browser": {"url": f"{HERE}/mcp", "headers": HEADERS}}}),
+        (
+            "vscode",
+            "json",
+            {"servers": {"browser": {"type": "http", "url": f"{HERE}/mcp", "headers": HEADERS}}},
+        ),
+        ("codex", "toml", {"mcp_servers": {"browser": {"url": f"{HERE}/mcp", "http_headers": HEADERS}}}),
     ],
 )
-def test_a_file_for_a_client_has_the_keys_that_this_client_reads(client: str, entry: dict[str, Any]) -> None:
-    assert config(client) == entry
+def test_a_printed_entry_has_the_keys_that_this_client_reads(
+    client: str, language: str, entry: dict[str, Any]
+) -> None:
+    assert read(Snippet(language, client_config(client, f"{HERE}/", TOKEN).text)) == entry
 
 
-@pytest.mark.parametrize(
-    ("transport", "url"), [("http", f"{HERE}/mcp"), ("sse", f"{HERE}/sse")], ids=["http", "sse"]
-)
-def test_claude_code_is_told_which_transport_an_address_has(transport: str, url: str) -> None:
-    commands = [shlex.split(each.text) for each in CLAUDE]
-    assert ["claude", "mcp", "add", "--transport", transport, "browser", url] in commands
+async def test_printed_curl_command_lists_the_pages_tools(tmp_path: Path) -> None:
+    with trio.fail_after(SOON_S):
+        async with serving() as served:
+            printed = client_config("curl", f"{served.url}/", TOKEN).text
+            found = await output_of(printed, tmp_path)
+    assert GET_CART in {tool["name"] for tool in json.loads(found)["tools"]}
+    assert all(TOKEN not in line for line in printed.splitlines() if "curl" in line)
 
 
 @CLOSES_EARLY
-@pytest.mark.parametrize("path", ["/mcp", "/sse"])
-async def test_a_client_that_is_given_the_address_gets_the_pages_tools(path: str) -> None:
-    assert f"{HERE}{path}" in WITHOUT_TOKEN
-    with trio.fail_after(SOON_S):
-        async with open_front() as served:
-            url = f"{served.url}{path}"
-            async with Client(url) if path == "/mcp" else Client(sse_client(url), mode="legacy") as client:
-                listed = await client.list_tools()
-    assert GET_CART in {tool.name for tool in listed.tools}
+@pytest.mark.interop
+@pytest.mark.skipif(not CLAUDE_CODE.exists(), reason="npm ci in tests/interop installs it")
+async def test_printed_claude_mcp_add_connects_claude_code(tmp_path: Path) -> None:
+    """`claude mcp list` connects to each server that was added."""
+    (tmp_path / "claude").symlink_to(CLAUDE_CODE)
+    with trio.fail_after(CONNECTED_S):
+        async with serving() as served:
+            printed = client_config("claude-code", f"{served.url}/", TOKEN).text
+            await output_of(printed, tmp_path)
+            listed = await output_of("claude mcp list", tmp_path)
+    assert f"browser: {served.url}/mcp (HTTP) - ✔ Connected" in listed.replace("✓", "✔")
 
 
-@pytest.mark.parametrize("snippet", CURL, ids=["what there is", "a call"])
+def test_help_names_every_client() -> None:
+    assert CLIENTS == ("claude-code", "cursor", "vscode", "codex", "curl")
+    assert all(f"| `{client}` |" in CONNECTING for client in CLIENTS)
+
+
+def serving() -> AbstractAsyncContextManager[Served]:
+    """A server behind the real gate, whose one token is TOKEN."""
+
+    async def admit(request: Request) -> dict[str, str]:
+        gate = Gate(HttpSettings(), request.scope["server"][1], OneToken(TOKEN), lambda _: False)
+        return await gate.admit(request)
+
+    return open_front(admit=admit)
+
+
+async def output_of(command: str, home: Path) -> str:
+    run = await trio.run_process(
+        ["/bin/sh", "-c", command],
+        capture_stdout=True,
+        stderr=subprocess.DEVNULL,
+        cwd=home,
+        env={"PATH": f"{home}:{os.environ['PATH']}", "HOME": str(home), "NO_PROXY": "*"},
+    )
+    return run.stdout.decode()
+
+
+# ── What the page says ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("snippet", snippets(WITH_CURL), ids=["list", "call"])
 async def test_curl_gets_what_the_text_says(snippet: Snippet, tmp_path: Path) -> None:
+    kept = tmp_path / ".mcpb/state/http-token"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(f"{TOKEN}\n")
     with trio.fail_after(SOON_S):
-        async with open_front() as served:
-            command = snippet.text.replace(HERE, served.url)
-            assert served.url in command
-            run = await trio.run_process(
-                ["/bin/sh", "-c", command],
-                capture_stdout=True,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NO_PROXY": "*"},
-            )
-    found = json.loads(run.stdout)
-    text = json.dumps(found)
-    assert GET_CART in text
+        async with serving() as served:
+            assert HERE in snippet.text
+            found = json.loads(await output_of(snippet.text.replace(HERE, served.url), tmp_path))
+    assert GET_CART in json.dumps(found)
     assert "error" not in found
 
 
-def test_curl_is_shown_what_there_is_and_how_to_call_it() -> None:
-    assert len(CURL) == 2
-
-
-def test_each_client_sends_the_token_in_a_header_and_no_file_holds_it() -> None:
-    claude, cursor, vs_code, codex = snippets(WITH_TOKEN)
+def test_files_that_are_shared_contain_no_token() -> None:
+    _, claude, cursor, vs_code, codex = snippets(IN_FILES)
     variable = "CLAUDE_BROWSER_AUTH_TOKEN"
-    assert f'--header "Authorization: Bearer ${variable}"' in claude.text
+    assert read(claude)["mcpServers"]["browser"] == {
+        "type": "http",
+        "url": f"{HERE}/mcp",
+        "headers": {"Authorization": f"Bearer ${{{variable}}}"},
+    }
     assert read(cursor)["mcpServers"]["browser"] == {
         "url": f"{HERE}/mcp",
         "headers": {"Authorization": f"Bearer ${{env:{variable}}}"},
@@ -132,16 +156,8 @@ def test_each_client_sends_the_token_in_a_header_and_no_file_holds_it() -> None:
     assert read(codex)["mcp_servers"]["browser"] == {"url": f"{HERE}/mcp", "bearer_token_env_var": variable}
 
 
-def said(text: str) -> set[str]:
-    """All that a text has people type or write of `mcpb serve`."""
-    found = set()
-    for snippet in snippets(text):
-        lines = snippet.text.splitlines() if snippet.language == "sh" else [snippet.text]
-        found |= {line for line in lines if HERE in line.partition("#")[0]}
-    return found
-
-
-def test_the_readme_says_nothing_that_is_not_tried_here() -> None:
-    readme = said((ROOT / "README.md").read_text())
-    assert readme
-    assert readme <= said(CONNECTING)
+def test_the_readme_contains_no_command_that_is_not_tried_here() -> None:
+    said = [snippet.text for snippet in snippets((ROOT / "README.md").read_text()) if "serve" in snippet.text]
+    printed = [line for text in said for line in text.splitlines() if "--print-config" in line]
+    assert printed == ["mcpb serve --print-config claude-code"]
+    assert not [text for text in said if f"{HERE}/" in text]

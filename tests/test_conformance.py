@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 import trio
-from mcp import Client
 
 from chain import PAGES, ROOT, Chain, until_listed
 from http_front import CLOSES_EARLY
@@ -72,14 +71,14 @@ def node() -> str:
 
 
 async def run_suite(
-    edition: Mapping[str, Any], url: str, names: Mapping[str, str], results: Path
+    chain: Chain, edition: Mapping[str, Any], url: str, names: Mapping[str, str], results: Path
 ) -> Findings:
     results.mkdir()
     program = MODULES / edition["suite"] / "dist/index.js"
     command = [node(), "--import", str(HERE / "names.mjs"), str(program), "server", "--url", f"{url}/mcp"]
     await trio.run_process(
         [*command, "--suite", "all", "--output-dir", str(results), *edition["arguments"]],
-        env={"PATH": os.environ["PATH"], "HOME": str(results), "FIXTURE_NAMES": json.dumps(names)},
+        env={**chain.node_env, "HOME": str(results), "FIXTURE_NAMES": json.dumps(names)},
         capture_stdout=True,
         check=False,  # any failure is one to it
     )
@@ -99,10 +98,14 @@ async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chai
     with trio.fail_after(200):
         async with chain.browser() as chromium, chain.serving() as url:
             await chain.open(chromium, "conformance.html")
-            async with Client(f"{url}/mcp") as client:
+            async with chain.http_client(url) as client:
                 await until_listed(client, lambda listed: listed >= set(names.values()))
             runs = [
-                (era, version, await run_suite(edition, url, names, chain.home / f"{era}-{version}"))
+                (
+                    era,
+                    version,
+                    await run_suite(chain, edition, url, names, chain.home / f"{era}-{version}"),
+                )
                 for era, expected in EXPECTED.items()
                 for version, edition in expected["editions"].items()
             ]

@@ -13,7 +13,8 @@ import trio.testing
 
 from bridge.frontends.http import conversations as module
 from bridge.frontends.http import message_stream
-from bridge.frontends.http.conversations import FIRST_WORDS_S, US, Conversation, Conversations, Owner
+from bridge.frontends.http.connection import Principal
+from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations
 from bridge.frontends.http.message_stream import MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
@@ -27,7 +28,8 @@ from played_transport import PlayedTransport
 from said_by_hosts import browser_hello
 
 IDLE_S = 600.0
-ANOTHER = Owner("192.168.1.9")
+US = Principal(process="process 7 100", is_local=True)
+ANOTHER = Principal("0a1b", "laptop")
 CLIENT = Implementation(name="by hand", version="1")
 SOON_S = 30
 
@@ -75,33 +77,34 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
 
 async def test_only_clients_of_our_user_are_on_this_machine() -> None:
     async with conversations() as played:
-        for owner in (US, ANOTHER, Owner("127.0.0.1"), Owner("")):
-            opened = await played.all.open("streamable", owner)
-            shared = await played.all.shared("by hand 1", owner)
-            assert opened.session.is_local is shared.session.is_local is (owner == US)
+        for principal in (US, ANOTHER, ANOTHER._replace(is_local=True), Principal()):
+            opened = await played.all.open("streamable", principal)
+            shared = await played.all.shared(principal)
+            assert opened.session.is_local is shared.session.is_local is principal.is_local
 
 
-async def test_requests_that_say_the_same_of_who_asks_share_a_session_that_has_no_id() -> None:
+async def test_requests_of_one_principal_share_a_session_that_has_no_id() -> None:
     async with conversations() as played:
-        shared = await played.all.shared("by hand 1", US)
-        assert await played.all.shared("by hand 1", US) is shared
-        assert await played.all.shared("by hand 2", US) is not shared
-        assert await played.all.shared("by hand 1", ANOTHER) is not shared
+        shared = await played.all.shared(US)
+        assert await played.all.shared(US) is shared
+        others = [US._replace(process="process 8 100"), US._replace(process="process 7 101"), ANOTHER]
+        for principal in (*others, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
+            assert await played.all.shared(principal) is not shared
         with pytest.raises(Refused):
             played.all.find(shared.transport, "session_", US)
 
 
 async def test_nobody_finds_a_session_that_has_ended_and_the_next_of_its_name_stays() -> None:
     async with conversations() as played:
-        ours, shared = await played.all.open("streamable", US), await played.all.shared("a", US)
+        ours, shared = await played.all.open("streamable", US), await played.all.shared(US)
         ours.end()
         shared.end()
         with pytest.raises(Refused):
             played.all.find("streamable", ours.key, US)
-        another = await played.all.shared("a", US)
+        another = await played.all.shared(US)
         assert another is not shared
         await trio.testing.wait_all_tasks_blocked()
-        assert await played.all.shared("a", US) is another
+        assert await played.all.shared(US) is another
 
 
 async def test_at_its_end_a_session_ends_its_streams() -> None:
@@ -130,7 +133,7 @@ async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> N
     async with conversations() as played:
 
         async def share() -> None:
-            found.append(await played.all.shared("a", US))
+            found.append(await played.all.shared(US))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(share)
@@ -141,7 +144,7 @@ async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> N
 async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name() -> None:
     asked = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
     async with conversations() as played:
-        shared = await played.all.shared("by hand 1", US)
+        shared = await played.all.shared(US)
         slow, listener = MessageStream(), MessageStream()
         shared.new_lane(slow, Era.STATELESS)
         slow.write(2 * UNREAD_BYTES * b"x")
@@ -180,7 +183,7 @@ async def test_a_session_that_nobody_uses_ends(autojump_clock: trio.testing.Mock
 async def test_a_client_that_says_nothing_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
     async with conversations() as played:
         silent = await played.all.open("sse", US)
-        listener = await played.all.shared("without a name", US)
+        listener = await played.all.shared(US)
         with silent.in_use(), listener.in_use():
             await ended(silent)
             assert trio.current_time() <= 2 * FIRST_WORDS_S
@@ -268,3 +271,47 @@ async def test_an_answer_that_nobody_has_taken_is_kept_longer() -> None:
             taken.only_answer()
             conversation.keep(taken)
         assert conversation.find_stream(lost.name) is lost
+
+
+# ── Tokens ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_session_belongs_to_its_token_and_is_continued_by_no_other_one() -> None:
+    async with conversations() as played:
+        opened = await played.all.open("streamable", ANOTHER)
+        assert played.all.find("streamable", opened.key, ANOTHER) is opened
+        for principal in (US, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
+            with pytest.raises(Refused):
+                played.all.find("streamable", opened.key, principal)
+
+
+async def test_a_session_without_a_token_is_continued_by_other_processes_that_know_its_id() -> None:
+    async with conversations() as played:
+        opened = await played.all.open("streamable", US)
+        assert played.all.find("streamable", opened.key, US._replace(process="process 9 900")) is opened
+
+
+async def test_approvals_of_an_http_client_are_stored_under_its_token_or_process() -> None:
+    async with conversations() as played:
+        sessions = [(await played.all.open("streamable", each)).session for each in (US, ANOTHER)]
+        assert [session.principal for session in sessions] == ["process 7 100", "token laptop"]
+
+
+async def test_sessions_of_a_revoked_token_end_and_the_others_stay() -> None:
+    async with conversations() as played:
+        ours, theirs = await played.all.open("sse", US), await played.all.open("sse", ANOTHER)
+        shared = await played.all.shared(ANOTHER)
+        played.all.end_revoked(lambda digest: digest != ANOTHER.token)
+        assert [each.has_ended for each in (ours, theirs, shared)] == [False, True, True]
+
+
+async def test_the_title_of_a_session_names_a_token_that_was_added() -> None:
+    async with conversations() as played:
+        for principal, title in (
+            (US, "by hand (HTTP)"),
+            (ANOTHER._replace(client="default"), "by hand (HTTP)"),
+            (ANOTHER._replace(token="0a1c"), "by hand (HTTP, token laptop)"),
+        ):
+            opened = await played.all.open("streamable", principal)
+            opened.server.identify(CLIENT)
+            assert opened.session.title == title

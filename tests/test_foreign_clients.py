@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -35,7 +36,9 @@ class Meeting:
     def arguments(self, words: str) -> dict[str, Any]:
         return {"text": words, "calls": self.calls}
 
-    async def attend_through_sdk(self, name: str, connected: AbstractAsyncContextManager[Client]) -> None:
+    async def attend_through_sdk(
+        self, name: str, connected: AbstractAsyncContextManager[Client, bool | None]
+    ) -> None:
         """The mcp package's client."""
         async with connected as client:
             await until_listed(client, lambda names: self.tool in names)
@@ -48,16 +51,16 @@ class Meeting:
                     nursery.start_soon(say, f"{name} {n}")
 
     async def attend_through_inspector(self, name: str, chain: Chain, *server: str) -> None:
-        """The MCP inspector's command line."""
+        """The MCP inspector's command line, which has no option for a header."""
         command = [str(INSPECTOR), "--cli", *server, "--method", "tools/call", "--tool-name", self.tool]
         for key, value in self.arguments(name).items():
             command += ["--tool-arg", f"{key}={value}"]
-        run = await trio.run_process(command, env=chain.env, capture_stdout=True)
+        run = await trio.run_process(command, env=chain.node_env, capture_stdout=True)
         self.answers[name] = json.loads(run.stdout)["content"][0]["text"]
 
-    async def attend_through_curl(self, name: str, url: str) -> None:
+    async def attend_through_curl(self, name: str, url: str, *bearer: str) -> None:
         """Two commands for whoever has nothing else: one hears, the other speaks."""
-        command = ["curl", "--silent", "--no-buffer", f"{url}/sse"]
+        command = ["curl", "--silent", "--no-buffer", *bearer, f"{url}/sse"]
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
         try:
@@ -66,13 +69,13 @@ class Meeting:
             assert kind == "endpoint"
             curl = {"name": "curl", "version": "8"}
             about = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": curl}
-            await post(url + path, id="hello", method="initialize", params=about)
+            await post(url + path, bearer, id="hello", method="initialize", params=about)
             assert (await events.message())["id"] == "hello"
-            await post(url + path, method="notifications/initialized")
+            await post(url + path, bearer, method="notifications/initialized")
             said = {f"{name} {n}" for n in range(CALLS_OF_EACH)}
             for words in sorted(said):
                 params = {"name": self.tool, "arguments": self.arguments(words)}
-                await post(url + path, id=words, method="tools/call", params=params)
+                await post(url + path, bearer, id=words, method="tools/call", params=params)
             while said - self.answers.keys():
                 message = await events.message()
                 self.answers[message["id"]] = message["result"]["content"][0]["text"]
@@ -81,9 +84,10 @@ class Meeting:
             await process.wait()
 
 
-async def post(url: str, **message: Any) -> None:
+async def post(url: str, bearer: Sequence[str], **message: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", **message})
     command = ["curl", "--silent", "--fail-with-body", "-H", "Content-Type: application/json", "-d", body]
+    command += bearer
     run = await trio.run_process([*command, url], capture_stdout=True)
     assert json.loads(run.stdout) == {"status": "accepted"}
 
@@ -121,10 +125,12 @@ async def test_clients_of_all_transports_call_one_page_at_once_and_each_gets_its
     with trio.fail_after(200):
         async with chain.browser() as chromium, chain.serving() as url:
             await chain.open(chromium, "meeting.html")
-            through_sdk = {
-                "sdk, streamable, 2026-07-28": Client(f"{url}/mcp"),
-                "sdk, streamable, handshake": Client(f"{url}/mcp", mode="legacy"),
-                "sdk, sse": Client(sse_client(f"{url}/sse"), mode="legacy"),
+            headers = chain.http_headers
+            bearer = f"Authorization: {headers['Authorization']}"
+            through_sdk: dict[str, AbstractAsyncContextManager[Client, bool | None]] = {
+                "sdk, streamable, 2026-07-28": chain.http_client(url),
+                "sdk, streamable, handshake": chain.http_client(url, "legacy"),
+                "sdk, sse": Client(sse_client(f"{url}/sse", headers), mode="legacy"),
                 "sdk, stdio, 2026-07-28": chain.client(),
                 "sdk, stdio, handshake": chain.client("legacy"),
             }
@@ -135,13 +141,13 @@ async def test_clients_of_all_transports_call_one_page_at_once_and_each_gets_its
             }
             calls = CALLS_OF_EACH * (len(through_sdk) + 1) + len(through_inspector)
             meeting = Meeting(chain.name("meet"), calls)
-            async with Client(f"{url}/mcp") as client:
+            async with chain.http_client(url) as client:
                 await until_listed(client, lambda names: meeting.tool in names)
             async with trio.open_nursery() as nursery:
                 for name, connected in through_sdk.items():
                     nursery.start_soon(meeting.attend_through_sdk, name, connected)
                 for name, server in through_inspector.items():
                     nursery.start_soon(meeting.attend_through_inspector, name, chain, *server)
-                nursery.start_soon(meeting.attend_through_curl, "curl, sse", url)
+                nursery.start_soon(meeting.attend_through_curl, "curl, sse", url, "-H", bearer)
     assert len(meeting.answers) == calls
     assert meeting.answers == {words: f"met: {words}" for words in meeting.answers}

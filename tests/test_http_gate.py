@@ -12,18 +12,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.conversations import US, Owner, owner_of
+from bridge.frontends.http.access_tokens import digest_of
+from bridge.frontends.http.connection import Kind, Peer, Principal, principal_of
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
+from http_front import OneToken
+from native_host.system.proc import Process
 
 TOKEN = "the-token-that-is-right"
 OURS = Peer(Kind.OURS, "127.0.0.1")
 UNKNOWN = Peer(Kind.UNKNOWN, "192.168.1.9")
 ANOTHERS = Peer(Kind.ANOTHERS, "127.0.0.1")
 OVER_UNIX = Peer(Kind.OURS, "")
+
+EDITOR = Process(7, 100, "/usr/bin/editor")
+BROWSER = Process(8, 200, "/opt/chrome/chrome")
+SAME_USER = HttpSettings(auth="same-user")
 
 HOST = "localhost:3456"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -36,23 +42,34 @@ PAGE_PATHS = ["/", "/open", "/page/page.js", "/page/events", "/page/pause"]
 OTHER_PATHS = ["/mcp", "/sse", "/message", "/tools", "/metrics", "/page/links", "/nothing"]
 
 
+class Connection:
+    name = "connection 1"
+
+    def __init__(self, peer: Peer, process: Process | None) -> None:
+        self.peer = peer
+        self._process = process
+
+    async def find_process(self) -> Process | None:
+        return self._process
+
+
 def request(
     path: str = "/mcp",
     headers: dict[str, str] | list[tuple[str, str]] | None = None,
     *,
     method: str = "POST",
     peer: Peer = OURS,
+    process: Process | None = EDITOR,
     host: str | None = HOST,
     at: str = "127.0.0.1",
+    has_token: bool = True,
 ) -> Request:
+    """A request with the right token, unless it has an Authorization of its own."""
     given = list(headers.items() if isinstance(headers, dict) else headers or [])
+    if has_token and not any(name.lower() == "authorization" for name, _ in given):
+        given.extend(BEARER.items())
     if host is not None:
         given.append(("host", host))
-
-    class Connection:
-        def __init__(self) -> None:
-            self.peer = peer
-
     return Request(
         {
             "type": "http",
@@ -60,20 +77,19 @@ def request(
             "path": path,
             "query_string": b"",
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given],
-            "state": {"connection": Connection()},
+            "state": {"connection": Connection(peer, process)},
             "server": (at, 3456),
         }
     )
 
 
 def gate(settings: HttpSettings | None = None, port: int = 3456) -> Gate:
-    settings = settings or HttpSettings()
-    return Gate(settings, port, settings.auth_token or TOKEN)
+    return Gate(settings or HttpSettings(), port, OneToken(TOKEN), lambda program: program == BROWSER.program)
 
 
 def refusal(asked: Request, settings: HttpSettings | None = None, port: int = 3456) -> Refused | None:
     try:
-        gate(settings, port).admit(asked)
+        gate(settings, port).judge(asked)
     except Refused as refused:
         return refused
     return None
@@ -318,44 +334,49 @@ def test_a_link_or_form_elsewhere_may_do_nothing_else(
     assert status(request(path, headers, method=method)) == 403
 
 
-# ── Users ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Tokens ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("path", [*PAGE_PATHS, *OTHER_PATHS, "/health"])
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}])
-def test_another_user_gets_nothing_without_the_token(path: str, headers: dict[str, str]) -> None:
-    refused = refusal(request(path, headers, peer=ANOTHERS))
+@pytest.mark.parametrize("settings", [HttpSettings(), SAME_USER], ids=lambda each: each.auth)
+def test_another_user_gets_nothing_without_the_token(
+    path: str, headers: dict[str, str], settings: HttpSettings
+) -> None:
+    refused = refusal(request(path, headers, peer=ANOTHERS, has_token=False), settings)
     assert refused
     assert refused.status == 403
     assert "another user" in refused.message
-    assert status(request(path, BEARER, peer=ANOTHERS)) == 200
+    assert status(request(path, peer=ANOTHERS), settings) == 200
 
 
 @pytest.mark.parametrize("path", [*OTHER_PATHS, "/health\n", "/page/links/x", "/page/links\n", "/Page/"])
-def test_who_is_not_known_needs_the_token(path: str) -> None:
-    refused = refusal(request(path, peer=UNKNOWN))
+@pytest.mark.parametrize("peer", [OURS, UNKNOWN])
+def test_over_tcp_every_client_needs_a_token(path: str, peer: Peer) -> None:
+    refused = refusal(request(path, peer=peer, has_token=False))
     assert refused
     assert refused.status == 401
     assert refused.headers == {"WWW-Authenticate": "Bearer"}
-    assert "http-token" in refused.message
-    assert status(request(path, BEARER, peer=UNKNOWN)) == 200
+    assert "mcpb serve --print-config CLIENT" in refused.message
+    assert status(request(path, peer=peer)) == 200
 
 
 @pytest.mark.parametrize("path", [*PAGE_PATHS, "/health"])
-def test_the_status_page_asks_for_its_cookie_and_health_for_nothing(path: str) -> None:
-    assert status(request(path, peer=UNKNOWN)) == 200
+@pytest.mark.parametrize("peer", [OURS, OVER_UNIX, UNKNOWN])
+def test_the_status_page_asks_for_its_cookie_and_health_for_nothing(path: str, peer: Peer) -> None:
+    assert status(request(path, peer=peer, has_token=False)) == 200
 
 
-@pytest.mark.parametrize("peer", [OURS, OVER_UNIX, UNKNOWN, ANOTHERS])
-def test_a_configured_token_is_asked_of_everybody(peer: Peer) -> None:
-    settings = HttpSettings(auth_token=TOKEN)
-    refused = refusal(request(peer=peer), settings)
-    assert refused
-    assert refused.status == (403 if peer is ANOTHERS else 401)
-    assert status(request(headers=BEARER, peer=peer), settings) == 200
-    if peer is not ANOTHERS:
-        assert "auth_token of [http]" in refused.message
-        assert "CLAUDE_BROWSER_AUTH_TOKEN" in refused.message
+@pytest.mark.parametrize("settings", [HttpSettings(), HttpSettings(auth_token=TOKEN), SAME_USER])
+def test_over_the_unix_socket_no_token_is_needed(settings: HttpSettings) -> None:
+    assert status(request(peer=OVER_UNIX, has_token=False), settings) == 200
+    assert status(request(peer=OVER_UNIX, headers={"authorization": "Bearer wrong"}), settings) == 401
+
+
+def test_with_same_user_only_processes_of_this_user_need_no_token() -> None:
+    assert status(request(peer=OURS, has_token=False), SAME_USER) == 200
+    assert status(request(peer=UNKNOWN, has_token=False), SAME_USER) == 401
+    assert status(request(peer=OURS, headers={"authorization": "Bearer wrong"}), SAME_USER) == 401
 
 
 @pytest.mark.parametrize(
@@ -374,8 +395,8 @@ def test_a_configured_token_is_asked_of_everybody(peer: Peer) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/mcp", "/", "/page/page.js"])
-def test_another_token_is_refused_where_one_is_needed(given: str, path: str) -> None:
-    refused = refusal(request(path, {"authorization": given}, peer=UNKNOWN))
+def test_a_token_that_is_not_valid_is_rejected(given: str, path: str) -> None:
+    refused = refusal(request(path, {"authorization": given}))
     assert refused
     assert refused.status == 401
     assert refused.headers == {"WWW-Authenticate": 'Bearer error="invalid_token"'}
@@ -383,17 +404,16 @@ def test_another_token_is_refused_where_one_is_needed(given: str, path: str) -> 
 
 
 def test_two_tokens_are_refused_even_if_both_are_right() -> None:
-    asked = request(headers=[*BEARER.items(), *BEARER.items()], peer=UNKNOWN)
-    assert status(asked) == 401
+    assert status(request(headers=[*BEARER.items(), *BEARER.items()])) == 401
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_the_scheme_is_read_as_http_has_it(scheme: str) -> None:
-    assert status(request(headers={"authorization": f"{scheme} {TOKEN}"}, peer=UNKNOWN)) == 200
+    assert status(request(headers={"authorization": f"{scheme} {TOKEN}"})) == 200
 
 
 def test_a_token_in_the_url_is_no_token() -> None:
-    asked = request(peer=UNKNOWN)
+    asked = request(has_token=False)
     asked.scope["query_string"] = (
         f"token={TOKEN}&access_token={TOKEN}&authorization=Bearer%20{TOKEN}".encode()
     )
@@ -403,30 +423,87 @@ def test_a_token_in_the_url_is_no_token() -> None:
     assert "never in a URL" in refused.message
 
 
-def test_a_token_that_nobody_asks_for_does_no_harm() -> None:
-    assert status(request(headers={"authorization": "Bearer of-something-else"})) == 200
-
-
 @pytest.mark.parametrize("header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"])
-def test_a_proxy_of_ours_speaks_for_who_is_not_known(header: str) -> None:
-    asked = request(headers={header: "for=192.0.2.1"})
-    assert status(asked) == 401
-    assert status(request(headers={header: "for=192.0.2.1", **BEARER})) == 200
-    assert owner_of(asked) == Owner("127.0.0.1")
-    assert owner_of(request()) == US
+@pytest.mark.parametrize(("peer", "settings"), [(OVER_UNIX, HttpSettings()), (OURS, SAME_USER)])
+def test_what_a_proxy_of_this_user_passes_on_needs_a_token(
+    header: str, peer: Peer, settings: HttpSettings
+) -> None:
+    forwarded = {header: "for=192.0.2.1"}
+    assert status(request(headers=forwarded, peer=peer, has_token=False), settings) == 401
+    assert status(request(headers=forwarded, peer=peer), settings) == 200
+
+
+# ── Browsers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def admitted(asked: Request, settings: HttpSettings | None = None) -> int:
+    """200, or the status of the rejection, after the sender's process was looked up."""
+    try:
+        await gate(settings).admit(asked)
+    except Refused as refused:
+        return refused.status
+    return HTTPStatus.OK
+
+
+@pytest.mark.parametrize("path", OTHER_PATHS)
+@pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "none"}, OWN_ORIGIN])
+async def test_a_browser_without_an_allowed_origin_is_rejected_with_token_too(
+    path: str, headers: dict[str, str]
+) -> None:
+    """An extension can remove Origin and Sec-Fetch-Site from its requests."""
+    method = "GET" if "sec-fetch-site" in headers else "POST"
+    assert await admitted(request(path, headers, process=BROWSER, method=method)) == 403
+    assert await admitted(request(path, headers, process=BROWSER, has_token=False), SAME_USER) == 403
+
+
+async def test_a_page_of_an_allowed_origin_needs_the_token() -> None:
+    page = {"origin": FRIEND, "sec-fetch-site": "cross-site"}
+    same_user = HttpSettings(cors_origins=(FRIEND,), auth="same-user")
+    for settings in (LETS_FRIEND_IN, same_user):
+        assert await admitted(request(headers=page, process=BROWSER), settings) == 200
+        assert await admitted(request(headers=page, process=BROWSER, has_token=False), settings) == 401
+
+
+@pytest.mark.parametrize("path", [*PAGE_PATHS, "/health"])
+async def test_a_browser_opens_the_status_page_and_health(path: str) -> None:
+    assert await admitted(request(path, process=BROWSER, has_token=False)) == 200
+
+
+async def test_a_browser_s_rejection_may_be_read_by_an_allowed_page_alone() -> None:
+    with pytest.raises(Refused) as refused:
+        await gate(LETS_FRIEND_IN).admit(request(process=BROWSER))
+    assert refused.value.headers == {"Vary": "Origin"}
+    assert "cors_origins" in refused.value.message
+
+
+# ── Who sent it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_client_is_its_token_whatever_it_is_connected_by() -> None:
+    for peer, is_local in ((OURS, True), (OVER_UNIX, True), (UNKNOWN, False), (ANOTHERS, False)):
+        asked = request(peer=peer)
+        await gate().admit(asked)
+        assert principal_of(asked) == Principal(digest_of(TOKEN), "laptop", is_local=is_local)
+
+
+async def test_a_client_without_a_token_is_its_process_or_else_its_connection() -> None:
+    for process, name in ((EDITOR, "process 7 100"), (None, "connection 1")):
+        asked = request(peer=OVER_UNIX, process=process, has_token=False)
+        await gate().admit(asked)
+        assert principal_of(asked) == Principal(process=name, is_local=True)
 
 
 # ── Answers to pages (CORS) ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_who_is_no_page_gets_no_word_of_cors() -> None:
-    assert gate().admit(request()) == {}
-    assert gate(LETS_FRIEND_IN).admit(request()) == {"Vary": "Origin"}
-    assert gate().admit(request("/page/pause", OWN_ORIGIN)) == {}
+    assert gate().judge(request()).headers == {}
+    assert gate(LETS_FRIEND_IN).judge(request()).headers == {"Vary": "Origin"}
+    assert gate().judge(request("/page/pause", OWN_ORIGIN)).headers == {}
 
 
 def test_a_page_that_is_let_in_may_read_the_answer_and_the_session_s_id() -> None:
-    assert gate(LETS_FRIEND_IN).admit(request(headers={"origin": FRIEND})) == {
+    assert gate(LETS_FRIEND_IN).judge(request(headers={"origin": FRIEND})).headers == {
         "Access-Control-Allow-Origin": FRIEND,
         "Access-Control-Expose-Headers": "Mcp-Session-Id, X-Session-Id",
         "Vary": "Origin",
@@ -437,11 +514,11 @@ PREFLIGHT = {"origin": FRIEND, "access-control-request-method": "POST"}
 
 
 def preflight(headers: dict[str, str] | None = None, peer: Peer = OURS) -> Request:
-    return request(headers={**PREFLIGHT, **(headers or {})}, method="OPTIONS", peer=peer)
+    return request(headers={**PREFLIGHT, **(headers or {})}, method="OPTIONS", peer=peer, has_token=False)
 
 
 def test_a_browser_that_asks_first_hears_what_the_page_may_send() -> None:
-    found = gate(LETS_FRIEND_IN).admit(preflight())
+    found = gate(LETS_FRIEND_IN).judge(preflight()).headers
     assert found["Access-Control-Allow-Origin"] == FRIEND
     assert found["Access-Control-Allow-Methods"] == "GET, POST, DELETE, OPTIONS"
     allowed = {name.lower() for name in found["Access-Control-Allow-Headers"].split(", ")}
@@ -454,7 +531,7 @@ def test_a_browser_that_asks_first_hears_what_the_page_may_send() -> None:
 
 def test_a_browser_that_asks_about_the_private_network_is_told() -> None:
     asked = preflight({"access-control-request-private-network": "true"})
-    assert gate(LETS_FRIEND_IN).admit(asked)["Access-Control-Allow-Private-Network"] == "true"
+    assert gate(LETS_FRIEND_IN).judge(asked).headers["Access-Control-Allow-Private-Network"] == "true"
 
 
 def test_a_browser_sends_no_token_when_it_asks_first() -> None:
@@ -462,8 +539,8 @@ def test_a_browser_sends_no_token_when_it_asks_first() -> None:
     assert status(preflight(), settings) == 200
     assert status(preflight(peer=UNKNOWN), settings) == 200
     assert status(preflight(peer=ANOTHERS), settings) == 403
-    assert status(request(headers=PREFLIGHT), settings) == 401
-    assert status(request(method="OPTIONS"), settings) == 401
+    assert status(request(headers=PREFLIGHT, has_token=False), settings) == 401
+    assert status(request(method="OPTIONS", has_token=False), settings) == 401
 
 
 # ── In front of the routes ──────────────────────────────────────────────────────────────────────────────────
@@ -507,10 +584,10 @@ async def test_what_is_not_let_in_finds_none_and_hears_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "peer", "expected"), [("/mcp", UNKNOWN, 401), ("/nothing", OURS, 404), ("/fail", OURS, 500)]
+    ("path", "has_token", "expected"), [("/mcp", False, 401), ("/nothing", True, 404), ("/fail", True, 500)]
 )
-async def test_a_page_that_is_let_in_may_read_errors_too(path: str, peer: Peer, expected: int) -> None:
-    asked = request(path, {"origin": FRIEND}, peer=peer, method="GET")
+async def test_a_page_that_is_let_in_may_read_errors_too(path: str, has_token: bool, expected: int) -> None:
+    asked = request(path, {"origin": FRIEND}, has_token=has_token, method="GET")
     found, headers, body = await answer(asked, LETS_FRIEND_IN)
     assert found == expected
     assert headers["access-control-allow-origin"] == FRIEND

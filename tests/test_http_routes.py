@@ -19,7 +19,7 @@ from bridge import __version__
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
-from http_front import GET_CART, call, open_front, request, shake_hands
+from http_front import GET_CART, admit_all, call, open_front, request, shake_hands
 from native_host import wire
 
 ROOT = Path(__file__).parent.parent
@@ -133,7 +133,7 @@ async def test_a_refusal_has_the_specification_s_form_and_is_a_json_rpc_error_to
     async def refuse(_: Request) -> Response:
         raise Refused(HTTPStatus.CONFLICT, "say why", headers={"Retry-After": "3"})
 
-    async with client_of(App([Route("/x", refuse)], lambda _: {})) as client:
+    async with client_of(App([Route("/x", refuse)], admit_all)) as client:
         answer = await client.get("/x")
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "3")
     assert answer.json() == {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "say why"}}
@@ -144,7 +144,7 @@ async def test_a_fault_of_ours_is_told_to_the_log_alone(caplog: pytest.LogCaptur
         raise RuntimeError("the secret of a session")
 
     refused: list[HTTPStatus] = []
-    async with client_of(App([Route("/x", fail)], lambda _: {}, refused.append)) as client:
+    async with client_of(App([Route("/x", fail)], admit_all, refused.append)) as client:
         with caplog.at_level(logging.ERROR):
             answer = await client.get("/x?token=hidden")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, -32603)
@@ -159,14 +159,14 @@ async def test_methods_of_one_path_on_several_routes_are_allowed_together() -> N
         return Response()
 
     routes = [Route("/x", answer, methods=["GET"]), Route("/x", answer, methods=["DELETE"])]
-    async with client_of(App(routes, lambda _: {})) as client:
+    async with client_of(App(routes, admit_all)) as client:
         assert (await client.delete("/x")).status_code == 200
         refused = await client.post("/x")
     assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, GET, HEAD")
 
 
 async def test_who_is_not_let_in_learns_nothing_of_what_is_there() -> None:
-    def nobody(_: Request) -> dict[str, str]:
+    async def nobody(_: Request) -> dict[str, str]:
         raise Refused(HTTPStatus.FORBIDDEN, "not you")
 
     async with open_front(HttpSettings(), admit=nobody) as served, served.client() as client:

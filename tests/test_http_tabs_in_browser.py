@@ -34,7 +34,7 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
             await until_listed(client, lambda names: chain.name("count") in names)
             await tab.close()
             await until_listed(client, lambda names: kept in names)
-        async with chain.serving() as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        async with chain.serving() as url, http_client(chain, url) as http:
             headers = await shake_hands(http, clientInfo={"name": "By Hand", "version": "1"})
             assert await groups(browser) == {}
             async with http.stream("POST", "/mcp", json=call(1, kept), headers=headers) as response:
@@ -44,6 +44,10 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
             assert (await http.delete("/mcp", headers=headers)).status_code == 204
             while await groups(browser):
                 pass
+
+
+def http_client(chain: Chain, url: str) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=url, headers=chain.http_headers, timeout=60)
 
 
 def answer_in(body: bytes) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
 import re
 import resource
+import select
 import signal
 import socket
 import stat
@@ -41,6 +43,12 @@ class Server:
         self.port = port
         self.said = said
         """Before clients could connect."""
+
+    def client(self, token: str) -> httpx2.AsyncClient:
+        """An HTTP client with this token."""
+        headers = {"Authorization": f"Bearer {token}"}
+        url = f"http://127.0.0.1:{self.port}"
+        return httpx2.AsyncClient(base_url=url, headers=headers, timeout=SOON_S)
 
     async def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         """Its exit code."""
@@ -92,7 +100,6 @@ async def test_it_says_where_it_serves_and_answers_at_both_loopback_addresses(mc
     async with serving() as server:
         assert f"http://localhost:{server.port}/mcp" in server.said
         assert "mcpb status --web" in server.said
-        assert "oken" not in server.said
         for address in ("127.0.0.1", "[::1]") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
             async with httpx2.AsyncClient() as client:
                 found = await client.get(f"http://{address}:{server.port}/health")
@@ -156,19 +163,134 @@ async def test_what_the_configuration_switches_off_does_not_start(mcpb_home: Pat
     assert (code, why) == (1, "Error: config.toml says not to: [http] has enabled = false\n")
 
 
-async def test_a_token_that_is_asked_for_is_never_shown(
-    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLAUDE_BROWSER_AUTH_TOKEN", "a-secret-of-mine")
-    async with serving() as server:
-        assert "Clients send the token that you have configured" in server.said
-        assert "a-secret-of-mine" not in server.said
-
-
 async def test_where_others_can_connect_it_says_what_they_need(mcpb_home: Path) -> None:
     async with serving("--host", "0.0.0.0") as server:
         assert f"http://localhost:{server.port}/mcp" in server.said
-        assert f"send the token in {mcpb_home / 'state/http-token'}" in server.said
+        assert "Other machines reach it by an address of this one" in server.said
+
+
+# ── Access tokens ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def default_token(home: Path) -> str:
+    return (home / "state" / "http-token").read_text().strip()
+
+
+async def mcpb(*arguments: str) -> str:
+    """The standard output of a command that succeeds."""
+    with trio.fail_after(SOON_S):
+        done = await trio.run_process([*MCPB, *arguments], capture_stdout=True, capture_stderr=True)
+    return done.stdout.decode()
+
+
+async def test_a_token_is_printed_to_a_terminal_and_never_into_a_file(mcpb_home: Path) -> None:
+    async with serving() as server:
+        token = default_token(mcpb_home)
+        assert token not in server.said
+        assert "Clients send an access token: mcpb serve --print-config CLIENT" in server.said
+    shown = await trio.to_thread.run_sync(said_on_a_terminal)
+    assert f'--header "Authorization: Bearer {token}"' in shown
+    assert stat.S_IMODE((mcpb_home / "state" / "http-token").stat().st_mode) == 0o600
+
+
+def said_on_a_terminal() -> str:
+    """What `mcpb serve` prints where its standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*MCPB, "serve", "--port", "0"], stdout=theirs, stdin=theirs) as process:
+        os.close(theirs)
+        try:
+            said = b""
+            while b"--web\r\n" not in said:
+                assert select.select([ours], [], [], SOON_S)[0], said
+                said += os.read(ours, 4096)
+        finally:
+            process.kill()
+            os.close(ours)
+    return said.decode()
+
+
+async def test_a_program_of_this_user_needs_the_token_and_is_told_how_to_get_it(mcpb_home: Path) -> None:
+    async with serving() as server:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
+            answers = [await client.post("/mcp", json=request(1, "ping")), await client.get("/tools")]
+            assert (await client.get("/health")).status_code == 200
+        assert [answer.status_code for answer in answers] == [401, 401]
+        assert "mcpb serve --print-config CLIENT" in answers[0].json()["error"]["message"]
+        async with server.client(default_token(mcpb_home)) as client:
+            assert (await client.get("/tools")).status_code == 200
+
+
+async def test_with_same_user_it_needs_none_and_status_says_so(mcpb_home: Path) -> None:
+    async with serving() as server:
+        assert f"localhost:{server.port}/ · pid {server.process.pid} · admits clients" in await mcpb("status")
+    (mcpb_home / "config.toml").write_text('[http]\nauth = "same-user"\n')
+    async with serving() as server:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
+            assert (await client.get("/tools")).status_code == 200
+        assert 'admits every program of your user (auth = "same-user")' in await mcpb("status")
+        assert 'auth = "same-user": every program of your user may connect' in server.said
+
+
+async def test_a_running_server_accepts_an_added_token_and_ends_the_sessions_of_a_revoked_one(
+    mcpb_home: Path,
+) -> None:
+    async with serving() as server:
+        token = (await mcpb("serve", "token", "add", "laptop")).strip()
+        assert "laptop" in await mcpb("serve", "token", "list")
+        async with server.client(token) as laptop, server.client(default_token(mcpb_home)) as other:
+            sessions = [await shake_hands(client) for client in (laptop, other)]
+            opening = laptop.stream("GET", "/mcp", headers=sessions[0] | {"Accept": "text/event-stream"})
+            async with opening as stream:
+                assert await mcpb("serve", "token", "revoke", "laptop") == "Revoked the token of laptop.\n"
+                with trio.fail_after(SOON_S):
+                    assert "event: message" not in "".join([text async for text in stream.aiter_text()])
+            refused = await laptop.post("/mcp", json=request(1, "ping"), headers=sessions[0])
+            assert refused.status_code == 401
+            answer = await other.post("/mcp", json=request(1, "ping"), headers=sessions[1])
+            assert answer.status_code == 200
+
+
+async def test_the_token_of_default_is_replaced_while_the_server_runs(mcpb_home: Path) -> None:
+    async with serving() as server:
+        old = default_token(mcpb_home)
+        await mcpb("serve", "token", "revoke", "default")
+        new = default_token(mcpb_home)
+        assert new != old
+        for token, expected in ((old, 401), (new, 200)):
+            async with server.client(token) as client:
+                assert (await client.get("/tools")).status_code == expected
+
+
+async def test_over_the_unix_socket_no_token_is_needed_and_each_process_is_a_client(mcpb_home: Path) -> None:
+    path = mcpb_home / "http" / "mcp.sock"
+    async with serving("--socket", str(path)):
+        transport = httpx2.AsyncHTTPTransport(uds=str(path))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.get("/tools")).status_code == 200
+            await shake_hands(client)
+
+
+async def test_a_token_is_in_no_log_state_file_or_argument_of_ours(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MCPB_LOG", "debug")
+    async with serving() as server:
+        tokens = [default_token(mcpb_home), (await mcpb("serve", "token", "add", "laptop")).strip()]
+        for token in tokens:
+            async with server.client(token) as client:
+                headers = await shake_hands(client)
+                await client.post("/mcp", json=request(1, "tools/list"), headers=headers)
+        await mcpb("status", "--json")
+        arguments = Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
+        await server.end()
+    found = {
+        path.name
+        for path in mcpb_home.rglob("*")
+        if path.is_file() and any(token.encode() in path.read_bytes() for token in tokens)
+    }
+    assert found == {"http-token"}
+    assert not any(token.encode() in arguments for token in tokens)
+    assert not any(token in capfd.readouterr().err for token in tokens)
 
 
 # ── A Unix socket ───────────────────────────────────────────────────────────────────────────────────────────
@@ -248,20 +370,19 @@ async def test_with_streams_open_it_ends_in_time_and_its_clients_begin_anew_with
     """Also with such as read nothing of it."""
     async with AsyncExitStack() as clients, serving() as server:
         streams = []
-        client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=SOON_S)
-        await clients.enter_async_context(client)
+        token = default_token(mcpb_home)
+        client = await clients.enter_async_context(server.client(token))
         for _ in range(50):  # each with a connection of its own
             session = await shake_hands(client)
             opening = client.stream("GET", "/mcp", headers=session | {"Accept": "text/event-stream"})
             streams.append(await clients.enter_async_context(opening))
         legacy = await clients.enter_async_context(connected(server.port))
-        await legacy.say(head("GET /sse", port=server.port))
+        await legacy.say(head("GET /sse", port=server.port, Authorization=f"Bearer {token}"))
         assert await server.end() == 0
         for stream in streams[1:]:  # the first one is never read
             assert "".join([text async for text in stream.aiter_text()]).count("event: message") == 0
         assert (await legacy.until_end()).endswith(b"\r\n0\r\n\r\n")
-        async with serving(port=server.port) as next_one, httpx2.AsyncClient() as client:
-            client.base_url = f"http://127.0.0.1:{next_one.port}"
+        async with serving(port=server.port) as next_one, next_one.client(token) as client:
             gone = await client.post("/mcp", json=request(1, "ping"), headers=session)
             assert gone.status_code == 404
             await shake_hands(client)
@@ -274,18 +395,20 @@ async def test_with_streams_open_it_ends_in_time_and_its_clients_begin_anew_with
 async def test_a_thousand_idle_streams_are_in_nobody_s_way_and_leave_nothing_behind(mcpb_home: Path) -> None:
     allow_open_files(4096)
     async with serving() as server:
-        await with_streams_open(server, 1000)
+        token = default_token(mcpb_home)
+        await with_streams_open(server, 1000, token)
         used_bytes = resident_bytes(server.process.pid)
-        await with_streams_open(server, 500)
+        await with_streams_open(server, 500, token)
         assert resident_bytes(server.process.pid) < used_bytes * 1.1
 
 
-async def with_streams_open(server: Server, count: int) -> None:
+async def with_streams_open(server: Server, count: int, token: str) -> None:
     """Open them all, see that the server is well, and close them."""
+    bearer = f"Bearer {token}"
     async with AsyncExitStack() as clients:
         streams = [await clients.enter_async_context(connected(server.port)) for _ in range(count)]
         for stream in streams:
-            await stream.say(head("GET /sse", port=server.port))
+            await stream.say(head("GET /sse", port=server.port, Authorization=bearer))
         assert [(await stream.head())[0] for stream in streams] == [200] * count
         assert await is_well(server.port)
 

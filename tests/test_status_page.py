@@ -43,7 +43,7 @@ from bridge.hub.transport import LookedAround
 from bridge.serve_record import ServeRecord, published
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
-from http_front import CLOSES_EARLY, Events
+from http_front import CLOSES_EARLY, Events, OneToken
 from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
@@ -52,6 +52,7 @@ from said_by_hosts import browser_hello, one_page, tab
 SHOP = "https://shop.example"
 GET_CART = "website_tool_shop_example_tab1_getCart"
 SOON_S = 30
+TOKEN = "the-token-that-is-right"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=y>\n\x1b[2J\u202e"
 CLAUDE = wire.Session(
     id="5e551011", title="Claude Code", client=wire.ClientInfo(name="claude-code", version="2.1")
@@ -437,7 +438,8 @@ class Served:
 
     async def link(self, **headers: str) -> httpx2.Response:
         """Ask for one, as `mcpb status --web` does."""
-        return await self.client.post("/page/links", json={}, headers=headers)
+        given = {"Authorization": f"Bearer {TOKEN}", **headers}
+        return await self.client.post("/page/links", json={}, headers=given)
 
     async def sign_in(self) -> None:
         """As a browser that opens a link; the client has the cookie then."""
@@ -454,14 +456,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(page: Page, token: str = "") -> AsyncIterator[Served]:
+async def serving(page: Page) -> AsyncIterator[Served]:
     page.transport.happen(LookedAround())
     page.transport.connect("h1", *one_page("getCart"))
     sockets = listen("localhost", 0)
     port = sockets[0].getsockname()[1]
     url = f"http://localhost:{port}/"
     status_page = StatusPage(page.router, page.transport, page.watching, url)
-    gate = Gate(HttpSettings(auth_token=token), port, token or "unused")
+    gate = Gate(HttpSettings(), port, OneToken(TOKEN), lambda _: False)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve, App(status_page.routes(), gate.admit), sockets, stop)
@@ -554,9 +556,9 @@ async def test_no_page_gets_a_link(served: Served, header: str) -> None:
 
 async def test_where_a_token_is_needed_a_link_is_only_for_who_has_it(page: Page) -> None:
     with trio.fail_after(30):
-        async with serving(page, token="s3cret") as served:
-            assert (await served.link()).status_code == 401
-            made = await served.link(Authorization="Bearer s3cret")
+        async with serving(page) as served:
+            assert (await served.client.post("/page/links", json={})).status_code == 401
+            made = await served.link()
             opened = await served.client.get(made.json()["url"])
             assert opened.status_code == 303
             assert (await served.client.get("/")).status_code == 200
@@ -682,7 +684,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return opened
 
 
-async def show_page(served: Served, state: Path, token: str = "", *, opens: bool = True) -> None:
+async def show_page(served: Served, state: Path, token: str = TOKEN, *, opens: bool = True) -> None:
     """As the command does, while the server runs in this process."""
     record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
     settings = HttpSettings(auth_token=token)
@@ -731,10 +733,10 @@ async def test_the_command_sends_the_token_that_is_needed(
     page: Page, short_tmp: Path, opened: list[str]
 ) -> None:
     with trio.fail_after(30):
-        async with serving(page, token="s3cret") as served:
-            await show_page(served, short_tmp / "state", token="s3cret")
+        async with serving(page) as served:
+            await show_page(served, short_tmp / "state")
             assert len(opened) == 1
-            with pytest.raises(click.ClickException, match="the token is not the right one"):
+            with pytest.raises(click.ClickException, match="the token is not valid"):
                 await show_page(served, short_tmp / "state", token="another")
 
 

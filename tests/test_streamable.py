@@ -12,8 +12,10 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from starlette.requests import Request
 
 from bridge.frontends.http import conversations, streamable
+from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.settings import HttpSettings
 from bridge.lane import Lane
 from http_front import (
@@ -447,14 +449,15 @@ async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])
 async def test_a_client_that_calls_too_often_is_told_when_it_may_again_and_others_may_now(era: str) -> None:
-    async with open_front(HttpSettings(calls_per_minute=2)) as served, served.client() as client:
+    settings = HttpSettings(calls_per_minute=2)
+    async with open_front(settings, admit=by_token) as served, served.client() as client:
 
         async def call_as(name: str) -> httpx2.Response:
             if era == "handshake":
                 return await client.post("/mcp", json=call(1, GET_CART), headers=sessions[name])
-            meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
-            asked = request(1, "tools/call", {"_meta": meta, "name": GET_CART, "arguments": {}})
-            return await client.post("/mcp", json=asked, headers=stateless("tools/call", GET_CART))
+            asked = request(1, "tools/call", {"_meta": ENVELOPE, "name": GET_CART, "arguments": {}})
+            headers = {**stateless("tools/call", GET_CART), "Authorization": name}
+            return await client.post("/mcp", json=asked, headers=headers)
 
         sessions = {name: await shake_hands(client) for name in ("one", "two")}
         told = [await call_as(name) for name in ("one", "one", "one", "two")]
@@ -462,6 +465,12 @@ async def test_a_client_that_calls_too_often_is_told_when_it_may_again_and_other
     refused = [answer.json()["result"].get("isError", False) for answer in told]
     assert refused == [False, False, True, False]
     assert "Too many calls" in told[2].json()["result"]["content"][0]["text"]
+
+
+async def by_token(asked: Request) -> dict[str, str]:
+    """Take what a request has as Authorization for the digest of a valid token."""
+    asked.scope["state"]["principal"] = Principal(asked.headers.get("authorization", ""))
+    return {}
 
 
 # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────────
@@ -488,13 +497,25 @@ async def test_requests_of_one_client_are_one_session_to_the_person() -> None:
         assert [session.title for session in served.sessions] == ["by hand (HTTP)"]
 
 
-async def test_another_version_of_a_client_is_another_client() -> None:
-    async with open_front() as served, served.client() as client:
-        for version in ("1", "2"):
-            meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": version}}
-            asked = request(1, "tools/list", {"_meta": meta})
-            await client.post("/mcp", json=asked, headers=stateless("tools/list"))
-        assert len(served.sessions) == 2
+async def test_a_client_of_2026_is_its_token_and_never_what_it_says_of_itself() -> None:
+    """Also with another name in each request."""
+    settings = HttpSettings(calls_per_minute=5)
+    async with open_front(settings, admit=by_token) as served, served.client() as client:
+        answers = [await client.post(**call_of_client("laptop", f"client {n}")) for n in range(20)]
+        rejected = [answer.json()["result"].get("isError", False) for answer in answers]
+        assert rejected == [False] * 5 + [True] * 15
+        assert [session.title for session in served.sessions] == ["client 0 (HTTP)"]
+        answer = await client.post(**call_of_client("other", "client 0"))
+        assert not answer.json()["result"].get("isError", False)
+        assert len({session.id for session in served.sessions}) == 2
+
+
+def call_of_client(token: str, name: str) -> dict[str, Any]:
+    """A call of 2026-07-28 with this token, that says this name of its client."""
+    meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+    asked = request(1, "tools/call", {"_meta": meta, "name": GET_CART, "arguments": {}})
+    headers = {**stateless("tools/call", GET_CART), "Authorization": token}
+    return {"url": "/mcp", "json": asked, "headers": headers}
 
 
 @pytest.mark.parametrize("method", ["tools/list", "no/method"])  # the package answers the second

@@ -1,7 +1,7 @@
 """The MCP sessions of HTTP clients: opened, found, and ended: by their client, or when nobody uses them.
 
 One whose client goes on with it by its id is a conversation of the handshake era, over either transport.
-Since 2026-07-28 there is no such id: requests of one client, as far as that can be told, share one.
+Since 2026-07-28 there is no such id: all requests of one principal (`connection.Principal`) share one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import NamedTuple
 
 import trio
-from starlette.requests import HTTPConnection
 
 from bridge.errors import CallError
-from bridge.frontends.http.connection import connection_of, is_ours
+from bridge.frontends.http.access_tokens import DEFAULT
+from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
@@ -45,28 +44,16 @@ _STANDALONE = "0"
 _log = logging.getLogger(__name__)
 
 
-class Owner(NamedTuple):
-    """Who opened a conversation; nobody else may go on with it."""
-
-    who: str
-
-
-US = Owner("our user")
-
-
-def owner_of(request: HTTPConnection) -> Owner:
-    """Our own user, over whatever address; of others no more is known than theirs."""
-    return US if is_ours(request) else Owner(connection_of(request).peer.address)
-
-
 class Conversation:
     """One client's session."""
 
-    def __init__(self, key: str, transport: str, owner: Owner, server: McpServer, session: Session) -> None:
+    def __init__(
+        self, key: str, transport: str, principal: Principal, server: McpServer, session: Session
+    ) -> None:
         self.key = key
         self.transport = transport
         """One of TRANSPORTS."""
-        self.owner = owner
+        self.principal = principal
         self.server = server
         self.session = session
         self.is_primed = False
@@ -216,49 +203,57 @@ class Conversations:
             task_status.started()
             await self._end_the_idle()
 
-    async def open(self, transport: str, owner: Owner) -> Conversation:
+    async def open(self, transport: str, principal: Principal) -> Conversation:
         """A new one, under an id that nobody can guess (128 random bits).
 
         Raises:
             Refused: there are too many.
         """
-        return await self._begin(f"session_{secrets.token_hex(16)}", transport, owner)
+        return await self._begin(f"session_{secrets.token_hex(16)}", transport, principal)
 
-    async def shared(self, name: str, owner: Owner) -> Conversation:
-        """The one of all requests that say the same of who asks.
+    async def shared(self, principal: Principal) -> Conversation:
+        """The one of all requests of this principal, whatever they say of their client.
 
         Raises:
             Refused: there are too many.
         """
-        key = f"stateless {owner.who} {name}"
+        key = f"stateless {principal.key}"
         if (found := self._open.get(key)) and not found.has_ended:
             await found.wait_begun()
             return found
-        return await self._begin(key, STATELESS, owner)
+        return await self._begin(key, STATELESS, principal)
 
-    def find(self, transport: str, key: str, owner: Owner) -> Conversation:
+    def find(self, transport: str, key: str, principal: Principal) -> Conversation:
         """The one that has this id, and was opened over this transport.
 
         Raises:
             Refused: there is none that its owner may go on with.
         """
         found = self._open.get(key)
-        if found is None or found.has_ended or (found.transport, found.owner) != (transport, owner):
+        is_mine = found is not None and found.principal.session_owner == principal.session_owner
+        if found is None or found.has_ended or found.transport != transport or not is_mine:
             text = "there is no such session here: it ended, or mcpb was restarted. Initialize a new one"
             raise Refused(HTTPStatus.NOT_FOUND, text)
         return found
+
+    def end_revoked(self, is_valid: Callable[[str], bool]) -> None:
+        """End the sessions whose token is not valid any more. `is_valid` takes a token's digest."""
+        for conversation in self:
+            token = conversation.principal.token
+            if token and not is_valid(token):
+                conversation.end()
 
     def end_all(self) -> None:
         """Everybody gets their last words."""
         for conversation in self:
             conversation.end()
 
-    async def _begin(self, key: str, transport: str, owner: Owner) -> Conversation:
+    async def _begin(self, key: str, transport: str, principal: Principal) -> Conversation:
         assert self._nursery, "begun after `run`"
         self._make_room()
-        session = Session(secrets.token_hex(8), is_local=owner == US)
-        server = McpServer(self._router, session, self._tell, where="(HTTP)")
-        conversation = Conversation(key, transport, owner, server, session)
+        session = Session(secrets.token_hex(8), is_local=principal.is_local, principal=principal.name)
+        server = McpServer(self._router, session, self._tell, where=_where(principal))
+        conversation = Conversation(key, transport, principal, server, session)
         self._open[key] = conversation
         await self._nursery.start(self._live, conversation)
         return conversation
@@ -315,3 +310,9 @@ class Conversations:
         if has_spoken and not conversation.is_idle:
             return False
         return now - conversation.used_at >= (self._idle_s if has_spoken else FIRST_WORDS_S)
+
+
+def _where(principal: Principal) -> str:
+    """Return what a session's title adds to the client's own name: also the token, which it cannot choose."""
+    is_named = principal.client and principal.client != DEFAULT
+    return f"(HTTP, token {principal.client})" if is_named else "(HTTP)"

@@ -19,6 +19,7 @@ from bridge.hub.routing import Router
 from native_host import wire
 
 MINUTE_S = 60.0
+REVOKED_SCAN_INTERVAL_S = 0.25
 
 
 class Front:
@@ -32,7 +33,9 @@ class Front:
         admit: Admit,
         metrics: Metrics,
         further: Iterable[Route] = (),
+        is_token_valid: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        self._is_token_valid = is_token_valid
         self.conversations = Conversations(
             router,
             tell_hosts,
@@ -61,6 +64,7 @@ class Front:
         async with trio.open_nursery() as nursery:
             await nursery.start(self.conversations.run)
             nursery.start_soon(self._end_conversations, until)
+            nursery.start_soon(self._end_revoked)
             task_status.started()
             await serving.serve(self.app, sockets, until)
             nursery.cancel_scope.cancel()
@@ -68,3 +72,9 @@ class Front:
     async def _end_conversations(self, until: trio.Event) -> None:
         await until.wait()
         self.conversations.end_all()
+
+    async def _end_revoked(self) -> None:
+        """End sessions of revoked tokens. A new request of theirs is rejected already: the gate asks anew."""
+        while True:
+            await trio.sleep(REVOKED_SCAN_INTERVAL_S)
+            self.conversations.end_revoked(self._is_token_valid)

@@ -1,22 +1,25 @@
-"""Who may speak to us. Asked of every request before anything else; pure, but for what the connection knows.
+"""Access check of every HTTP request: Host, page, token, and whether the sender is a browser.
 
-A port of this machine is within reach of every program on it, of other users, and of all pages that a browser
-on it shows. So a request has to be sent to a name of ours (else a page could have given its own name our
-address), by no page that was not let in, and by our own user or with a token.
+A port of this machine is within reach of every program on it, of other users, and of all pages and extensions
+of a browser on it. So a request has to be sent to a name of ours (else a page could have given its own name
+our address), with an access token, and by no browser, unless for a page of `http.cors_origins`.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
+from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import ip_address
+from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 
-from bridge.frontends.http.connection import Kind, connection_of, is_ours
+from bridge.frontends.http.access_tokens import TokenClient
+from bridge.frontends.http.connection import Kind, Principal, connection_of, is_ours
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.settings import ANY_PORT, HttpSettings, is_address
+from native_host.system.proc import Process
 
 HEALTH = "/health"
 FOR_BROWSERS = {"/", "/open"}
@@ -47,31 +50,70 @@ _ANOTHERS = (
     "this connection is another user's: start an mcpb serve of your own, or ask whoever runs this one "
     f"for the token, and {_SEND}"
 )
-_CONFIGURED = "It is the auth_token of [http] in config.toml, or CLAUDE_BROWSER_AUTH_TOKEN."
-_KEPT = (
-    "It is in ~/.mcpb/state/http-token of the user who runs mcpb serve ($MCPB_HOME/state, where that is set)."
+_BROWSER = (
+    "this connection comes from a browser: a web page may use mcpb only with a token and with an Origin that "
+    "is among cors_origins, under [http] in config.toml; an extension may not"
 )
+_CONFIGURATION = (
+    "The user who runs mcpb serve gets a client's configuration with its token by: "
+    "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex or curl)"
+)
+
+IsBrowser = Callable[[str], bool]
+"""Returns whether the program with this path is a web browser."""
+
+
+class Tokens(Protocol):
+    """The access tokens: `access_tokens.AccessTokens`."""
+
+    def find(self, token: str) -> TokenClient | None:
+        """Return the client of a token that is valid now."""
+        ...
+
+
+class Admission(NamedTuple):
+    """A request that is admitted, unless `needs_program` and a browser sent it."""
+
+    headers: dict[str, str]
+    """CORS: the response gets them as well."""
+    client: TokenClient | None = None
+    """None: the request needed no token."""
+    needs_program: bool = False
+    """Only a program that is not a browser may send this."""
 
 
 class Gate:
     """The rules of one server."""
 
-    def __init__(self, settings: HttpSettings, port: int, token: str) -> None:
-        """`port` is the one that is listened on; `token` is right where one is needed, never empty."""
+    def __init__(self, settings: HttpSettings, port: int, tokens: Tokens, is_browser: IsBrowser) -> None:
+        """`port` is the one that is listened on."""
         self._port = port
-        self._token = token.encode()
-        self._always_asks = bool(settings.auth_token)
-        self._where = _CONFIGURED if self._always_asks else _KEPT
+        self._tokens = tokens
+        self._is_browser = is_browser
+        self._is_token_required = settings.auth == "token"
         self._own_names = (_LOOPBACK | {_in_host(settings.host)}) - _WILDCARDS
         self._allowed_names = {_in_host(host) for host in settings.allowed_hosts}
         self._origins = [_pattern(origin) for origin in settings.cors_origins]
 
-    def admit(self, request: Request) -> dict[str, str]:
-        """The headers that whatever is answered gets besides: CORS, for pages that are let in.
+    async def admit(self, request: Request) -> dict[str, str]:
+        """Establish who sent a request (`principal_of`), and return further headers of its response.
 
         Raises:
-            Refused: it is not let in. 421: sent to another name. 403: by a page, or another user. 401: the
-                token is missing, or another.
+            Refused: as `judge`, or 403: a browser sent it, and it is not for an allowed page.
+        """
+        admission = self.judge(request)
+        process = await connection_of(request).find_process() if admission.needs_program else None
+        if process and self._is_browser(process.program):
+            raise Refused(HTTPStatus.FORBIDDEN, _BROWSER, headers=admission.headers)
+        request.scope["state"]["principal"] = _principal(request, admission.client, process)
+        return admission.headers
+
+    def judge(self, request: Request) -> Admission:
+        """Check everything that the request and its connection show at once.
+
+        Raises:
+            Refused: 421: sent to another name. 403: by a page that is not allowed, or another user. 401: the
+                token is missing, or invalid.
         """
         asked = _Asked(request)
         if not self._is_for_us(asked):
@@ -79,14 +121,14 @@ class Gate:
         is_page_let_in = self._is_page_let_in(asked)
         if not (is_page_let_in or _is_of_no_page(asked) or _is_of_own_page(asked)):
             raise Refused(HTTPStatus.FORBIDDEN, _FOREIGN)
-        shared = _shared(asked) if is_page_let_in else {}
+        headers = _shared(asked) if is_page_let_in else {}
         if self._origins:
-            shared["Vary"] = "Origin"
-        is_preflight = is_page_let_in and asked.method == "OPTIONS"
-        if refused := self._stranger(asked, is_preflight=is_preflight):
-            refused.headers = {**(refused.headers or {}), **shared}
-            raise refused
-        return shared
+            headers["Vary"] = "Origin"
+        try:
+            return self._authorize(asked, headers, is_page_let_in=is_page_let_in)
+        except Refused as refused:
+            refused.headers = {**(refused.headers or {}), **headers}
+            raise
 
     def _is_for_us(self, asked: _Asked) -> bool:
         found = _AUTHORITY.fullmatch(asked.said("host").lower())
@@ -111,27 +153,41 @@ class Gate:
         origin = asked.said("origin")
         return any(pattern.fullmatch(origin) for pattern in self._origins)
 
-    def _stranger(self, asked: _Asked, *, is_preflight: bool) -> Refused | None:
-        """Why this peer is not let in, if it is not."""
+    def _authorize(self, asked: _Asked, headers: dict[str, str], *, is_page_let_in: bool) -> Admission:
         has_token = "authorization" in asked.headers
-        if has_token and self._is_token(asked.said("authorization")):
-            return None
+        if client := self._client_of(asked) if has_token else None:
+            return Admission(headers, client, needs_program=not is_page_let_in)
         if asked.peer.kind is Kind.ANOTHERS:
-            return Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
-        if asked.is_ours and not self._always_asks:
-            return None
-        if asked.path == HEALTH or is_preflight:  # browsers send no token when they ask first
-            return None
-        if asked.is_for_status_page and not has_token:
-            return None
-        what = "the token is not the right one" if has_token else "a token is needed"
+            raise Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
+        is_preflight = is_page_let_in and asked.method == "OPTIONS"  # browsers send it without the token
+        if asked.path == HEALTH or is_preflight:
+            return Admission(headers)
+        if not has_token:
+            if asked.is_for_status_page:
+                return Admission(headers)
+            if not is_page_let_in and self._needs_no_token(asked):
+                return Admission(headers, needs_program=True)
+        what = "the token is not valid" if has_token else "a token is needed"
         challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if has_token else "Bearer"}
-        return Refused(HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {self._where}", headers=challenge)
+        raise Refused(HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {_CONFIGURATION}", headers=challenge)
 
-    def _is_token(self, said: str) -> bool:
-        scheme, _, token = said.partition(" ")
-        is_right = secrets.compare_digest(token.strip().encode(), self._token)
-        return is_right and scheme.lower() == "bearer"
+    def _needs_no_token(self, asked: _Asked) -> bool:
+        """Return whether the connection alone shows that a program of this user sent the request."""
+        is_over_unix = not asked.peer.address
+        return asked.is_ours and (is_over_unix or not self._is_token_required)
+
+    def _client_of(self, asked: _Asked) -> TokenClient | None:
+        scheme, _, token = asked.said("authorization").partition(" ")
+        return self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+
+
+def _principal(request: Request, client: TokenClient | None, process: Process | None) -> Principal:
+    is_local = is_ours(request)
+    if client:
+        return Principal(client.digest, client.name, is_local=is_local)
+    # Without a process every connection is a client of its own: what a client says of itself proves nothing.
+    sender = f"process {process.pid} {process.started_at}" if process else connection_of(request).name
+    return Principal(process=sender, is_local=is_local)
 
 
 class _Asked:

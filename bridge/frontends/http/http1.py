@@ -7,6 +7,7 @@ clients that take nothing, and change to other protocols when they are asked to.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import socket
@@ -27,11 +28,12 @@ from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
 
 from bridge.frontends.http import refusals
-from bridge.frontends.http.connection import Peer
+from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.exchange import Exchange
 from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.request_tasks import RequestTasks
 from native_host.outlet import Outlet
+from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024
 KEEP_ALIVE_S = 75.0
@@ -57,6 +59,7 @@ _WHY = {
 _BOTH_LENGTHS = {b"content-length", b"transfer-encoding"}
 """Whoever reads one and whoever reads the other see different requests (RFC 9112, 11.2)."""
 
+_numbers = itertools.count(1)
 _log = logging.getLogger(__name__)
 
 
@@ -64,9 +67,19 @@ class HttpConnection:
     """A client's connection: to requests on it `connection.Connection`. `run` is its task."""
 
     def __init__(
-        self, stream: trio.SocketStream, peer: Peer, app: ASGIApp, config: Config, context: WorkerContext
+        self,
+        stream: trio.SocketStream,
+        peer: Peer,
+        app: ASGIApp,
+        config: Config,
+        context: WorkerContext,
+        processes: SocketProcesses,
     ) -> None:
         self.peer = peer
+        self.name = f"connection {next(_numbers)}"
+        self._processes = processes
+        self._process: Process | None = None
+        self._is_process_known = False
         self._stream = stream
         self._app = app
         self._outlet = Outlet(stream.socket.fileno())
@@ -107,6 +120,18 @@ class HttpConnection:
                     nursery.cancel_scope.cancel()
         finally:
             await trio.aclose_forcefully(self._stream)
+
+    async def find_process(self) -> Process | None:
+        """Return the process at its other end. /proc is read once, in a thread: it may take milliseconds."""
+        if not self._is_process_known:
+            self._process = await trio.to_thread.run_sync(self._read_process)
+            self._is_process_known = True
+        return self._process
+
+    def _read_process(self) -> Process | None:
+        if self.peer.pid:
+            return read_process(self.peer.pid)
+        return self._processes.find(self.peer.inode) if self.peer.kind is Kind.OURS else None
 
     @property
     def is_idle(self) -> bool:

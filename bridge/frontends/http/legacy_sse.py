@@ -19,7 +19,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bridge.frontends.http.body import message_in, read_json
-from bridge.frontends.http.conversations import Conversation, Conversations, owner_of
+from bridge.frontends.http.connection import principal_of
+from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.message_stream import LastingStream
 from bridge.frontends.http.refusals import Refused, not_allowed
@@ -53,7 +54,7 @@ class _Listening:
         request = Request(scope, receive, send)
         if request.method != "GET":  # a HEAD would open a session that nobody hears
             raise not_allowed(request.method, "/sse", ["GET"])
-        conversation = await self._conversations.open(TRANSPORT, owner_of(request))
+        conversation = await self._conversations.open(TRANSPORT, principal_of(request))
         conversation.standalone = stream = _EventStream("", conversation.end)
         stream.tell(b"endpoint", f"/message?sessionId={conversation.key}".encode())
         pump = partial(stream.pump, keep_alive_s=math.inf)
@@ -113,7 +114,7 @@ def _find(conversations: Conversations, request: Request) -> Conversation:
     if not key:
         text = "sessionId is missing: send to the path that the first event of GET /sse names"
         raise Refused(HTTPStatus.BAD_REQUEST, text)
-    return conversations.find(TRANSPORT, key, owner_of(request))
+    return conversations.find(TRANSPORT, key, principal_of(request))
 
 
 def _shut_down(conversation: Conversation, raw_id: bytes) -> None:

@@ -36,17 +36,9 @@ class Disagreement(NamedTuple):
     data: Any = None
 
 
-class Asker(msgspec.Struct):
-    """Who a client says it is."""
-
-    name: str = ""
-    version: str = ""
-
-
 class Asked(NamedTuple):
     """A request whose headers and body agree."""
 
-    asker: Asker
     tool: str
     """That is to be called; else empty."""
     arguments: bytes
@@ -56,7 +48,6 @@ class Asked(NamedTuple):
 class _Meta(msgspec.Struct):
     version: Any = msgspec.field(name=_VERSION_KEY, default=msgspec.UNSET)
     capabilities: msgspec.Raw = msgspec.field(name=_CAPABILITIES_KEY, default=msgspec.Raw(b""))
-    asker: Any = msgspec.field(name="io.modelcontextprotocol/clientInfo", default=None)
 
 
 class _Params(msgspec.Struct):
@@ -108,7 +99,7 @@ def read(headers: Headers, body: bytes) -> Asked | Disagreement:
     if found := _mismatch(headers, request) or unsupported(headers):
         return found
     tool = params.name if request.method == "tools/call" and isinstance(params.name, str) else ""
-    return Asked(_asker(meta.asker), tool, bytes(params.arguments))
+    return Asked(tool, bytes(params.arguments))
 
 
 def _mismatch(headers: Headers, request: _Request) -> Disagreement | None:
@@ -121,13 +112,6 @@ def _mismatch(headers: Headers, request: _Request) -> Disagreement | None:
     if named is not None and _decoded(headers.get(NAME)) != named:
         return Disagreement(HEADER_MISMATCH, f"Mcp-Name is not the {member} of the body, or is missing")
     return None
-
-
-def _asker(said: Any) -> Asker:
-    try:
-        return msgspec.convert(said, Asker)
-    except msgspec.ValidationError:
-        return Asker()
 
 
 def _decoded(value: str | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 
 from starlette.datastructures import MutableHeaders
@@ -17,7 +17,7 @@ from bridge.frontends.http.refusals import Refused, not_allowed
 
 _log = logging.getLogger(__name__)
 
-Admit = Callable[[Request], dict[str, str]]
+Admit = Callable[[Request], Awaitable[dict[str, str]]]
 """Raises Refused for a request that is not let in; else the headers that its answer gets besides (CORS)."""
 OnRefused = Callable[[HTTPStatus], None]
 """Hears of each request that is refused."""
@@ -35,7 +35,7 @@ class App:
         """Serve one request."""
         request = Request(scope, receive, send)
         try:
-            send = _adding(self._admit(request), send)
+            send = _adding(await self._admit(request), send)
             if request.method == "OPTIONS":
                 await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
                 return

@@ -23,6 +23,7 @@ from bridge.frontends.http.http1 import MAX_HEAD_BYTES, HttpConnection, let_it_h
 from bridge.frontends.http.peers import peer_of
 from bridge.frontends.http.refusals import Refused
 from bridge.hub.pace import CallPace
+from native_host.system.proc import SocketProcesses
 
 LAST_WORDS_S = 0.4
 """At the end, for what is being answered to come to its end by itself. Then it is ended."""
@@ -74,6 +75,7 @@ class _Server:
         self._pace = CallPace(bounds.per_minute)
         self._config = _config()
         self._context = WorkerContext(None)
+        self._processes = SocketProcesses()
         self._open: dict[HttpConnection, None] = {}
         """The oldest first."""
         self._lingering = 0
@@ -87,11 +89,14 @@ class _Server:
             if refused := self._too_many(peer):
                 await self._turn_away(stream, refused)
             else:
-                await self._serve(HttpConnection(stream, peer, self._app, self._config, self._context))
+                await self._serve(self._connection(stream, peer))
         except OSError:
             return  # it has gone already
         except Exception:  # noqa: BLE001  (one connection's fault is not the others')
             _log.exception("a connection ended")
+
+    def _connection(self, stream: trio.SocketStream, peer: Peer) -> HttpConnection:
+        return HttpConnection(stream, peer, self._app, self._config, self._context, self._processes)
 
     async def end(self) -> None:
         """Let what is being answered come to its end, and see that it does."""

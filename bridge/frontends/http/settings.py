@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -36,8 +36,10 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """0 takes a free one."""
     socket: str = ""
     """Path of a Unix socket to listen on as well."""
+    auth: Literal["token", "same-user"] = "token"
+    """Who may send requests over TCP: clients with an access token, or every process of this user as well."""
     auth_token: str = ""
-    """Required from everybody when set; else only from whom the system cannot tell us the user of."""
+    """Access token of the client `default`; empty: the one in `state/http-token`."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages may speak to us; `http://localhost:*` is any port there."""
     allowed_hosts: tuple[str, ...] = ()

@@ -22,14 +22,15 @@ from starlette.types import Receive, Scope, Send
 from bridge.errors import ProtocolError
 from bridge.frontends.http import request_headers
 from bridge.frontends.http.body import message_in, read_json
-from bridge.frontends.http.conversations import Conversation, Conversations, owner_of
+from bridge.frontends.http.connection import principal_of
+from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.events import send_events, stream_events, while_there
 from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.refusals import Refused, not_allowed
-from bridge.frontends.http.request_headers import Asked, Asker, Disagreement
+from bridge.frontends.http.request_headers import Asked, Disagreement
 from bridge.hub.tool_shape import Era
 from bridge.lane import load_package
-from bridge.server import HANDSHAKE_VERSIONS, MAX_SAID
+from bridge.server import HANDSHAKE_VERSIONS
 from native_host import envelope
 from native_host.wire import Code
 
@@ -100,7 +101,7 @@ class Streamable:
         if SESSION_ID in request.headers:
             return self._find(request)
         if found.method == "initialize" and found.is_request:
-            conversation = await self._conversations.open(TRANSPORT, owner_of(request))
+            conversation = await self._conversations.open(TRANSPORT, principal_of(request))
             conversation.is_primed = _asks_for(found) in _PRIMED_VERSIONS
             return conversation
         text = (
@@ -110,7 +111,7 @@ class Streamable:
 
     def _find(self, request: Request) -> Conversation:
         if session_id := request.headers.get(SESSION_ID):
-            return self._conversations.find(TRANSPORT, session_id, owner_of(request))
+            return self._conversations.find(TRANSPORT, session_id, principal_of(request))
         raise Refused(HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant")
 
     async def _reply(
@@ -173,7 +174,7 @@ class Streamable:
         if found.method == "subscriptions/listen" and not _takes_events(request):
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
             raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
-        conversation = await self._shared(request, asked.asker)
+        conversation = await self._conversations.shared(principal_of(request))
         with conversation.in_use():
             if disagreement := await _about_parameters(conversation, request, asked):
                 await _disagree(request, send, bytes(found.id), disagreement)
@@ -185,10 +186,6 @@ class Streamable:
                 await _reply_stateless(request, send, stream)
             finally:
                 lane.abandon()
-
-    async def _shared(self, request: Request, asker: Asker) -> Conversation:
-        name = f"{asker.name[:MAX_SAID]} {asker.version[:MAX_SAID]}"
-        return await self._conversations.shared(name, owner_of(request))
 
 
 async def _acknowledge(request: Request, send: Send, found: envelope.Envelope) -> None:

@@ -1,0 +1,247 @@
+"""Access tokens: the bearer tokens that HTTP clients send, and the client that each one stands for.
+
+The token of the client `default` is `http.auth_token`, else the one in `state/http-token`. Of tokens that the
+user adds for other clients, `state/http-tokens.json` contains names and SHA-256 digests: with 256 random bits
+a digest does not reveal its token. It does not check requests: that is `gate.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bridge import own_files
+from bridge.frontends.http.settings import HttpSettings
+from bridge.frontends.http.token import FILE as DEFAULT_FILE
+from bridge.frontends.http.token import TokenError, token_for
+from native_host import endpoint
+
+FILE = "http-tokens.json"
+DEFAULT = "default"
+"""Name of the client whose token `mcpb serve` prints."""
+MAX_TOKENS = 256
+_BYTES = 32
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+_log = logging.getLogger(__name__)
+
+_Signature = tuple[int, int, int] | None
+"""Inode, modification time and size of a file; None: it is missing."""
+
+
+class _StoredToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sha256: str
+    since: str
+    """The day, as 2026-11-22."""
+
+
+class TokenClient(NamedTuple):
+    """The client for which a token stands."""
+
+    name: str
+    digest: str
+    """Of its token."""
+
+
+class AccessTokens:
+    """The tokens that a running server accepts. Both files are read again when they change."""
+
+    def __init__(self, settings: HttpSettings, state: Path) -> None:
+        """Read both files; create the token of `default` if it is missing.
+
+        Raises:
+            TokenError: one of the files cannot be used; show the text to the user.
+        """
+        self._settings = settings
+        self._state = state
+        self._signatures: list[_Signature] = []
+        self._by_digest: dict[str, TokenClient] = {}
+        signatures = self._read_signatures()
+        token_for(settings, state)
+        self._load()
+        self._signatures = signatures  # of before: a change since then is found at the next look
+
+    def find(self, token: str) -> TokenClient | None:
+        """Return the client of a token that is valid now."""
+        self.refresh()
+        return self._by_digest.get(digest_of(token)) if token else None
+
+    def is_valid(self, digest: str) -> bool:
+        """Return whether the token with this digest is still accepted."""
+        self.refresh()
+        return digest in self._by_digest
+
+    def refresh(self) -> None:
+        """Read the files if one of them has changed. Of a file that cannot be used no token is valid."""
+        signatures = self._read_signatures()
+        if signatures == self._signatures:
+            return
+        self._signatures = signatures
+        self._by_digest.clear()
+        try:
+            self._load()
+        except TokenError as error:
+            _log.error("access tokens are not accepted: %s", error)
+
+    def _load(self) -> None:
+        if self._has_default():
+            self._accept(DEFAULT, digest_of(token_for(self._settings, self._state)))
+        for name, stored in _read(self._state).items():
+            self._accept(name, stored.sha256)
+
+    def _has_default(self) -> bool:
+        # A file that was removed while the server runs is created again at the next start alone.
+        return bool(self._settings.auth_token) or os.path.lexists(self._state / DEFAULT_FILE)
+
+    def _accept(self, name: str, digest: str) -> None:
+        self._by_digest.setdefault(digest, TokenClient(name, digest))
+
+    def _read_signatures(self) -> list[_Signature]:
+        return [_signature(self._state / name) for name in (DEFAULT_FILE, FILE)]
+
+
+# ── Commands of the user ────────────────────────────────────────────────────────────────────────────────────
+
+
+def add_token(state: Path, name: str) -> str:
+    """Create a token for a client and return it. Only its digest is stored.
+
+    Raises:
+        TokenError: the name is taken or invalid, or the file cannot be used; show the text to the user.
+    """
+    if not _NAME.fullmatch(name):
+        text = f'"{name}" cannot be the name of a token: use at most 64 letters, digits and . _ -'
+        raise TokenError(text)
+    token = secrets.token_urlsafe(_BYTES)
+
+    def add(stored: dict[str, _StoredToken]) -> None:
+        if name == DEFAULT or name in stored:
+            text = f"The client {name} has a token already. Replace it: mcpb serve token revoke {name}"
+            raise TokenError(text)
+        if len(stored) >= MAX_TOKENS:
+            raise TokenError(f"There are {MAX_TOKENS} tokens. Revoke one: mcpb serve token revoke NAME")
+        stored[name] = _StoredToken(digest_of(token), datetime.now(UTC).date().isoformat())
+
+    _change(state, add)
+    return token
+
+
+def revoke_token(settings: HttpSettings, state: Path, name: str) -> None:
+    """Make a client's token invalid. The client `default` gets a new one.
+
+    Raises:
+        TokenError: the client has no token, or the file cannot be used; show the text to the user.
+    """
+    if name == DEFAULT:
+        _renew_default(settings, state)
+        return
+
+    def remove(stored: dict[str, _StoredToken]) -> None:
+        if name not in stored:
+            raise TokenError(f"The client {name} has no token. List all: mcpb serve token list")
+        del stored[name]
+
+    _change(state, remove)
+
+
+def list_tokens(settings: HttpSettings, state: Path) -> list[tuple[str, str]]:
+    """Return each client that has a token, and since when or where from.
+
+    Raises:
+        TokenError: the file cannot be used; show the text to the user.
+    """
+    origin = "auth_token in config.toml" if settings.auth_token else str(state / DEFAULT_FILE)
+    added = [(name, f"since {stored.since}") for name, stored in _read(state).items()]
+    return [(DEFAULT, origin), *added]
+
+
+def digest_of(token: str) -> str:
+    """Return the form in which a token is compared and stored."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _renew_default(settings: HttpSettings, state: Path) -> None:
+    if settings.auth_token:
+        text = "The token of default is auth_token in config.toml: change it there and restart mcpb serve"
+        raise TokenError(text)
+    try:
+        endpoint.prepare(state)
+        _replace(state / DEFAULT_FILE, f"{secrets.token_urlsafe(_BYTES)}\n".encode())
+    except (endpoint.EndpointError, OSError) as error:
+        raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error}") from error
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> None:
+    try:
+        endpoint.prepare(state)
+        with _locked(state):
+            stored = _read(state)
+            change(stored)
+            _replace(state / FILE, msgspec.json.format(msgspec.json.encode(stored)) + b"\n")
+    except (endpoint.EndpointError, OSError) as error:
+        raise TokenError(f"{state / FILE} cannot be written: {error}") from error
+
+
+def _read(state: Path) -> dict[str, _StoredToken]:
+    path = state / FILE
+    try:
+        file = own_files.read(path)
+        return msgspec.json.decode(file.content, type=dict[str, _StoredToken]) if file else {}
+    except own_files.OwnFileError as error:
+        raise TokenError(str(error)) from error
+    except msgspec.DecodeError as error:
+        text = (
+            f"{path} cannot be read: {error}. Remove it and add the tokens again: rm {shlex.quote(str(path))}"
+        )
+        raise TokenError(text) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write the whole file or nothing, readable by this user alone."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        with open(draft, "xb", opener=_private) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Let one process at a time change the file."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _signature(path: Path) -> _Signature:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
