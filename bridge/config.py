@@ -40,9 +40,9 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
 _VARIABLES_OF_HTTP = {
     "CLAUDE_BROWSER_MCP_PORT": "port",
     "CLAUDE_BROWSER_AUTH_TOKEN": "auth_token",
-    **{f"MCPB_HTTP_{key.upper()}": key for key in HttpSettings.__struct_fields__},
+    **{f"MCPB_HTTP_{key.upper()}": key for key in HttpSettings.__struct_fields__ if key != "auth"},
 }
-"""Variables → keys of [http]; of two for one key, the later counts."""
+"""Variables → keys of [http]; of two for one key, the later counts. `auth` stands in the file alone."""
 _VARIABLES_OF_BROWSER = {f"MCPB_BROWSER_{key.upper()}": key for key in BrowserSettings.__struct_fields__}
 _VARIABLES_OF_CHANNEL = {
     f"MCPB_EXISTING_CHANNEL_{key.upper()}": key for key in ChannelSettings.__struct_fields__

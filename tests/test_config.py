@@ -361,6 +361,7 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         "MCPB_LOG": "wire",
         "MCPB_POLICY": "{}",
         "MCPB_HTTP": "{}",
+        "MCPB_HTTP_AUTH": "same-user",
         "MCPB_MAX_NAME": "",
     }
     assert read(tmp_path, environ) == Config()
