@@ -307,7 +307,7 @@ def test_what_dead_hosts_left_goes_and_a_living_host_s_files_stay(home: Path, ch
 def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: Path, chromium: Path) -> None:
     start = listing(home)
     install()
-    state = ["audit.jsonl", "tools.sqlite", "mcpb.log", "http-token", "approvals.json"]
+    state = ["audit.jsonl", "tools.sqlite", "mcpb.log", "http-token", "http-tokens.json", "approvals.json"]
     kept = ["config.toml", "shortcuts.toml", *(f"state/{name}" for name in state)]
     (home / ".mcpb/pictures").mkdir()
     (home / ".mcpb/pictures/page.png").write_text("a screenshot")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pty
 import re
@@ -248,6 +249,26 @@ async def test_a_running_server_accepts_an_added_token_and_ends_the_sessions_of_
             assert refused.status_code == 401
             answer = await other.post("/mcp", json=request(1, "ping"), headers=sessions[1])
             assert answer.status_code == 200
+
+
+async def test_printed_configurations_name_the_server_that_runs_and_contain_the_token(
+    mcpb_home: Path,
+) -> None:
+    printed = await mcpb("serve", "--print-config", "claude-code")
+    assert f'http://localhost:3456/mcp --header "Authorization: Bearer {default_token(mcpb_home)}"' in printed
+    async with serving() as server:
+        entry = json.loads(await mcpb("serve", "--print-config", "cursor"))["mcpServers"]["browser"]
+        assert entry["url"] == f"http://localhost:{server.port}/mcp"
+        assert entry["headers"] == {"Authorization": f"Bearer {default_token(mcpb_home)}"}
+        added = json.loads(await mcpb("serve", "token", "add", "editor", "--print-config", "cursor"))
+        token = added["mcpServers"]["browser"]["headers"]["Authorization"].removeprefix("Bearer ")
+        async with server.client(token) as client:
+            assert (await client.get("/tools")).status_code == 200
+
+
+async def test_options_of_a_run_and_the_command_token_are_not_combined(mcpb_home: Path) -> None:
+    code, why = await refused("--port", "0", "token", "list")
+    assert (code, "Options of mcpb serve cannot be combined with token" in why) == (2, True)
 
 
 async def test_the_token_of_default_is_replaced_while_the_server_runs(mcpb_home: Path) -> None:

@@ -510,6 +510,24 @@ async def test_a_client_of_2026_is_its_token_and_never_what_it_says_of_itself() 
         assert len({session.id for session in served.sessions}) == 2
 
 
+async def test_a_call_of_2026_whose_token_is_revoked_ends_at_once() -> None:
+    async with open_front(admit=by_token) as served, served.client() as client:
+        held = hold_calls(served)
+        asked = call_of_client("laptop", "by hand")
+        asked["json"]["params"]["name"] = asked["headers"]["Mcp-Name"] = HOLD
+        async with trio.open_nursery() as nursery:
+
+            async def call_held() -> None:
+                answers.append(await client.post(**asked))
+
+            answers: list[httpx2.Response] = []
+            nursery.start_soon(call_held)
+            await until(lambda: held)
+            served.front.conversations.end_revoked(lambda _: False)
+        await until(lambda: len(served.front.conversations) == 0)
+    assert CART["content"][0]["text"] not in answers[0].text
+
+
 def call_of_client(token: str, name: str) -> dict[str, Any]:
     """A call of 2026-07-28 with this token, that says this name of its client."""
     meta = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}

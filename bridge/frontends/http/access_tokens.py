@@ -178,7 +178,8 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
         raise TokenError(text)
     try:
         endpoint.prepare(state)
-        _replace(state / DEFAULT_FILE, f"{secrets.token_urlsafe(_BYTES)}\n".encode())
+        with _locked(state):
+            _replace(state / DEFAULT_FILE, f"{secrets.token_urlsafe(_BYTES)}\n".encode())
     except (endpoint.EndpointError, OSError) as error:
         raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error}") from error
 
@@ -212,16 +213,14 @@ def _read(state: Path) -> dict[str, _StoredToken]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing, readable by this user alone."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-    try:
-        with open(draft, "xb", opener=_private) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write the whole file or nothing, readable by this user alone. Call it with the lock."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)  # left by a process that was killed
+    with open(draft, "xb", opener=_private) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
 
 
 def _private(path: str, flags: int) -> int:

@@ -69,16 +69,28 @@ class Conversation:
         self._begun = trio.Event()
         self._new_lane: NewLane | None = None
         self._lane: Lane | None = None
+        self._request_lanes: set[Lane] = set()
+        """Of single requests since 2026-07-28."""
 
     @property
     def lane(self) -> Lane:
         """The one that all of its requests share."""
         if self._lane is None:
-            self._lane = self.new_lane(self.standalone)
+            self._lane = self._open_lane(self.standalone)
         return self._lane
 
     def new_lane(self, client: MessageStream, era: Era | None = None) -> Lane:
         """One of its own for a request whose id may be another request's as well."""
+        lane = self._open_lane(client, era)
+        self._request_lanes.add(lane)
+        return lane
+
+    def end_lane(self, lane: Lane) -> None:
+        """Cancel what is open on the lane of one request."""
+        self._request_lanes.discard(lane)
+        lane.abandon()
+
+    def _open_lane(self, client: MessageStream, era: Era | None = None) -> Lane:
         assert self._new_lane, "a conversation is found only while it runs"
         return self._new_lane(client, era)
 
@@ -160,8 +172,8 @@ class Conversation:
 
     async def close(self) -> None:
         """Its last words."""
-        if self._lane:
-            await self._lane.close(patience_s=0)
+        for lane in [*([self._lane] if self._lane else []), *self._request_lanes]:
+            await lane.close(patience_s=0)
         for stream in [self.standalone, *self._streams.values()]:
             stream.finish()
 

@@ -185,7 +185,7 @@ class Streamable:
                 await lane.take(line, stream)
                 await _reply_stateless(request, send, stream)
             finally:
-                lane.abandon()
+                conversation.end_lane(lane)
 
 
 async def _acknowledge(request: Request, send: Send, found: envelope.Envelope) -> None:

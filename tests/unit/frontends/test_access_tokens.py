@@ -77,6 +77,16 @@ def test_the_token_of_default_is_replaced_by_its_revocation(state: Path) -> None
         revoke_token(CONFIGURED, state, "default")
 
 
+def test_a_command_that_was_killed_leaves_nothing_in_the_way(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    for name in ("http-token.new", "http-tokens.json.new"):
+        (state / name).write_text("half")
+    token = add_token(state, "laptop")
+    revoke_token(DEFAULTS, state, "default")
+    assert {each.name for each in state.iterdir()} == {"http-token", "http-tokens.json"}
+    assert AccessTokens(DEFAULTS, state).find(token)
+
+
 def test_only_names_and_digests_are_stored_for_this_user_alone(state: Path) -> None:
     token = add_token(state, "laptop")
     path = state / "http-tokens.json"
