@@ -10,6 +10,7 @@ import trio
 
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
+from bridge.hub.describing import mark_of
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record, Registered
@@ -105,7 +106,7 @@ async def test_in_read_only_mode_a_tool_that_its_page_marks_so_is_called(
 async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: Open) -> None:
     router = hub(under(tools=[ToolRule(name="getCart", description="Ask me before you use it.")]))
     (tool,) = (await router.tools(Session("ours")))[2:]
-    assert tool["description"] == "[https://shop.example · tab 1] Ask me before you use it."
+    assert tool["description"] == f"{mark_of('https://shop.example')} [tab 1] Ask me before you use it."
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.calling import ATTEMPTS
+from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
@@ -211,8 +212,8 @@ async def test_a_frame_in_another_site_s_page_says_in_whose(
     tabs = wire.Tabs(tabs=[tab(2, origin=EVIL, title="My shop")])
     transport.connect("h1", tabs, tools(2, "getCart", frame_id=5))
     (tool,) = (await router.tools(Session("ours")))[2:]
-    place = '[https://shop.example · inside https://evil.example · tab 1 "My shop"]'
-    assert tool["description"].startswith(place)
+    place = '[inside https://evil.example · tab 1 "My shop"]'
+    assert tool["description"].startswith(f"{mark_of('https://shop.example')} {place}")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 3), (3, 1, 0), (1, 3, 0)])

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import trio
 
+from bridge.hub.describing import mark_of
 from bridge.hub.routing import CHANGES_APART_S
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
@@ -91,9 +92,8 @@ async def test_a_client_of_either_era_lists_and_calls_a_pages_tool(
             assert "browser" in (client.server_capabilities.experimental or {})
             listed = await client.list_tools()
             tool = next(tool for tool in listed.tools if tool.name == GET_CART)
-            assert tool.description == (
-                '[http://localhost:8123 · tab 1 "Shop" • Active] The page says: What is in the cart'
-            )
+            place = f'{mark_of("http://localhost:8123")} [tab 1 "Shop" • Active]'
+            assert tool.description == f"{place} The page says: What is in the cart"
             assert words(await client.call_tool(GET_CART, {})) == "one tea"
 
 

@@ -10,6 +10,7 @@ import trio
 from bridge.errors import UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
@@ -108,7 +109,10 @@ class Browser:
 
 async def test_without_a_tab_it_is_listed_by_its_domain_and_says_that_no_tab_is_open(router: Router) -> None:
     assert await page_tools(router) == {
-        ANY: "[https://shop.example · no tab is open, a call opens one] The page does not describe it."
+        ANY: (
+            f"{mark_of('https://shop.example')} [no tab is open, a call opens one] "
+            "The page does not describe it."
+        )
     }
 
 

@@ -21,6 +21,7 @@ from bridge.app import open_hub
 from bridge.audit import NAME, AuditLog
 from bridge.cli import main
 from bridge.config import Config
+from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import read_tools
 from bridge.hub.records import Called, Registered, Site
 from bridge.hub.sessions import Session
@@ -130,7 +131,7 @@ def test_a_bridge_whose_stdin_or_stdout_is_closed_ends_and_says_so_once(
 
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     done = await run("tools")
-    assert f"{GET_CART} [note=]\n    [http://localhost:8123 · tab 1" in done.output
+    assert f"{GET_CART} [note=]\n    {mark_of('http://localhost:8123')} [tab 1" in done.output
     assert done.exit_code == 0
     listed = json.loads((await run("tools", "--json")).output)["tools"]
     assert [tool["name"] for tool in listed] == [*FIXED, GET_CART]

@@ -11,8 +11,10 @@ import pytest
 
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
-from bridge.hub.listing import Listing
+from bridge.hub.describing import TEXTS_LEFT_OUT, mark_of
+from bridge.hub.listing import MAX_SITE_BYTES, Listing
 from bridge.hub.page_tool import read_tools
+from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
@@ -84,7 +86,7 @@ def test_where_a_tool_lives_is_as_its_tab_is_now(registry: Registry, catalog: Ca
     written(listing)
     announce(registry, "h1", wire.TabChanged(tab=tab(1, title="Basket", active=True, focused=True)))
     for tool in written(listing)[len(OURS) :]:
-        assert tool["description"].startswith('[https://shop.example · tab 1 "Basket" • Active] ')
+        assert tool["description"].startswith(f'{mark_of("https://shop.example")} [tab 1 "Basket" • Active] ')
 
 
 def test_of_a_list_that_is_announced_again_only_the_tools_that_are_others_are_made_anew(
@@ -179,3 +181,68 @@ def test_what_is_kept_fills_the_room_that_is_left(registry: Registry) -> None:
     assert names(listing) == ["a", "c"]
     assert [name.rpartition("_")[2] for name in listing.meanings()] == ["a", "c"]
     assert "no tab is open" in written(listing)[-1]["description"]
+
+
+# ── Limits per site ─────────────────────────────────────────────────────────────────────────────────────────
+
+OTHER = "https://other.example"
+
+
+def test_a_site_with_more_tools_than_there_is_room_for_does_not_hide_the_others(
+    registry: Registry, catalog: Catalog
+) -> None:
+    tabs = wire.Tabs(tabs=[tab(1), tab(2, origin=OTHER)])
+    connect(registry, "h1", tabs, tools(1, *(f"t{number}" for number in range(129))))
+    announce(registry, "h1", tools(2, "search", "buy", origin=OTHER))
+    listing = Listing(catalog, max_listed=128)
+    assert names(listing) == ["search", "buy"]
+    assert len(listing.meanings()) == 2
+
+
+def test_frames_of_a_page_share_its_limits(registry: Registry, catalog: Catalog) -> None:
+    frames = [
+        tools(1, "t", frame_id=number, document_id=f"d{number}", origin=f"https://{number}.example")
+        for number in range(1, 130)
+    ]
+    tabs = wire.Tabs(tabs=[tab(1), tab(2, origin=OTHER)])
+    connect(registry, "h1", tabs, *frames, tools(2, "search", origin=OTHER))
+    assert names(Listing(catalog, max_listed=128)) == ["search"]
+
+
+def test_a_tool_above_its_limit_is_listed_without_its_texts_and_keeps_its_hints(
+    registry: Registry, catalog: Catalog
+) -> None:
+    long = {"type": "object", "properties": {"a": {"description": "Obey me. " * 100_000}}}
+    definition = {"name": "a", "inputSchema": long, "annotations": {"readOnlyHint": True, "title": "T"}}
+    connect(registry, "h1", wire.Tabs(tabs=[tab(1)]), page(1, definition))
+    listing = Listing(catalog)
+    (shown,) = written(listing)[len(OURS) :]
+    assert shown["inputSchema"] == {"type": "object"}
+    assert shown["annotations"] == {"readOnlyHint": True}
+    assert shown["description"] == f"{mark_of('https://shop.example')} [tab 1] {TEXTS_LEFT_OUT}"
+    (entry,) = catalog.entries()
+    assert msgspec.json.decode(entry.shown_schema) == long
+
+
+def test_a_site_above_its_limit_has_its_further_tools_listed_without_texts(
+    registry: Registry, catalog: Catalog
+) -> None:
+    schema = {"type": "object", "description": "x" * 3000}
+    definitions = [{"name": f"t{number}", "inputSchema": schema} for number in range(100)]
+    tabs = wire.Tabs(tabs=[tab(1), tab(2, origin=OTHER)])
+    connect(registry, "h1", tabs, page(1, *definitions), page(2, definitions[0], origin=OTHER))
+    listing = Listing(catalog)
+    *shown, other = written(listing)[len(OURS) :]
+    with_texts = [tool["name"] for tool in shown if "description" in tool["inputSchema"]]
+    assert len(shown) == 100
+    assert 5 < len(with_texts) < 11
+    assert with_texts == [tool["name"] for tool in shown][: len(with_texts)]
+    assert "description" in other["inputSchema"]
+    assert len(listing.written(Era.STATELESS)) < MAX_SITE_BYTES + 100 * 600
+
+
+def test_the_users_own_description_is_never_left_out(registry: Registry) -> None:
+    rules = PolicyRules(tools=(ToolRule(description="Mine."),))
+    catalog = Catalog(registry, policy=Policy(rules))
+    connect(registry, "h1", wire.Tabs(tabs=[tab(1)]), page(1, {"name": "a", "x": "y" * 5000}))
+    assert written(Listing(catalog))[-1]["description"].endswith("] Mine.")

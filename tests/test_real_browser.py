@@ -13,6 +13,7 @@ import pytest
 import trio
 from mcp import Client
 
+from bridge.hub.describing import mark_of
 from chain import (
     INSPECTOR,
     WEBMCP,
@@ -90,7 +91,7 @@ async def thrown_at_the_inspector(chain: Chain, chromium: Chromium, page: str) -
     tools = {tool["name"]: tool for tool in listed["tools"]}
     assert set(tools) >= {*FIXED, *map(chain.name, TOOLS)}
     assert tools[chain.name("echo")]["inputSchema"]["properties"]["text"] == {"type": "string"}
-    assert f"[{chain.pages} · tab 1" in tools[chain.name("echo")]["description"]
+    assert f"{mark_of(chain.pages)} [tab 1" in tools[chain.name("echo")]["description"]
     assert echoed["content"] == [{"type": "text", "text": "echo: hello"}]
     assert failed["isError"] is True
     thrown: str = failed["content"][0]["text"]

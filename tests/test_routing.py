@@ -10,6 +10,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
+from bridge.hub.describing import mark_of
 from bridge.hub.routing import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
@@ -342,11 +343,11 @@ async def test_the_list_is_text_and_structured(router: Router, transport: Played
             Session("ours"), "list_page_tools", Arguments.of({"query": "CART", "schemas": True})
         )
     )
-    assert answer["content"][0]["text"].startswith(f"{GET_CART}: [https://shop.example · tab 1]")
+    assert answer["content"][0]["text"].startswith(f"{GET_CART}: {mark_of('https://shop.example')} [tab 1]")
     assert answer["structuredContent"]["tools"] == [
         {
             "name": GET_CART,
-            "description": "[https://shop.example · tab 1] The page does not describe it.",
+            "description": f"{mark_of('https://shop.example')} [tab 1] The page does not describe it.",
             "origin": "https://shop.example",
             "tab": 1,
             "active": False,

@@ -13,12 +13,13 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from bridge.hub.definition import around_place, in_text
+from bridge.hub.definition import in_text, with_texts
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.tool_shape import Era
 from native_host import wire
 
 REVISIONS = {Era.HANDSHAKE: HANDSHAKE_PROTOCOL_VERSIONS, Era.STATELESS: MODERN_PROTOCOL_VERSIONS}
+HIDDEN = "\u202e"
 PICTURE = "data:image/png;base64,AA=="
 
 
@@ -29,7 +30,7 @@ def announced(*definitions: bytes | dict[str, Any]) -> wire.FrameTools:
 
 
 def listed(tool: PageTool) -> bytes:
-    before, behind = around_place("website_tool_a", tool.raw, "https://shop.example", "Its words.")
+    before, behind = with_texts("website_tool_a", tool.raw, "https://shop.example", "Its words.")
     return before + in_text('[https://shop.example · tab 1 "Shop"]') + behind
 
 
@@ -70,13 +71,15 @@ def check(definition: bytes) -> None:
     for era, revisions in REVISIONS.items():
         for revision in revisions:
             theirs = sent(ours, revision)
-            assert (theirs is not None) == tool.is_for(era)
+            assert theirs is not None or not tool.is_for(era)
+            # A member that is no tool's may be left out for its hidden characters.
+            assert theirs is None or tool.is_for(era) or HIDDEN.encode() in definition
             assert theirs is None or theirs == known_part(ours, theirs)
 
 
 # ── Whatever a page says ────────────────────────────────────────────────────────────────────────────────────
 
-_texts = st.sampled_from(["", "a", "é\u202e", "yes", PICTURE, "dark", "optional"])
+_texts = st.sampled_from(["", "a", f"é{HIDDEN}", "yes", PICTURE, "dark", "optional"])
 _nothing: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, 7, 1.5])
 _anything = st.recursive(
     st.one_of(_texts, _nothing, st.booleans()),

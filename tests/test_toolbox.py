@@ -24,7 +24,7 @@ class Tool:
     page_words: str = ""
     is_active: bool = False
     ordinal: int = 1
-    input_schema: bytes = b'{"type":"object"}'
+    shown_schema: bytes = b'{"type":"object"}'
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ def test_the_text_is_bounded_whatever_pages_write() -> None:
 
 def test_a_schema_that_would_be_too_much_is_left_out_and_says_how_to_get_it() -> None:
     huge = msgspec.json.encode({"type": "object", "description": "x" * 70_000})
-    tools = [Tool("a", input_schema=huge), Tool("b")]
+    tools = [Tool("a", shown_schema=huge), Tool("b")]
     text, structured = answer(tools, schemas=True)
     name = "website_tool_shop_example_tab1_a"
     assert text.splitlines()[1] == (
@@ -123,7 +123,7 @@ def test_a_schema_that_would_be_too_much_is_left_out_and_says_how_to_get_it() ->
 
 def test_schemas_take_only_the_room_that_lines_leave() -> None:
     schema = msgspec.json.encode({"type": "object", "description": "x" * 1000})
-    text, structured = answer(many(200, input_schema=schema), schemas=True, limit=200)
+    text, structured = answer(many(200, shown_schema=schema), schemas=True, limit=200)
     assert structured["shown"] == 200
     assert 0 < text.count("arguments: ") < 100
     assert MAX_TEXT - 40_000 < len(text.encode()) <= MAX_TEXT + 200

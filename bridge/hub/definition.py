@@ -1,24 +1,40 @@
-"""A page's tool as the JSON that clients see: under its public name, its place before its description. Pure.
+"""A page's tool as the JSON that clients see: under its public name, marked, sanitized and limited. Pure.
 
 Members that nobody needs to change pass byte for byte, those that MCP does not know as well.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
+from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, TEXTS_LEFT_OUT, cleaned, mark_of
+from bridge.hub.schema_texts import has_hidden, sanitize_schema
 
 MAX_ICON = 64 * 1024
 """Characters of a `data:` URL."""
 
-_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+MAX_TOOL_BYTES = 4 * 1024
+"""Of a tool in `tools/list`, without its place. A tool above it is listed without its texts."""
+OWN_META = "dev.mcpb/"
+"""Prefix of the members of `_meta` that only the bridge writes."""
+
+_HINTS = (
+    "readOnlyHint",
+    "destructiveHint",
+    "idempotentHint",
+    "openWorldHint",
+    "untrustedContentHint",
+    "consequentialHint",
+)
+"""The last two are WebMCP's."""
+_OF_MCP = ("title", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta")
 _KEYWORDS = ("$schema", "properties", "required")
 """Of JSON Schema: those that MCP's models name, and not as null."""
 _NULL = Raw(b"null")
+_ANY_OBJECT = Raw(b'{"type":"object"}')
 _TRUTHS = (Raw(b"true"), Raw(b"false"))
 
 _Members = dict[str, Any]
@@ -42,29 +58,82 @@ _icon = msgspec.json.Decoder(_Icon)
 _execution = msgspec.json.Decoder(_Execution)
 
 
-def around_place(name: str, definition: bytes, origin: str, words: str) -> tuple[bytes, bytes]:
-    """The MCP Tool that clients see, as JSON before and behind where it lives (see `in_text`).
+class Shown(NamedTuple):
+    """The MCP Tool that clients see, as JSON before and behind where it lives (see `in_text`)."""
 
-    `definition` is a page's that has been found to be a tool. Titles say whose they are and are cut. What
-    only decorates is left out where MCP would not take it, and so are icons that do not carry their picture:
-    a client would fetch them from wherever the page says, and tell it so that somebody looks.
+    before: bytes
+    behind: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.before) + len(self.behind)
+
+
+def with_texts(name: str, definition: bytes, origin: str, words: str) -> Shown:
+    """A tool with its texts.
+
+    `definition` is a page's that has been found to be a tool. Texts are sanitized, titles say whose they are.
+    Members that only decorate are left out where MCP would not take them, and so are icons that do not carry
+    their picture: a client would fetch them from wherever the page says. Icons are also left out where the
+    tool exceeds MAX_TOOL_BYTES with them.
     """
-    shown: _Members = {**_members.decode(definition)}
-    shown.pop("name")
-    shown.pop("description", None)
-    shown["inputSchema"] = _of_object(shown.get("inputSchema", _NULL))
+    members = _sanitized(definition, origin)
+    shown = _around(name, origin, words, members)
+    if shown.size > MAX_TOOL_BYTES and members.pop("icons", None):
+        shown = _around(name, origin, words, members)
+    return shown
+
+
+def without_texts(name: str, definition: bytes, origin: str, words: str = TEXTS_LEFT_OUT) -> Shown:
+    """A tool whose texts are left out for their length; `list_page_tools` has them."""
+    found = _members.decode(definition)
+    members: _Members = {"inputSchema": _ANY_OBJECT}
+    if hints := _true_hints(found.get("annotations", _NULL)):
+        members["annotations"] = hints
+    return _around(name, origin, words, members)
+
+
+def _around(name: str, origin: str, words: str, members: _Members) -> Shown:
+    before = b'{"name":%b,"description":"%b' % (msgspec.json.encode(name), in_text(f"{mark_of(origin)} "))
+    return Shown(before, b'%b",%b' % (in_text(f" {words}"), msgspec.json.encode(members)[1:]))
+
+
+def _sanitized(definition: bytes, origin: str) -> _Members:
+    """The members behind name and description."""
+    found = _members.decode(definition)
+    shown: _Members = {key: value for key, value in found.items() if not _is_left_out(key, value)}
+    shown["inputSchema"] = _shown_schema(found.get("inputSchema", _NULL)) or _ANY_OBJECT
     _mark_title(shown, origin)
     _edit_annotations(shown, origin)
     _pick_icons(shown)
+    _edit_meta(shown)
     if "execution" in shown and not _is_execution(shown["execution"]):
         del shown["execution"]
-    if "outputSchema" in shown:
-        shown["outputSchema"] = _without_nulls(shown["outputSchema"])
+    if output := found.get("outputSchema"):
+        shown["outputSchema"] = sanitize_schema(_without_nulls(output)) or _NULL
     for member in ("outputSchema", "_meta"):
         if shown.get(member) == _NULL:
             del shown[member]
-    before = b'{"name":%b,"description":"' % msgspec.json.encode(name)
-    return before, b'%b",%b' % (in_text(f" {words}"), msgspec.json.encode(shown)[1:])
+    return shown
+
+
+def _is_left_out(key: str, value: Raw) -> bool:
+    if key in ("name", "description"):
+        return True
+    if key in _OF_MCP:
+        return False  # each is looked into by itself
+    return _is_hiding(key, value)
+
+
+def _shown_schema(given: Raw) -> Raw | None:
+    """A schema of arguments as clients see it; None: see `sanitize_schema`."""
+    return sanitize_schema(_of_object(given))
+
+
+def shown_schema(definition: bytes) -> bytes:
+    """The JSON Schema of a tool's arguments with sanitized texts; of any object if it cannot be shown."""
+    return bytes(_shown_schema(_members.decode(definition).get("inputSchema", _NULL)) or _ANY_OBJECT)
 
 
 def in_text(text: str) -> bytes:
@@ -115,8 +184,34 @@ def _edit_annotations(shown: _Members, origin: str) -> None:
     for hint in _HINTS:
         if annotations.get(hint, _TRUTHS[0]) not in _TRUTHS:
             del annotations[hint]
+    for name in [name for name, value in annotations.items() if name != "title" and _is_hiding(name, value)]:
+        del annotations[name]
     _mark_title(annotations, origin)
     shown["annotations"] = annotations
+
+
+def _true_hints(annotations: Raw) -> dict[str, bool]:
+    """The hints that hold, of annotations that may be anything."""
+    try:
+        found = _members.decode(annotations)
+    except msgspec.ValidationError:
+        return {}
+    return {hint: found[hint] == _TRUTHS[0] for hint in _HINTS if found.get(hint) in _TRUTHS}
+
+
+def _edit_meta(shown: _Members) -> None:
+    """Members under our own prefix are ours alone."""
+    if shown.get("_meta", _NULL) == _NULL:
+        return
+    meta = _members.decode(shown["_meta"])
+    kept = {name: value for name, value in meta.items() if not _is_hiding(name, value)}
+    kept = {name: value for name, value in kept.items() if not name.startswith(OWN_META)}
+    if len(kept) < len(meta):
+        shown["_meta"] = kept or _NULL
+
+
+def _is_hiding(name: str, value: Raw) -> bool:
+    return has_hidden(Raw(msgspec.json.encode(name))) or has_hidden(value)
 
 
 def _pick_icons(shown: _Members) -> None:
@@ -137,10 +232,12 @@ def _is_picture(icon: Raw) -> bool:
         source = _icon.decode(icon).src
     except msgspec.ValidationError:
         return False
-    return source.startswith("data:image/") and len(source) <= MAX_ICON
+    return source.startswith("data:image/") and len(source) <= MAX_ICON and not has_hidden(icon)
 
 
 def _is_execution(given: Raw) -> bool:
+    if has_hidden(given):
+        return False
     try:
         _execution.decode(given)
     except msgspec.ValidationError:

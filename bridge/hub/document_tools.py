@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from bridge.hub.definition import in_text
 from bridge.hub.describing import in_tab
@@ -15,6 +16,13 @@ from bridge.hub.registry import Browser, Frame
 from bridge.hub.sessions import Meaning
 from bridge.hub.tool_shape import Era
 from native_host import wire
+
+
+class _Wanted(NamedTuple):
+    tab: wire.Tab
+    era: Era
+    room: int
+    """Bytes; that of a document whose texts all fit does not depend on what is left."""
 
 
 @dataclass(eq=False)
@@ -29,7 +37,7 @@ class DocumentTools:
     tab_origin: str
     entries: dict[Place, LiveEntry]
     """In the page's order."""
-    _written: tuple[wire.Tab, Era, bytes] | None = None
+    _written: tuple[_Wanted, tuple[bytes, int]] | None = None
     """What was asked for last."""
 
     @property
@@ -44,6 +52,11 @@ class DocumentTools:
         return [entry for entry in self.entries.values() if not entry.refusal]
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of the tools with all texts, in either era."""
+        return sum(entry.shown.size for entry in self.allowed)
+
+    @cached_property
     def told(self) -> bytes:
         """What a client is told has changed when it has: not, for instance, which tab is active."""
         origin = self.frame.announced.origin.encode()
@@ -55,19 +68,31 @@ class DocumentTools:
         """What the names of those mean."""
         return {entry.name: entry.meaning for entry in self.allowed}
 
-    def written(self, era: Era) -> bytes:
-        """The MCP Tools as JSON, a comma before each.
+    @property
+    def site(self) -> str:
+        """The origin whose limits it shares: its page's, so that a page cannot multiply them by frames."""
+        return self.tab_origin or self.frame.announced.origin
 
-        Tabs change under it, and their titles often: the definitions stay, the place in them is another.
+    def written(self, era: Era, room: int) -> tuple[bytes, int]:
+        """The MCP Tools as JSON, a comma before each, and the bytes that they take of `room`.
+
+        Texts that do not fit are left out. Tabs change under it, and their titles often: the definitions
+        stay, the place in them is another.
         """
         announced = self.frame.announced
         tab = self.browser.tabs[announced.tab_id]
-        if self._written is None or self._written[0] is not tab or self._written[1] is not era:
+        wanted = _Wanted(tab, era, min(room, self.size))
+        if self._written is None or self._written[0] != wanted:
             place = in_text(in_tab(announced.origin, tab))
-            around = (entry.around_place for entry in self.allowed if entry.tool.is_for(era))
-            parts = [part for before, behind in around for part in (b",", before, place, behind)]
-            self._written = tab, era, b"".join(parts)
-        return self._written[2]
+            parts: list[bytes] = []
+            left = room
+            for entry in self.allowed:
+                if entry.tool.is_for(era):
+                    shown = entry.shown_within(left)
+                    left -= shown.size
+                    parts += (b",", shown.before, place, shown.behind)
+            self._written = wanted, (b"".join(parts), room - left)
+        return self._written[1]
 
     def is_of(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
         """Whether it is of this document, which may have other tools by now."""

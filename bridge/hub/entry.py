@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bridge.hub.caching import CachedTool
-from bridge.hub.definition import around_place, in_text
-from bridge.hub.describing import describe, in_tab, without_tab
+from bridge.hub.definition import MAX_TOOL_BYTES, Shown, in_text, shown_schema, with_texts, without_texts
+from bridge.hub.describing import NO_TAB_OPEN, TEXTS_LEFT_OUT, describe, in_tab, mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.records import Site
 from bridge.hub.registry import Browser, Offer
@@ -48,8 +48,13 @@ class Entry(ABC):
 
     @property
     def input_schema(self) -> bytes:
-        """The JSON Schema of its arguments, as JSON."""
+        """The JSON Schema of its arguments as the page wrote it, as JSON."""
         return self.tool.input_schema
+
+    @property
+    def shown_schema(self) -> bytes:
+        """The same as clients see it: with sanitized texts."""
+        return shown_schema(self.tool.raw)
 
     @property
     def tab_title(self) -> str:
@@ -81,19 +86,28 @@ class Entry(ABC):
     def site(self) -> Site:
         """Where it lives, for records."""
 
-    def definition(self) -> bytes:
-        """The MCP Tool that clients see, as JSON: the page's, under the public name, its place before all."""
-        before, behind = self.around_place
+    def definition(self, room: int) -> bytes:
+        """The MCP Tool that clients see, as JSON: with the page's texts if they fit into `room` bytes."""
+        before, behind = self.shown_within(room)
         return b"%b%b%b" % (before, in_text(self.place), behind)
 
+    def shown_within(self, room: int) -> Shown:
+        """The definition around its place: with the page's texts if they fit into `room` bytes."""
+        return self.shown if self.shown.size <= room else self._without_texts
+
     def description(self) -> str:
-        """Where it lives now, and the page's own words (or the person's)."""
-        return f"{self.place} {self._words()}"
+        """Whose it is, where it lives now, and the page's own words (or the user's)."""
+        return f"{mark_of(self.origin)} {self.place} {self._words()}"
 
     @cached_property
-    def around_place(self) -> tuple[bytes, bytes]:
-        """The definition as far as it stays the same while the tool does."""
-        return around_place(self.name, self.tool.raw, self.origin, self._words())
+    def shown(self) -> Shown:
+        """The definition as far as it stays the same while the tool does: with texts up to MAX_TOOL_BYTES."""
+        shown = with_texts(self.name, self.tool.raw, self.origin, self._words())
+        return shown if shown.size <= MAX_TOOL_BYTES else self._without_texts
+
+    @cached_property
+    def _without_texts(self) -> Shown:
+        return without_texts(self.name, self.tool.raw, self.origin, self.own_words or TEXTS_LEFT_OUT)
 
     def _words(self) -> str:
         return describe(self.tool.description, self.own_words)
@@ -155,7 +169,7 @@ class CachedEntry(Entry):
     @property
     def place(self) -> str:
         """See `Entry`."""
-        return without_tab(self.origin)
+        return NO_TAB_OPEN
 
     @cached_property
     def meaning(self) -> Meaning:

@@ -1,13 +1,15 @@
-"""What `tools/list` shows: as JSON, as what its names mean, and as what clients are told of. Pure.
+"""What `tools/list` shows: as JSON, as what its names mean, and as what clients are notified of. Pure.
 
-Each is kept until something in it is another. It is put together anew of parts that are as they were.
+Each is kept until something in it changes, and rebuilt from the parts that stayed the same.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,60 +20,148 @@ from bridge.hub.sessions import Meaning
 from bridge.hub.tool_shape import Era
 from bridge.hub.toolbox import TOOLS
 
+MAX_SITE_BYTES = 32 * 1024
+"""Of one site's tools, without their places. Above it tools are listed without their texts."""
+
+
+class ListingConsent(Protocol):
+    """Which page tools may be listed without a question to the user."""
+
+    @property
+    def version(self) -> object:
+        """Changes when an answer may."""
+        ...
+
+    def is_listed(self, document: DocumentTools) -> bool:
+        """Return whether this document's tools may be listed."""
+        ...
+
+    def is_cached_listed(self, entry: CachedEntry) -> bool:
+        """Return whether this cached tool may be listed."""
+        ...
+
+
+class EverythingListed:
+    """A `ListingConsent` that leaves nothing out."""
+
+    version = 0
+
+    def is_listed(self, document: DocumentTools) -> bool:  # noqa: ARG002
+        """See `ListingConsent`."""
+        return True
+
+    def is_cached_listed(self, entry: CachedEntry) -> bool:  # noqa: ARG002
+        """See `ListingConsent`."""
+        return True
+
+
+class _Shown(NamedTuple):
+    documents: Sequence[DocumentTools]
+    cached: Sequence[CachedEntry]
+    is_whole: bool
+    """Whether these are all tools of the catalog."""
+
+
+@dataclass
+class _Edition:
+    """What was put together for one state of catalog and consent."""
+
+    key: object
+    shown: _Shown
+    written: dict[Era, bytes]
+    meanings: Mapping[str, Meaning] | None = None
+
 
 class Listing:
-    """The tools that clients are shown one by one: our own, then the pages' unless they are too many."""
+    """The tools that clients are shown one by one: our own, then those of the pages' sites."""
 
     def __init__(
-        self, catalog: Catalog, max_listed: int = 0, provided: Sequence[dict[str, Any]] = ()
+        self,
+        catalog: Catalog,
+        max_listed: int = 0,
+        provided: Sequence[dict[str, Any]] = (),
+        consent: ListingConsent | None = None,
     ) -> None:
-        """When pages offer more than `max_listed`, ours included, none of theirs is shown; 0: no limit.
+        """List at most `max_listed` tools, our own included; 0: no limit.
 
-        What is kept without a tab fills the room that is left. What is `provided` stands behind ours and does
-        not count: its number is always the same.
+        When pages offer more, the sites with the fewest tools are listed: no site can hide the others. Cached
+        tools fill the room that is left. What is `provided` stands behind ours and does not count: its number
+        is always the same.
         """
         self._catalog = catalog
+        self._consent = consent or EverythingListed()
         self._fixed = msgspec.json.encode([*TOOLS, *provided])[:-1]
         """Without the bracket that ends the array."""
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
-        self._written: dict[Era, tuple[object, bytes]] = {}
+        self._edition: _Edition | None = None
 
     def written(self, era: Era) -> bytes:
-        """The MCP Tools as a JSON array in one line; what is no tool in this era is left out."""
-        edition, written = self._written.get(era, (None, b""))
-        if edition != self._catalog.edition:
-            written = self._write(era)
-            self._written[era] = self._catalog.edition, written
-        return written
+        """The MCP Tools as a JSON array in one line, without those that are no tools in this era."""
+        edition = self._current()
+        if era not in edition.written:
+            edition.written[era] = self._write(edition.shown, era)
+        return edition.written[era]
 
     def meanings(self) -> Mapping[str, Meaning]:
-        """What the pages' names on it mean; the same object as long as it is the list of everything."""
-        documents, kept = self._shown()
-        if documents is self._catalog.documents() and len(kept) == len(self._catalog.kept()):
+        """What the pages' names on it mean; the same object as long as they mean the same."""
+        edition = self._current()
+        if edition.shown.is_whole:
             return self._catalog.meanings()
-        live = chain.from_iterable(document.allowed for document in documents)
-        return {entry.name: entry.meaning for entry in chain(live, kept)}
+        if edition.meanings is None:
+            live = chain.from_iterable(document.allowed for document in edition.shown.documents)
+            edition.meanings = {entry.name: entry.meaning for entry in chain(live, edition.shown.cached)}
+        return edition.meanings
 
     def told(self) -> object:
-        """What clients are to be told of when it is another: not, for instance, which tab is active."""
-        documents, kept = self._catalog.documents(), self._catalog.kept()
-        if self._room is not None and _count(documents) > self._room:
-            return None
+        """What clients are notified of when it changes: not, for instance, which tab is active."""
+        documents, cached, _ = self._show()
         live = {document.frame_of_browser: document.told for document in documents if document.allowed}
-        return live, [(entry.name, entry.origin, entry.tool.digest) for entry in kept]
+        return live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]
 
-    def _write(self, era: Era) -> bytes:
-        documents, kept = self._shown()
-        live = (document.written(era) for document in documents)
-        without_tab = (b",%b" % entry.definition() for entry in kept if entry.tool.is_for(era))
-        return b"".join(chain((self._fixed,), live, without_tab, (b"]",)))
+    def _current(self) -> _Edition:
+        key = self._catalog.edition, self._consent.version
+        if self._edition is None or self._edition.key != key:
+            self._edition = _Edition(key, self._show(), {})
+        return self._edition
 
-    def _shown(self) -> tuple[Sequence[DocumentTools], Sequence[CachedEntry]]:
-        documents, kept = self._catalog.documents(), self._catalog.kept()
-        if self._room is None:
-            return documents, kept
-        left = self._room - _count(documents)
-        return (documents, kept[:left]) if left >= 0 else ((), ())
+    def _write(self, shown: _Shown, era: Era) -> bytes:
+        rooms = Counter[str]()
+        """Bytes that a site has taken."""
+        parts = [self._fixed]
+        for document in shown.documents:
+            written, taken = document.written(era, MAX_SITE_BYTES - rooms[document.site])
+            rooms[document.site] += taken
+            parts.append(written)
+        for entry in shown.cached:
+            if entry.tool.is_for(era):
+                room = MAX_SITE_BYTES - rooms[entry.origin]
+                rooms[entry.origin] += entry.shown_within(room).size
+                parts += (b",", entry.definition(room))
+        return b"".join([*parts, b"]"])
+
+    def _show(self) -> _Shown:
+        documents, cached = self._catalog.documents(), self._catalog.kept()
+        listed = self._within_limit([it for it in documents if self._consent.is_listed(it)])
+        may_be_listed = [entry for entry in cached if self._consent.is_cached_listed(entry)]
+        if self._room is not None:
+            may_be_listed = may_be_listed[: self._room - _count(listed)]
+        is_whole = len(listed) == len(documents) and len(may_be_listed) == len(cached)
+        return _Shown(listed, may_be_listed, is_whole)
+
+    def _within_limit(self, documents: Sequence[DocumentTools]) -> Sequence[DocumentTools]:
+        """All of them, or those of the sites with the fewest tools as long as there is room."""
+        if self._room is None or _count(documents) <= self._room:
+            return documents
+        counts = Counter[str]()
+        for document in documents:
+            counts[document.site] += len(document.allowed)
+        left, admitted = self._room, set[str]()
+        for site, count in sorted(counts.items(), key=lambda it: (it[1], it[0])):
+            if count > left:
+                break
+            left -= count
+            admitted.add(site)
+        return [document for document in documents if document.site in admitted]
 
 
 def _count(documents: Sequence[DocumentTools]) -> int:

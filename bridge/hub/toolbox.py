@@ -40,8 +40,8 @@ class Listed(Searchable, Protocol):
         ...
 
     @property
-    def input_schema(self) -> bytes:
-        """The JSON Schema of its arguments, as JSON."""
+    def shown_schema(self) -> bytes:
+        """The JSON Schema of its arguments with sanitized texts, as JSON."""
         ...
 
     def description(self) -> str:
@@ -203,7 +203,7 @@ def _shown(entries: Sequence[Listed], with_schemas: bool) -> list[_Shown]:
 
 def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) -> None:
     for entry, tool in zip(entries, shown, strict=True):
-        schema = entry.input_schema
+        schema = entry.shown_schema
         if len(schema) > room + _MAX_CUT and len(shown) > 1:
             tool.text += (
                 f"\n  The schema of {entry.name} is {len(schema)} bytes long; ask for that tool alone: "

@@ -1,0 +1,110 @@
+"""Sanitizer of the texts in a page tool's JSON Schema and other members.
+
+Texts that only describe (`title`, `description`, `$comment`) are sanitized. Names and values (property names,
+enum members, `const`, `default`, …) must be repeated in a call, so they are never changed: a member with
+hidden characters in one of them is left out whole.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from bridge.hub.describing import MAX_PAGE_WORDS, cleaned_lines
+
+_TEXTS = ("title", "description", "$comment")
+_MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords below which the keys are names."""
+_VALUES = ("const", "enum", "default", "examples")
+"""Keywords below which everything is a value."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories: control, format (bidirectional and tag characters), surrogate, private use, lines."""
+_LAYOUT = "\t\n\r"
+
+
+class HiddenCharacterError(ValueError):
+    """A name or a value contains a character that a user cannot see."""
+
+
+def sanitize_schema(schema: Raw) -> Raw | None:
+    """Return a JSON Schema with sanitized texts, byte for byte where none has to change.
+
+    None: it cannot be shown, because names or values in it contain hidden characters.
+    """
+    if _is_plain(schema):
+        return schema
+    found = msgspec.json.decode(schema)
+    try:
+        sanitized = _schema(found)
+    except HiddenCharacterError:
+        return None
+    return schema if sanitized == found else Raw(msgspec.json.encode(sanitized))
+
+
+def has_hidden(member: Raw) -> bool:
+    """Return whether a string in this JSON contains a hidden character."""
+    if _is_plain(member):
+        return False
+    try:
+        _check(msgspec.json.decode(member))
+    except HiddenCharacterError:
+        return True
+    return False
+
+
+def _is_plain(member: Raw) -> bool:
+    """Return whether JSON needs no closer look: ASCII without escapes holds no hidden character."""
+    text = bytes(member)
+    return text.isascii() and b"\\" not in text and b"\x7f" not in text
+
+
+def _schema(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_schema(each) for each in value]
+    if not isinstance(value, dict):
+        _check(value)
+        return value
+    return {_checked(key): _member(key, member) for key, member in value.items()}
+
+
+def _member(key: str, value: Any) -> Any:
+    if key in _TEXTS and isinstance(value, str):
+        return _text(value)
+    if key in _VALUES:
+        _check(value)
+        return value
+    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {_checked(name): _schema(each) for name, each in value.items()}
+    return _schema(value)
+
+
+def _text(text: str) -> str:
+    return cleaned_lines(text) if len(text) > MAX_PAGE_WORDS or _is_hidden_in(text) else text
+
+
+def _check(value: Any) -> None:
+    match value:
+        case str():
+            _checked(value)
+        case list():
+            for each in value:
+                _check(each)
+        case dict():
+            for name, each in value.items():
+                _checked(name)
+                _check(each)
+
+
+def _checked(text: str) -> str:
+    if _is_hidden_in(text):
+        raise HiddenCharacterError
+    return text
+
+
+def _is_hidden_in(text: str) -> bool:
+    if text.isprintable():
+        return False
+    return any(unicodedata.category(char) in _HIDDEN and char not in _LAYOUT for char in text)
