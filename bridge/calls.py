@@ -13,7 +13,7 @@ from bridge import questions, results
 from bridge.asking import Asking
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
+from bridge.hub.calling import Outcome, PageResult
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
@@ -65,9 +65,9 @@ class Calls:
                 return self._begin_asking(call, on_answer)
             return self._begin_parking(call, on_answer)
         except RetryError as error:
-            on_answer(results.of_page(failed(str(error)), era))
+            on_answer(results.of_bridge(failed(str(error)), era))
         except CallError as error:
-            on_answer(results.of_page(failed(sentence(error)), era))
+            on_answer(results.of_bridge(failed(sentence(error)), era))
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("a call could not be begun")
             on_answer(to_mcp(error))
@@ -102,7 +102,9 @@ def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
     if isinstance(outcome, Exception):
         return to_mcp(outcome)
     try:
-        return results.of_page(outcome, era)
+        if isinstance(outcome, PageResult):
+            return results.of_page(outcome.result, era, outcome.origin)
+        return results.of_bridge(outcome, era)
     except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
         _log.exception("a result could not be told")
         return to_mcp(error)

@@ -3,17 +3,22 @@
 The rules are those of the mcp package's models, which a test compares; where the package would change a value
 to make it fit (a number for a yes), the answer is no result here. What is none becomes text, so that nothing
 of it is lost. A page does not speak for the server: what only a server may say is left out of its answer.
+`_meta["dev.mcpb/untrusted"]` and `_meta["dev.mcpb/origin"]` state that a page has written it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from bridge import __version__
+from bridge.hub.definition import OWN_META
+from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.tool_shape import Era
 
 Parts = tuple[bytes | memoryview, ...]
@@ -23,7 +28,6 @@ SERVER = {"name": "mcpb", "title": "Browser", "version": __version__}
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _META = {_SERVER_KEY: SERVER}
 """Of every result since 2026-07-28."""
-_STAMP = msgspec.json.encode(_META)
 _COMPLETE = b'{"resultType":"complete","_meta":'
 _ABSENT = msgspec.Raw(b"")
 _OF_THE_SERVER = ("resultType", "inputRequests", "requestState")
@@ -45,48 +49,99 @@ def listing(era: Era, tools: bytes) -> Parts:
     if era is Era.HANDSHAKE:
         return (b'{"tools":', tools, b"}")
     # Immediately stale: pages change at any time, and a client that can hear is told.
-    return (_COMPLETE, _STAMP, b',"ttlMs":0,"cacheScope":"private","tools":', tools, b"}")
+    return (_COMPLETE, _stamp(era, None), b',"ttlMs":0,"cacheScope":"private","tools":', tools, b"}")
 
 
-def of_page(answer: bytes, era: Era) -> Parts:
-    """What goes to the client; `answer` is JSON."""
-    found = _judged(answer, era)
-    if found is None or not found.may_go_as_it_is(era):
-        return _made_fit(answer, era)
-    return _around(answer, era, _STAMP)
+def of_page(answer: bytes, era: Era, origin: str) -> Parts:
+    """What goes to the client of a page's answer (JSON), marked as written by a page of this origin."""
+    return _passed_on(answer, _Envelope(era, origin))
+
+
+def of_bridge(answer: bytes, era: Era) -> Parts:
+    """What goes to the client of an answer (JSON) of the bridge or of one of its own tools."""
+    return _passed_on(answer, _Envelope(era, None))
+
+
+class _Envelope(NamedTuple):
+    """What the bridge writes around an answer."""
+
+    era: Era
+    origin: str | None
+    """Of the page that has written the answer; None: the bridge has."""
+
+    @property
+    def stamp(self) -> bytes:
+        """Its `_meta` as JSON; empty where it has none."""
+        return _stamp(self.era, self.origin)
+
+
+@lru_cache(256)
+def _stamp(era: Era, origin: str | None) -> bytes:
+    meta: dict[str, Any] = {} if era is Era.HANDSHAKE else dict(_META)
+    if origin is not None:
+        meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": cleaned(origin, MAX_ORIGIN)}
+    return msgspec.json.encode(meta) if meta else b""
+
+
+def _passed_on(answer: bytes, envelope: _Envelope) -> Parts:
+    found = _judged(answer, envelope.era)
+    if found is None or not found.may_go_as_it_is(envelope):
+        return _made_fit(answer, envelope)
+    return _around(answer, envelope.era, envelope.stamp)
 
 
 def _around(answer: bytes, era: Era, stamp: bytes) -> Parts:
     if b"\n" in answer or b"\r" in answer:
         answer = answer.translate(None, b"\r\n")  # inside of strings they are escaped
-    if era is Era.HANDSHAKE:
+    if not stamp:
         return (answer,)
-    return (_COMPLETE, stamp, b",", memoryview(answer)[1:])
+    lead = b'{"_meta":' if era is Era.HANDSHAKE else _COMPLETE
+    return (lead, stamp, b",", memoryview(answer)[1:])
 
 
-def _made_fit(answer: bytes, era: Era) -> Parts:
+def _made_fit(answer: bytes, envelope: _Envelope) -> Parts:
+    era = envelope.era
     try:
         found = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
-        return _around(_as_text(answer), era, _STAMP)
+        return _around(_as_text(answer), era, envelope.stamp)
     members = {name: raw for name, raw in found.items() if bytes(raw) != b"null"}
     for name in _OF_THE_SERVER:
         members.pop(name, None)
     members.setdefault("content", msgspec.Raw(_texts(answer)))
     for fit in (msgspec.json.encode(members), _without_nulls(members)):
-        if _judged(fit, era):
-            return _with_its_meta(fit, era)
+        if judged := _judged(fit, era):
+            return _with_its_meta(fit, judged, envelope)
     is_error = bytes(members.get("isError", b"")) == b"true"
-    return _around(_as_text(answer, is_error=is_error), era, _STAMP)
+    return _around(_as_text(answer, is_error=is_error), era, envelope.stamp)
 
 
-def _with_its_meta(answer: bytes, era: Era) -> Parts:
-    if era is Era.HANDSHAKE:
-        return _around(answer, era, b"")
+def _with_its_meta(answer: bytes, judged: _Result, envelope: _Envelope) -> Parts:
     members = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
     meta = msgspec.json.decode(members.pop("_meta", b"{}"), type=dict[str, msgspec.Raw])
-    stamp = msgspec.json.encode({**meta, _SERVER_KEY: SERVER})
-    return _around(msgspec.json.encode(members), era, stamp)
+    if envelope.origin is not None:
+        meta = {name: value for name, value in meta.items() if not name.startswith(OWN_META)}
+        if judged.claims_marks:
+            members["content"] = _without_marks(members["content"])
+    own = msgspec.json.decode(envelope.stamp, type=dict[str, msgspec.Raw]) if envelope.stamp else {}
+    stamp = msgspec.json.encode(meta | own) if meta or own else b""
+    return _around(msgspec.json.encode(members), envelope.era, stamp)
+
+
+def _without_marks(content: msgspec.Raw) -> msgspec.Raw:
+    """The blocks of a page, without members of `_meta` that only the bridge writes."""
+    blocks = msgspec.json.decode(content, type=list[dict[str, msgspec.Raw]])
+    return msgspec.Raw(msgspec.json.encode([_unmarked(block) for block in blocks]))
+
+
+def _unmarked(holder: dict[str, msgspec.Raw]) -> dict[str, Any]:
+    kept: dict[str, Any] = {**holder}
+    if "resource" in kept:
+        kept["resource"] = _unmarked(msgspec.json.decode(kept["resource"], type=dict[str, msgspec.Raw]))
+    if "_meta" in kept:
+        meta = msgspec.json.decode(kept["_meta"], type=dict[str, msgspec.Raw])
+        kept["_meta"] = {name: value for name, value in meta.items() if not name.startswith(OWN_META)}
+    return kept
 
 
 def _without_nulls(members: dict[str, msgspec.Raw]) -> bytes:
@@ -138,6 +193,10 @@ class _Annotations(msgspec.Struct, rename="camel"):
 class _Block(msgspec.Struct, tag_field="type", kw_only=True, rename="camel"):
     meta: dict[str, msgspec.Raw] = msgspec.field(name="_meta", default_factory=dict)
     annotations: _Annotations | UnsetType = UNSET
+
+    def marks(self) -> Iterable[str]:
+        """The names in its `_meta`."""
+        return self.meta
 
 
 class _Text(_Block, tag="text"):
@@ -194,6 +253,10 @@ class _Resource(msgspec.Struct, rename="camel"):
 class _EmbeddedResource(_Block, tag="resource"):
     resource: _Resource
 
+    def marks(self) -> Iterable[str]:
+        """See `_Block`."""
+        return (*self.meta, *self.resource.meta)
+
 
 class _Result(msgspec.Struct, rename="camel"):
     content: list[_Text | _Image | _Audio | _ResourceLink | _EmbeddedResource]
@@ -204,9 +267,14 @@ class _Result(msgspec.Struct, rename="camel"):
     input_requests: msgspec.Raw = _ABSENT
     request_state: msgspec.Raw = _ABSENT
 
-    def may_go_as_it_is(self, era: Era) -> bool:
+    @property
+    def claims_marks(self) -> bool:
+        """Whether a block has members of `_meta` that only the bridge writes."""
+        return any(name.startswith(OWN_META) for block in self.content for name in block.marks())
+
+    def may_go_as_it_is(self, envelope: _Envelope) -> bool:
         """Whether nothing has to be taken out of it."""
-        if era is Era.STATELESS and self.meta is not UNSET:
+        if (envelope.stamp and self.meta is not UNSET) or (envelope.origin is not None and self.claims_marks):
             return False
         return not (bytes(self.result_type) or bytes(self.input_requests) or bytes(self.request_state))
 

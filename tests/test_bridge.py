@@ -125,7 +125,10 @@ async def test_a_client_that_only_knows_2024_11_05_is_answered_in_it(
             assert hello["protocolVersion"] == "2024-11-05"
             assert hello["serverInfo"]["name"] == "mcpb"
             assert await client.tool_names() == [GET_CART]
-            assert await client.call(GET_CART) == {"content": [{"type": "text", "text": "one tea"}]}
+            assert await client.call(GET_CART) == {
+                "_meta": {"dev.mcpb/untrusted": True, "dev.mcpb/origin": "http://localhost:8123"},
+                "content": [{"type": "text", "text": "one tea"}],
+            }
             assert await client.ask("ping") == {}
 
 

@@ -8,7 +8,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
+from bridge.hub.calling import Outcome, PageResult
 from bridge.hub.pace import CallPace
 from bridge.hub.records import Called, Record
 from bridge.hub.routing import Router, Terms
@@ -59,7 +59,7 @@ async def test_a_call_is_sent_before_begin_returns_and_ends_with_its_answer(
     (asked,) = transport.asked
     assert (outcomes, records) == ([], [])
     asked.on_done(EXECUTED)
-    assert outcomes == [json.dumps(CART).encode()]
+    assert outcomes == [PageResult(json.dumps(CART).encode(), "https://shop.example")]
     assert words(records) == ["ok"]
 
 

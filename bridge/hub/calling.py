@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,7 +34,17 @@ _MAX_QUESTION = 1000
 
 _log = logging.getLogger(__name__)
 
-Outcome = bytes | Exception
+
+class PageResult(NamedTuple):
+    """A CallToolResult that a web page has written."""
+
+    result: bytes
+    """JSON."""
+    origin: str
+    """The page's, as the browser reports it."""
+
+
+Outcome = bytes | PageResult | Exception
 """A CallToolResult as JSON, failures included; or an UnknownToolError: nobody offers that name, and this
 session was never shown it. Any other exception is a bug of ours, and in the log."""
 OnOutcome = Callable[[Outcome], None]
@@ -176,7 +187,7 @@ class Call:
     def _answered(self, answer: bytes | CallError) -> None:
         read = answer if isinstance(answer, CallError) else answers.read(answer)
         if isinstance(read, Answer):
-            self._end(read.result, read)
+            self._end(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read
             self._missed.add(self._entry.meaning.identity)

@@ -18,7 +18,7 @@ from bridge.hub.answers import Answer
 from bridge.hub.arguments import Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
-from bridge.hub.calling import Call, OnOutcome, Outcome, Surroundings
+from bridge.hub.calling import Call, OnOutcome, Outcome, PageResult, Surroundings
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
 from bridge.hub.listing import Listing
@@ -232,7 +232,7 @@ class Router:
         outcome = await outcome_of(begin)
         if isinstance(outcome, Exception):
             raise outcome
-        return outcome
+        return outcome.result if isinstance(outcome, PageResult) else outcome
 
     def _begin_provided(
         self,

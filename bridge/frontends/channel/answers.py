@@ -13,7 +13,7 @@ import msgspec
 
 from bridge import results
 from bridge.errors import to_mcp
-from bridge.hub.calling import Outcome
+from bridge.hub.calling import Outcome, PageResult
 from bridge.hub.tool_shape import Era
 from native_host.channel_wire import FRAME_BYTES
 
@@ -51,6 +51,8 @@ def of_call(tool: str, outcome: Outcome, left_out: Sequence[str] = ()) -> Conten
     try:
         if isinstance(outcome, Exception):
             return failure(to_mcp(outcome).message)
+        if isinstance(outcome, PageResult):
+            outcome = outcome.result  # of the result only its content goes on
         return _content(tool, outcome, [_text(_LEFT_OUT.format(", ".join(left_out)))] if left_out else [])
     except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
         _log.exception("a result could not be told")
@@ -58,7 +60,7 @@ def of_call(tool: str, outcome: Outcome, left_out: Sequence[str] = ()) -> Conten
 
 
 def _content(tool: str, outcome: bytes, notes: list[dict[str, Any]]) -> Content:
-    found = _decode(b"".join(results.of_page(outcome, Era.HANDSHAKE)))
+    found = _decode(b"".join(results.of_bridge(outcome, Era.HANDSHAKE)))
     blocks = [_block(block) for block in found.content]
     if found.is_error:
         return {"error": {"content": _as_error([*(blocks or [_text(NOTHING)]), *notes])}}
