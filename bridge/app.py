@@ -142,6 +142,8 @@ def _terms(config: Config) -> Terms:
         max_name=config.max_name,
         max_listed=config.max_listed_tools,
         policy=Policy(config.policy),
+        pages=config.pages,
+        asks_sites=config.browser.sites == "ask",
         pace=CallPace(config.calls_per_minute),
     )
 

@@ -19,6 +19,7 @@ from bridge import own_files
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
+from bridge.hub.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.routing import CALL_S
 from bridge.links.channel_settings import ChannelSettings
@@ -35,6 +36,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "policy": PolicyRules,
     "http": HttpSettings,
     "browser": BrowserSettings,
+    "pages": PageSettings,
     "existing_channel": ChannelSettings,
 }
 _VARIABLES_OF_HTTP = {
@@ -73,6 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyRules = PolicyRules()
     http: HttpSettings = HttpSettings()
     browser: BrowserSettings = BrowserSettings()
+    pages: PageSettings = PageSettings()
     existing_channel: ChannelSettings = ChannelSettings()
 
 
@@ -140,11 +143,12 @@ def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[m
     for name, shape in _TABLES.items():
         if isinstance(table := found.get(name), dict):
             yield f" in [{name}]", table, shape
-    policy = found.get("policy")
-    rules = policy.get("tools") if isinstance(policy, dict) else None
-    for index, rule in enumerate(rules if isinstance(rules, list) else []):
-        if isinstance(rule, dict):
-            yield f" in policy.tools[{index}]", rule, ToolRule
+    for name, key, entry in (("policy", "tools", ToolRule), ("pages", "sites", PageSite)):
+        table = found.get(name)
+        entries = table.get(key) if isinstance(table, dict) else None
+        for index, each in enumerate(entries if isinstance(entries, list) else []):
+            if isinstance(each, dict):
+                yield f" in {name}.{key}[{index}]", each, entry
 
 
 def _meant(key: str, shape: type[msgspec.Struct]) -> str:
@@ -188,8 +192,9 @@ def _value_at(found: Any, key: str) -> Any:
 
 def _choices(key: str) -> str:
     """Of a key whose values are words, as people write them."""
-    table, _, name = key.partition(".")
-    return " or ".join(f'"{word}"' for word in get_args(get_type_hints(_TABLES[table])[name]))
+    table, _, name = re.sub(r"\[\d+\]", "", key).partition(".")
+    shape = PageSite if name.startswith("sites.") else _TABLES[table]
+    return " or ".join(f'"{word}"' for word in get_args(get_type_hints(shape)[name.removeprefix("sites.")]))
 
 
 def _shown(value: Any) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.hub.caching import CachedTool, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
+from bridge.hub.caching import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
 from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool, read_tools
 from native_host import endpoint, wire
@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS tabs (
     profile TEXT, tab_id INTEGER, origin TEXT, url TEXT, seen_at REAL,
     PRIMARY KEY (profile, tab_id))
 """
+_CALLED = "CREATE TABLE IF NOT EXISTS called (profile TEXT, origin TEXT, PRIMARY KEY (profile, origin))"
+"""Sites that a client has called. Earlier versions do not know the table and leave it alone."""
 _COMPANIONS = ("-wal", "-shm", "-journal")
 """SQLite's own files beside it."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -75,6 +77,7 @@ class SqliteToolStore:
         self._shelf = Shelf()
         self._unwritten: dict[tuple[TabKey, str], tuple[str, Sequence[PageTool]]] = {}
         """By tab and origin: the URL, and the tools that were offered there last."""
+        self._unwritten_calls: dict[CalledSite, None] = {}
         self._pruned_at = -PRUNE_APART_S
         self._failed_at: float | None = None
         self._complaint = ""
@@ -108,6 +111,22 @@ class SqliteToolStore:
             del self._unwritten[next(iter(self._unwritten))]
         return self.refresh()
 
+    @property
+    def version_of_calls(self) -> int:
+        """Changes when `was_called` may answer otherwise."""
+        return self._shelf.version_of_calls
+
+    def was_called(self, profile: str, origin: str) -> bool:
+        """Return whether a client has called a page tool of this site before; without I/O."""
+        return self._shelf.was_called(CalledSite(profile, origin))
+
+    def called(self, profile: str, origin: str) -> None:
+        """Record that a client has called a page tool of this site; later, while nothing can be written."""
+        site = CalledSite(profile, origin)
+        if self._shelf.called(site):
+            self._unwritten_calls[site] = None
+            self.refresh()
+
     def forget(self, origin: str) -> int:
         """Remove what is kept of an origin, in all profiles; returns how many tools that were.
 
@@ -132,7 +151,7 @@ class SqliteToolStore:
 
     def close(self) -> None:
         """Write what is still to be written, and let go of the file."""
-        if self._unwritten:
+        if self._unwritten or self._unwritten_calls:
             self._failed_at = None
             self.refresh()
         self._file.close()
@@ -156,6 +175,10 @@ class SqliteToolStore:
             at, (url, tools) = next(iter(self._unwritten.items()))
             self._make(self._shelf.offered(*at, url, tools, now))
             del self._unwritten[at]
+        while self._unwritten_calls:
+            site = next(iter(self._unwritten_calls))
+            self._make(self._shelf.called(site))
+            del self._unwritten_calls[site]
         if abs(now - self._pruned_at) >= PRUNE_APART_S:
             self._make(self._shelf.stale(now, self._cached_days))
             self._pruned_at = now
@@ -197,7 +220,8 @@ class _File:
                     "SELECT profile, tab_id, origin, url, seen_at FROM tabs"
                 )
             ]
-        return shelf.difference(tools, tabs)
+            called = [CalledSite(*row) for row in connection.execute("SELECT profile, origin FROM called")]
+        return shelf.difference(tools, tabs, called)
 
     def write(self, change: Change) -> None:
         """All of it or nothing."""
@@ -206,6 +230,8 @@ class _File:
                 "DELETE FROM tools WHERE profile = ? AND origin = ? AND name = ?", change.gone_tools
             )
             connection.executemany("DELETE FROM tabs WHERE profile = ? AND tab_id = ?", change.gone_tabs)
+            connection.executemany("DELETE FROM called WHERE profile = ? AND origin = ?", change.gone_called)
+            connection.executemany("INSERT OR IGNORE INTO called VALUES (?, ?)", change.called)
             connection.executemany(
                 "INSERT OR REPLACE INTO tools VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -275,6 +301,7 @@ class _File:
         if schema < SCHEMA:
             with self._alone():
                 _begin(connection)
+        connection.execute(_CALLED)
         # The power may take the last seconds, not the file. Addresses of an hour ago are to be gone for good.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")

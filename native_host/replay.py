@@ -54,6 +54,7 @@ class Replay:
         """By tab and frame: the document, and the announcement; empty where that was too much."""
         self._tools_bytes = 0
         self._paused = b""
+        self._page_tools = b""
 
     @property
     def has_tabs(self) -> bool:
@@ -83,12 +84,15 @@ class Replay:
             case "browser/paused":
                 self._paused = params
                 news = News(Topic(Kind.PAUSED))
+            case "browser/pageTools":
+                self._page_tools = params
+                news = News(Topic(Kind.PAGE_TOOLS))
             case _:  # browser/pageNotification
                 news = _page_news(params)
         return [Announcement(method, params, news)]
 
     def messages(self) -> list[bytes]:
-        """Everything known, in the order hello, tabs, tools (oldest first), paused, then `host/replayed`."""
+        """Everything known: hello, tabs, tools (oldest first), paused, page tools, then `host/replayed`."""
         said = []
         if self._hello:
             said.append(envelope.notification("browser/hello", self._hello))
@@ -102,6 +106,8 @@ class Replay:
         ]
         if self._paused:
             said.append(envelope.notification("browser/paused", self._paused))
+        if self._page_tools:
+            said.append(envelope.notification("browser/pageTools", self._page_tools))
         said.append(envelope.notification("host/replayed", b"{}"))
         return said
 

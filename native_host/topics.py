@@ -12,6 +12,7 @@ class Kind(enum.IntEnum):
     HELLO = enum.auto()
     CLIENTS = enum.auto()
     PAUSED = enum.auto()
+    PAGE_TOOLS = enum.auto()
     TABS = enum.auto()
     TAB = enum.auto()
     TAB_GONE = enum.auto()

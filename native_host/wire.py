@@ -282,7 +282,22 @@ class FrameTools(FrameAddress, kw_only=True):
     """By tool name: where the tool came from, and so who runs it: a `Via`, or one that came later."""
     notice: str = ""
     """Says what was left out and why."""
+    opened: bool = False
+    """Of a frame in another site's page: the user has opened its origin as a page of its own before."""
+    delegated: bool = False
+    """Of such a frame: that page grants it the permission policy `tools`."""
     extensions: dict[str, Any] = {}
+
+
+Use = Literal["on", "ask", "off"]
+"""Whether page tools of a site are used: without a question, after the user was asked, or not at all."""
+
+
+class PageTools(Wire, kw_only=True):
+    """What the user has set in the popup about the page tools of sites."""
+
+    sites: dict[str, Use] = {}
+    """By origin, in canonical form."""
 
 
 class Paused(Wire, kw_only=True):
@@ -589,6 +604,7 @@ METHODS: dict[str, Method] = {
         Method("browser/updateTools", "extension → clients", FrameTools),
         Method("browser/unregister", "extension → clients", FrameAddress),
         Method("browser/paused", "extension → clients", Paused),
+        Method("browser/pageTools", "extension → clients", PageTools),
         Method("browser/pageNotification", "extension → clients", PageNotification),
         Method("browser/progress", "extension → asker", Progress),
         Method("browser/cdpEvent", "extension → asker", CdpEvent),

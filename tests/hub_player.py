@@ -18,6 +18,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
 from bridge.hub.listing import Listing
 from bridge.hub.page_tool import PageTool
+from bridge.hub.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record
 from bridge.hub.registry import Registry
@@ -66,6 +67,8 @@ OPENING_S = 5.0
 LOADED_AGAIN = 3
 """So often, at most, within that time."""
 POLICY = Policy(PolicyRules(deny=(DENIED,), tools=(ToolRule(name=FORBIDDEN, allow=False),)))
+TERMS = Terms(policy=POLICY, pages=PageSettings(sites=(PageSite(origin="*", tools="on"),)))
+"""No question about page tools comes between call and answer."""
 
 
 class Memory(NothingKept):
@@ -208,7 +211,7 @@ class Player:
         self.transport.player = self
         self.transport.on_request = self._answer
         self.records: list[Called] = []
-        self.router = Router(self.transport, terms=Terms(policy=POLICY), store=self.store, keep=self._keep)
+        self.router = Router(self.transport, terms=TERMS, store=self.store, keep=self._keep)
         self.listing = Listing(self.router.catalog)
         self.sessions = {name: Session(name) for name in steps.SESSIONS}
         self._nursery = nursery

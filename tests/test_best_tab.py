@@ -210,7 +210,8 @@ async def test_a_frame_in_another_site_s_page_says_in_whose(
     router: Router, transport: PlayedTransport
 ) -> None:
     tabs = wire.Tabs(tabs=[tab(2, origin=EVIL, title="My shop")])
-    transport.connect("h1", tabs, tools(2, "getCart", frame_id=5))
+    frame = msgspec.structs.replace(tools(2, "getCart", frame_id=5), opened=True)
+    transport.connect("h1", tabs, frame)
     (tool,) = (await router.tools(Session("ours")))[2:]
     place = '[inside https://evil.example · tab 1 "My shop"]'
     assert tool["description"].startswith(f"{mark_of('https://shop.example')} {place}")

@@ -37,6 +37,10 @@ class Kept(NothingKept):
     def tools(self) -> list[CachedTool]:
         return self.cached
 
+    def was_called(self, profile: str, origin: str) -> bool:
+        del profile, origin
+        return True
+
 
 def kept(profile: str = "p1", origin: str = "https://shop.example", name: str = "getCart") -> CachedTool:
     raw = msgspec.json.encode({"name": name, "annotations": {"cache": True}})

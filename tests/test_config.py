@@ -11,11 +11,12 @@ import pytest
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.config import Config, ConfigError, read
 from bridge.frontends.http.settings import HttpSettings
+from bridge.hub.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.links.channel_settings import ChannelSettings
 from bridge.own_files import MAX_BYTES
 
-TABLES = {"policy", "http", "browser", "existing_channel"}
+TABLES = {"policy", "http", "browser", "pages", "existing_channel"}
 DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
 
@@ -98,6 +99,7 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
             "[http]\ncached_days = 1",
             "there is no key cached_days in [http]; write it above the first [table]",
         ),
+        ("[[pages.sites]]\ntool = 'on'", "no key tool in pages.sites[0]; did you mean tools?"),
         ("zzz = 1", "there is no key zzz; there are call_timeout_s, max_name,"),
     ],
 )
@@ -113,6 +115,15 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ("call_timeout_s = nan", "call_timeout_s = nan: expected float > 0.0"),
         ("call_timeout_s = inf", "call_timeout_s = inf: expected float <= 600.0"),
         ("call_timeout_s = '10'", "call_timeout_s = '10': expected float, got str"),
+        ("[pages]\ntools = 'no'", """pages.tools = 'no': expected "on" or "ask" or "off\""""),
+        (
+            "[[pages.sites]]\norigin = 'https://shop.example'\ntools = 'no'",
+            """pages.sites[0].tools = 'no': expected "on" or "ask" or "off\"""",
+        ),
+        (
+            "[[pages.sites]]\norigin = 'shop.example'\ntools = 'on'",
+            '"shop.example" is no origin: write it with',
+        ),
         ("max_name = 23", "max_name = 23: expected int >= 24"),
         ("max_name = 129", "max_name = 129: expected int <= 128"),
         ("max_listed_tools = -1", "max_listed_tools = -1: expected int >= 0"),
@@ -407,16 +418,19 @@ def keys_of(shape: type[msgspec.Struct], prefix: str = "") -> set[str]:
 def test_the_document_names_every_key_and_no_other() -> None:
     ours = keys_of(Config) - TABLES | keys_of(HttpSettings, "http.")
     ours |= keys_of(BrowserSettings, "browser.") | keys_of(ChannelSettings, "existing_channel.")
+    ours |= keys_of(PageSettings, "pages.") | keys_of(PageSite, "pages.sites.")
     ours |= keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
     assert set(documented()) == ours
 
 
 def test_the_document_has_the_right_defaults() -> None:
-    found = {key: value for key, value in documented().items() if not key.startswith("policy.")}
+    found = {
+        key: value for key, value in documented().items() if not key.startswith(("policy.", "pages.sites"))
+    }
     whole = "\n".join(f"{key} = {value}" for key, value in found.items())
     assert msgspec.convert(tomllib.loads(whole), Config) == Config()
     keys = keys_of(HttpSettings) | keys_of(BrowserSettings, "b.") | keys_of(ChannelSettings, "c.")
-    assert len(found) == len(keys_of(Config) - TABLES) + len(keys)
+    assert len(found) == len(keys_of(Config) - TABLES) + len(keys) + len({"pages.tools"})
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

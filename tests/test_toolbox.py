@@ -30,6 +30,9 @@ class Tool:
     def name(self) -> str:
         return f"website_tool_shop_example_tab{self.ordinal}_{self.own_name}"
 
+    def description_without_words(self) -> str:
+        return f"[{self.origin}]"
+
     def description(self) -> str:
         return f"[{self.origin}] The page says: {self.page_words}"
 

@@ -19,6 +19,8 @@ MAX_TOOLS = 5000
 MAX_BYTES = 16 * 1024 * 1024
 """Of everything: every bridge holds it in memory."""
 MAX_TABS = 500
+MAX_CALLED_SITES = 5000
+"""Sites of which it is known that a client has called them; the oldest leave."""
 MAX_URL = 2000
 """Characters; instead of a longer one the origin is opened."""
 TAB_S = 3600.0
@@ -59,6 +61,19 @@ class ToolStore(Protocol):
         """
         ...
 
+    @property
+    def version_of_calls(self) -> int:
+        """Changes when `was_called` may answer otherwise."""
+        ...
+
+    def called(self, profile: str, origin: str) -> None:
+        """Record that a client has called a page tool of this site."""
+        ...
+
+    def was_called(self, profile: str, origin: str) -> bool:
+        """Return whether a client has called a page tool of this site before; without I/O."""
+        ...
+
 
 class NothingKept:
     """A store for who needs none."""
@@ -74,6 +89,16 @@ class NothingKept:
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
         """Nothing is kept."""
         del profile, tab_id, origin, url, tools
+        return False
+
+    version_of_calls = 0
+
+    def called(self, profile: str, origin: str) -> None:
+        """Nothing is kept."""
+
+    def was_called(self, profile: str, origin: str) -> bool:
+        """Return False."""
+        del profile, origin
         return False
 
 
@@ -119,6 +144,13 @@ class KeptTab:
     """Seconds since the epoch."""
 
 
+class CalledSite(NamedTuple):
+    """A site of a profile, a tool of which a client has called."""
+
+    profile: str
+    origin: str
+
+
 @dataclass
 class Change:
     """What becomes different of what is kept."""
@@ -127,9 +159,12 @@ class Change:
     tabs: list[KeptTab] = field(default_factory=list)
     gone_tools: list[ToolKey] = field(default_factory=list)
     gone_tabs: list[TabKey] = field(default_factory=list)
+    called: list[CalledSite] = field(default_factory=list)
+    gone_called: list[CalledSite] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.tools or self.tabs or self.gone_tools or self.gone_tabs)
+        news = self.tools or self.tabs or self.called
+        return bool(news or self.gone_tools or self.gone_tabs or self.gone_called)
 
 
 _Site = tuple[str, str]
@@ -143,6 +178,10 @@ class Shelf:
         self._sites: dict[_Site, dict[str, KeptTool]] = {}
         self._tabs: dict[TabKey, KeptTab] = {}
         self._shown: dict[_Site, tuple[CachedTool, ...]] = {}
+        self._called: dict[CalledSite, None] = {}
+        """The oldest first."""
+        self.version_of_calls = 0
+        """Changes when `was_called` may answer otherwise."""
         self._listed: tuple[CachedTool, ...] | None = ()
 
     # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +198,11 @@ class Shelf:
 
     def everything(self) -> Change:
         """What makes an empty shelf equal to this one."""
-        return Change(tools=list(self._kept()), tabs=list(self._tabs.values()))
+        return Change(tools=list(self._kept()), tabs=list(self._tabs.values()), called=list(self._called))
+
+    def was_called(self, site: CalledSite) -> bool:
+        """Return whether a client has called a tool of this site."""
+        return site in self._called
 
     # ── Rules ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -202,21 +245,34 @@ class Shelf:
             change.gone_tools = [kept.key for kept in self._kept() if kept.seen_at < oldest]
         return change
 
+    def called(self, site: CalledSite) -> Change:
+        """A client has called a tool of this site."""
+        if site in self._called or not site.profile or origin_of(site.origin) != site.origin:
+            return Change()
+        surplus = len(self._called) + 1 - MAX_CALLED_SITES
+        return Change(called=[site], gone_called=list(self._called)[: max(0, surplus)])
+
     def of_origin(self, origin: str) -> Change:
         """What goes when an origin is forgotten."""
         return Change(
             gone_tools=[kept.key for kept in self._kept() if kept.key.origin == origin],
             gone_tabs=[tab.key for tab in self._tabs.values() if tab.origin == origin],
+            gone_called=[site for site in self._called if site.origin == origin],
         )
 
-    def difference(self, tools: Iterable[KeptTool], tabs: Iterable[KeptTab]) -> Change:
+    def difference(
+        self, tools: Iterable[KeptTool], tabs: Iterable[KeptTab], called: Iterable[CalledSite] = ()
+    ) -> Change:
         """What makes this shelf equal to what was written by others."""
+        others_called = dict.fromkeys(called)
         others_tools, others_tabs = {kept.key: kept for kept in tools}, {tab.key: tab for tab in tabs}
         return Change(
             tools=[kept for key, kept in others_tools.items() if self.tool(key) != kept],
             tabs=[tab for key, tab in others_tabs.items() if self._tabs.get(key) != tab],
             gone_tools=[kept.key for kept in self._kept() if kept.key not in others_tools],
             gone_tabs=[key for key in self._tabs if key not in others_tabs],
+            called=[site for site in others_called if site not in self._called],
+            gone_called=[site for site in self._called if site not in others_called],
         )
 
     def _opened(self, tab: KeptTab, change: Change) -> None:
@@ -246,6 +302,10 @@ class Shelf:
     def apply(self, change: Change) -> bool:
         """Make it so; whether `tools()` differ now."""
         touched: set[_Site] = set()
+        for site in change.gone_called:
+            self._called.pop(site, None)
+        self._called |= dict.fromkeys(change.called)
+        self.version_of_calls += bool(change.called or change.gone_called)
         for tool_key in change.gone_tools:
             self._sites.get(tool_key[:2], {}).pop(tool_key.name, None)
             touched.add(tool_key[:2])

@@ -21,6 +21,7 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import cleaned
 from bridge.hub.entry import Entry, LiveEntry
+from bridge.hub.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.records import Keep, Recording
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Identity, Session
@@ -60,6 +61,7 @@ class Surroundings:
     transport: TabTransport
     call_s: float
     now: Callable[[], float]
+    consent: PageToolConsent
     keep: Keep
     told: Callable[[CallError], str]
     """What the client hears of a failure."""
@@ -101,7 +103,14 @@ class Call:
         """Where it was tried first: another profile is another account."""
         self._refused: CallError | None = None
         """By the tool that was missed last."""
+        self._allowed: set[tuple[str, ...]] = set()
+        """Subjects of the doubts that the user has resolved for this call."""
         self._is_over = False
+
+    @property
+    def caller(self) -> Caller:
+        """What reaches whoever waits for it."""
+        return self._caller
 
     def begin(self) -> None:
         """Count it and take it as far as it gets."""
@@ -144,7 +153,7 @@ class Call:
         if not isinstance(entry, LiveEntry) or entry.offer.lost_at is not None:
             return None
         self.admit(entry)
-        return entry
+        return None if self.doubt(entry) else entry
 
     def find(self) -> Entry:
         """What its name means now. Raises as `Catalog.find` does."""
@@ -159,7 +168,18 @@ class Call:
         site = entry.site
         self._recording.site, self._recording.own_name = site, entry.own_name
         self._profile = site.profile
+        if refusal := self._around.consent.refusal(entry):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
         self._around.admission.admit(self.session, entry, self._arguments, self._around.registry.pauses)
+
+    def doubt(self, entry: Entry) -> Doubt | None:
+        """What the user has to allow before it may be made to this tool."""
+        doubts = self._around.consent.doubts(self.session, entry)
+        return next((doubt for doubt in doubts if doubt.subject not in self._allowed), None)
+
+    def allow(self, doubt: Doubt) -> None:
+        """The user has allowed it."""
+        self._allowed.add(doubt.subject)
 
     def go(self, entry: LiveEntry) -> None:
         """It was admitted to this tool, in its tab: send it there."""
@@ -187,6 +207,7 @@ class Call:
     def _answered(self, answer: bytes | CallError) -> None:
         read = answer if isinstance(answer, CallError) else answers.read(answer)
         if isinstance(read, Answer):
+            self._around.consent.called(self._entry)
             self._end(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read

@@ -6,7 +6,7 @@ Brought up to date when the registry has changed; what that costs depends on the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from bridge.errors import CallError, UnknownToolError
@@ -202,7 +202,8 @@ class Catalog:
         """The tool of a tab that the asker may not use, in one still to be opened at its own site."""
         url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
         cached = CachedTool(entry.offer.browser.profile, entry.origin, url, entry.tool)
-        return CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
+        found = CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
+        return replace(found, live=entry)
 
     def _best_of_kept(
         self, session: Session, name: str, shown: Identity, passing_by: Collection[Identity]

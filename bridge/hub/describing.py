@@ -34,6 +34,8 @@ def in_tab(origin: str, tab: Tab) -> str:
 
 NO_TAB_OPEN = "[no tab is open, a call opens one]"
 """The place of a tool that outlives its page."""
+ASKED_FIRST = "The user is asked before its first call; `schemas` true has the page's own words."
+"""In place of the words of a page that the user has not allowed yet."""
 TEXTS_LEFT_OUT = (
     "The page's own words are too long for this list: list_page_tools has them "
     "(this name in `query`, `schemas` true)."

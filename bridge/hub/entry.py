@@ -8,7 +8,7 @@ from functools import cached_property
 
 from bridge.hub.caching import CachedTool
 from bridge.hub.definition import MAX_TOOL_BYTES, Shown, in_text, shown_schema, with_texts, without_texts
-from bridge.hub.describing import NO_TAB_OPEN, TEXTS_LEFT_OUT, describe, in_tab, mark_of
+from bridge.hub.describing import ASKED_FIRST, NO_TAB_OPEN, TEXTS_LEFT_OUT, describe, in_tab, mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.records import Site
 from bridge.hub.registry import Browser, Offer
@@ -99,6 +99,10 @@ class Entry(ABC):
         """Whose it is, where it lives now, and the page's own words (or the user's)."""
         return f"{mark_of(self.origin)} {self.place} {self._words()}"
 
+    def description_without_words(self) -> str:
+        """The same without the page's words: the user was not asked about its site yet."""
+        return f"{mark_of(self.origin)} {self.place} {ASKED_FIRST}"
+
     @cached_property
     def shown(self) -> Shown:
         """The definition as far as it stays the same while the tool does: with texts up to MAX_TOOL_BYTES."""
@@ -160,6 +164,8 @@ class CachedEntry(Entry):
     profile: str
     url: str
     """Where that tab is opened."""
+    live: LiveEntry | None = None
+    """The tool in a tab that another session owns, in whose place a tab is opened; None: it is cached."""
 
     @classmethod
     def of(cls, name: str, cached: CachedTool, refusal: str, own_words: str | None, form: str) -> CachedEntry:

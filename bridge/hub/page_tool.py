@@ -39,6 +39,8 @@ class PageTool:
     """Whether its page says that it changes nothing."""
     is_repeatable: bool
     """Whether its page says that running it twice does no harm."""
+    is_consequential: bool
+    """Whether its page says that the user is to confirm each call (WebMCP)."""
     is_cacheable: bool
     """Whether its page allows keeping it."""
     is_for_handshakes: bool
@@ -60,6 +62,7 @@ class PageTool:
             description=str(definition.get("description") or ""),
             is_read_only=is_read_only,
             is_repeatable=is_read_only or hints.get("idempotentHint") is True,
+            is_consequential=hints.get("consequentialHint") is True,
             is_cacheable=hints.get("cache") is True,
             is_for_handshakes=tool_shape.is_for(Era.HANDSHAKE, definition),
             raw=raw,

@@ -115,9 +115,9 @@ class Policy:
     def origin_refusal(self, origin: str) -> str:
         """Which rule forbids to open this origin or to use its tools; empty when none does."""
         for pattern in self._rules.deny:
-            if _matches(pattern, origin):
+            if matches(pattern, origin):
                 return f'policy.deny has "{pattern}"'
-        if self._rules.allow and not any(_matches(pattern, origin) for pattern in self._rules.allow):
+        if self._rules.allow and not any(matches(pattern, origin) for pattern in self._rules.allow):
             return f"policy.allow does not name {cleaned(origin, MAX_TEXT)}"
         return ""
 
@@ -142,7 +142,7 @@ class Policy:
 
     def _rules_for(self, origin: str | None, own_name: str) -> Iterator[tuple[int, ToolRule]]:
         for index, (rule, name) in enumerate(zip(self._rules.tools, self._names, strict=True)):
-            if (origin is None or _matches(rule.origin, origin)) and name.match(own_name):
+            if (origin is None or matches(rule.origin, origin)) and name.match(own_name):
                 yield index, rule
 
 
@@ -174,7 +174,8 @@ def _hint(pattern: str) -> str:
     return f"write it {'as the browser does' if has_scheme else 'with its scheme'}: {found}"
 
 
-def _matches(pattern: str, origin: str) -> bool:
+def matches(pattern: str, origin: str) -> bool:
+    """Return whether an origin pattern fits an origin."""
     origin = origins.canonical(origin)
     if pattern in ("*", origin):
         return True

@@ -77,6 +77,8 @@ class Browser:
     frames_lost_at: float = math.inf
     """Since when the first of them may be lost; infinity when none is."""
     paused: wire.Paused = field(default_factory=wire.Paused)
+    page_tools: dict[str, wire.Use] = field(default_factory=dict)
+    """What the user has set in the popup, by origin."""
     clients: list[wire.Client] = field(default_factory=list)
     is_replayed: bool = False
     """Everything that was known before we came has been said."""
@@ -220,6 +222,9 @@ class Registry:
         self.version_of_tabs = 0
         """Changes whenever what is told of any tab does."""
 
+        self.version_of_page_tools = 0
+        """Changes whenever what the user has set in a popup does."""
+
     # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -339,9 +344,8 @@ class Registry:
     def _announced(self, browser: Browser, message: wire.Wire, method: str, now: float) -> None:
         touched: Iterable[FrameAt] | None = None
         match message:
-            case wire.Paused():
-                browser.paused = message
-                self._pauses = None
+            case wire.Paused() | wire.PageTools():
+                self._set_by_user(browser, message)
                 return
             case wire.HostClients():
                 browser.clients = message.clients
@@ -371,6 +375,14 @@ class Registry:
                 _log.debug("nothing to keep of %s", method)
                 return
         self._changed(touched)
+
+    def _set_by_user(self, browser: Browser, message: wire.Paused | wire.PageTools) -> None:
+        if isinstance(message, wire.Paused):
+            browser.paused = message
+            self._pauses = None
+            return
+        browser.page_tools = message.sites
+        self.version_of_page_tools += 1
 
     def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
         before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab

@@ -18,6 +18,7 @@ from bridge.hub.answers import Answer
 from bridge.hub.arguments import Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
+from bridge.hub.caller_prompts import CallerPrompts
 from bridge.hub.calling import Call, OnOutcome, Outcome, PageResult, Surroundings
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
@@ -26,6 +27,8 @@ from bridge.hub.naming import MAX_NAME
 from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
 from bridge.hub.pace import CallPace
+from bridge.hub.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
+from bridge.hub.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy
 from bridge.hub.provided import NothingProvided, ProvidedCall, Provider, Resource, Run
 from bridge.hub.records import Keep, Recording
@@ -33,7 +36,8 @@ from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
-from bridge.hub.transport import ENDED, NOBODY, Caller, Event, Pending, TabTransport
+from bridge.hub.transport import ENDED, NOBODY, QUESTION_S, Caller, Event, Pending, TabTransport
+from bridge.hub.user_prompts import PromptRequest, UserPrompts
 from native_host.wire import Code
 
 CALL_S = 10.0
@@ -41,6 +45,8 @@ SETTLE_S = 1.0
 """So long a client waits for browsers that were found but have not said everything yet."""
 CHANGES_APART_S = 0.5
 """The first change of the tool list is told at once, later ones are joined."""
+MAX_PROMPTS = 4
+"""Questions to the user before one call; a page could change its tool under each."""
 STORE_LOOK_S = 2.0
 """Between two looks at what other bridges have kept or somebody has forgotten."""
 
@@ -56,6 +62,9 @@ class Terms:
     max_listed: int = 0
     """More tools than that are not listed one by one; 0: no limit."""
     policy: Policy = field(default_factory=Policy)
+    pages: PageSettings = field(default_factory=PageSettings)
+    asks_sites: bool = False
+    """Whether the user is asked before a client first uses a site (`browser.sites`)."""
     pace: CallPace = field(default_factory=CallPace)
 
 
@@ -70,12 +79,25 @@ class Router:
         terms: Terms | None = None,
         store: ToolStore | None = None,
         keep: Keep = lambda _: None,
+        prompts: UserPrompts | None = None,
+        approvals: PageToolApprovals | None = None,
     ) -> None:
+        """Ask the user through `prompts`, without them through the client whose call waits."""
         self._terms = terms or Terms()
+        self._prompts = prompts or CallerPrompts()
+        self._asking: dict[str, trio.Lock] = {}
+        """By session: one question about page tools at a time."""
         self._store = store or NothingKept()
         self.registry = Registry()
         self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
-        self._listing = Listing(self.catalog, self._terms.max_listed)
+        self.consent = PageToolConsent(
+            self.registry,
+            self._store,
+            approvals or SessionApprovals(),
+            self._terms.pages,
+            asks_sites=self._terms.asks_sites,
+        )
+        self._listing = Listing(self.catalog, self._terms.max_listed, consent=self.consent)
         self._provider: Provider = NothingProvided()
         self._transport = transport
         self._whats_missing = whats_missing
@@ -93,6 +115,7 @@ class Router:
             transport,
             call_s=self._terms.call_s,
             now=trio.current_time,
+            consent=self.consent,
             keep=keep,
             told=self._told,
             wait=self._wait,
@@ -103,11 +126,12 @@ class Router:
     def provide(self, provider: Provider) -> None:
         """Offer these tools too, from the beginning."""
         self._provider = provider
-        self._listing = Listing(self.catalog, self._terms.max_listed, provider.definitions())
+        self._listing = Listing(self.catalog, self._terms.max_listed, provider.definitions(), self.consent)
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
         """A session is over: its tabs are anybody's, or closed, and nothing is kept for it any more."""
         self._provider.release(session)
+        self._asking.pop(session.id, None)
         await self.tabs.release(session, close_tabs=close_tabs)
 
     def resources(self, session: Session) -> list[Resource]:
@@ -156,16 +180,20 @@ class Router:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
-        told, version = self._listing.told(), self.catalog.version
+        told, version = self._listing.told(), self._version_of_lists
         task_status.started()
         while True:
-            while self.catalog.version == version:
+            while self._version_of_lists == version:
                 await self.news.wait()
-            listed, version = self._listing.told(), self.catalog.version
+            listed, version = self._listing.told(), self._version_of_lists
             if listed != told:
                 told = listed
                 await tell()
             await trio.sleep(CHANGES_APART_S)
+
+    @property
+    def _version_of_lists(self) -> object:
+        return self.catalog.version, self.consent.version
 
     async def settle(self) -> None:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
@@ -276,12 +304,24 @@ class Router:
         asked = toolbox.read_arguments(toolbox.ListPageTools, recording.arguments)
         await self.settle()
         notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
-        entries = self.catalog.entries()
+        entries, unlisted = self._usable()
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
         recording.session.show(self.catalog.meanings())
-        found = toolbox.page_tools(entries, asked, notices, self._without_page_tools)
+        found = toolbox.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
         return Answer(found, is_error=False)
+
+    def _usable(self) -> tuple[list[Entry], set[Entry]]:
+        """All page tools that are not off; those of them of which the user is asked before a first call."""
+        found: list[Entry] = []
+        unlisted: set[Entry] = set()
+        for document in self.catalog.documents():
+            if not self.consent.is_off(document):
+                found += document.allowed
+                unlisted.update(() if self.consent.is_listed(document) else document.allowed)
+        cached = [entry for entry in self.catalog.kept() if not self.consent.refusal(entry)]
+        unlisted.update(entry for entry in cached if not self.consent.is_cached_listed(entry))
+        return [*found, *cached], unlisted
 
     def _without_page_tools(self) -> str:
         """What a model can do then: where a browser is, its own tools do without pages'."""
@@ -336,15 +376,60 @@ class Router:
 
     async def _reach(self, call: Call) -> LiveEntry:
         """The tool in the tab that is to run it; a call that may not be made goes no further."""
-        entry = await self._find_live(call)
-        call.admit(entry)
+        entry = await self._find_allowed(call)
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
                 await self.settle()  # it may have been started just now
             entry = await self.tabs.open(call.session, entry)
             call.admit(entry)
-        assert isinstance(entry, LiveEntry), "a tool is in a tab or without one"
+            if call.doubt(entry):  # the page has another tool than the one that was cached
+                entry = await self._find_allowed(call)
+        if not isinstance(entry, LiveEntry):
+            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
         return entry
+
+    async def _find_allowed(self, call: Call) -> Entry:
+        """The tool behind the name, admitted, and allowed by the user where they have to be asked."""
+        for _ in range(MAX_PROMPTS):
+            entry = await self._find_live(call)
+            call.admit(entry)
+            if call.doubt(entry) is None:
+                return entry
+            await self._ask_user(call, entry)  # meanwhile page, rules and tab may change: look again
+        raise CallError(Code.NOT_ALLOWED, f"{call.name} changed while the user was asked", handed=False)
+
+    async def _ask_user(self, call: Call, entry: Entry) -> None:
+        async with self._asking.setdefault(call.session.id, trio.Lock()):
+            doubt = call.doubt(entry)
+            if doubt is None:  # another call asked the same
+                return
+            host = entry.offer.browser.host if isinstance(entry, LiveEntry) else ""
+            request = PromptRequest(
+                session=call.session,
+                origin=doubt.origin,
+                kind="page-tools",
+                text=doubt.text,
+                choices=doubt.choices,
+                caller=call.caller,
+                host=host,
+            )
+            try:
+                choice = await self._choice_of_user(request)
+            except CallError as error:
+                then = error.then or doubt.instead
+                raise CallError(error.code, error.detail, handed=False, then=then) from None
+            if choice == "no":
+                then = "Do not look for another way; ask them what they want instead."
+                raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False, then=then)
+            call.allow(doubt)
+            await self.consent.keep(call.session, doubt, choice)
+        self.news.tell()
+
+    async def _choice_of_user(self, request: PromptRequest) -> str:
+        with trio.move_on_after(QUESTION_S):
+            return await self._prompts.ask(request)
+        detail = f"the user was asked and did not answer within {QUESTION_S:g} s"
+        raise CallError(Code.NOT_ALLOWED, detail, handed=False)
 
     async def _find_live(self, call: Call) -> Entry:
         """The tool behind the name; when its host has vanished, as soon as its page is back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -45,7 +45,11 @@ class Listed(Searchable, Protocol):
         ...
 
     def description(self) -> str:
-        """Where it lives now, and the page's own words."""
+        """Whose it is, where it lives now, and the page's own words."""
+        ...
+
+    def description_without_words(self) -> str:
+        """The same without the page's own words."""
         ...
 
 
@@ -148,19 +152,24 @@ def read_arguments(shape: type[T], arguments: Arguments) -> T:
 
 
 def page_tools(
-    entries: Sequence[Listed], asked: ListPageTools, notices: Sequence[str], whats_missing: Callable[[], str]
+    entries: Sequence[Listed],
+    asked: ListPageTools,
+    notices: Sequence[str],
+    whats_missing: Callable[[], str],
+    unlisted: Container[Listed] = (),
 ) -> bytes:
     """The answer of `list_page_tools`: a text to read, and the same as structured content.
 
+    Of `unlisted` tools the user has not allowed the site yet: their words are shown with schemas only.
     The best matches for `asked.query` come first; what goes beyond `asked.limit` or MAX_TEXT is counted.
     Where something does, origins take turns among equals: one with many tools does not hide the others'.
     """
     equals = search(entries, asked.query)
     found = list(chain.from_iterable(equals))
-    shown = _shown(found[: asked.limit], asked.schemas)
+    shown = _shown(found[: asked.limit], asked.schemas, unlisted)
     if len(shown) < len(found):
         fair = chain.from_iterable(map(in_turns, equals))
-        shown = _shown(list(islice(fair, asked.limit)), asked.schemas)
+        shown = _shown(list(islice(fair, asked.limit)), asked.schemas, unlisted)
     if not entries:
         said = ["No page offers a tool right now.", *_bounded(notices), whats_missing()]
     elif not found:
@@ -185,17 +194,19 @@ class _Shown(msgspec.Struct):
     content: dict[str, Any]
 
 
-def _shown(entries: Sequence[Listed], with_schemas: bool) -> list[_Shown]:
+def _shown(entries: Sequence[Listed], with_schemas: bool, unlisted: Container[Listed]) -> list[_Shown]:
     """As many as there is room for; then schemas, as long as there is room for them too."""
     room = MAX_TEXT
     shown: list[_Shown] = []
     for entry in entries:
         # One line for each tool: a page that writes several could make up tools of other sites.
-        line = f"{entry.name}: {' '.join(entry.description().split())}"
+        is_short = entry in unlisted and not with_schemas
+        description = entry.description_without_words() if is_short else entry.description()
+        line = f"{entry.name}: {' '.join(description.split())}"
         room -= _size(line) + (_MAX_CUT if with_schemas else 0)
         if room < 0 and shown:
             break
-        shown.append(_Shown(line, _structured(entry)))
+        shown.append(_Shown(line, _structured(entry, description)))
     if with_schemas:
         _add_schemas(entries[: len(shown)], shown, max(room, 0))
     return shown
@@ -219,10 +230,10 @@ _MAX_CUT = 192
 """Bytes that are set aside for a schema, or for the sentence in its place."""
 
 
-def _structured(entry: Listed) -> dict[str, Any]:
+def _structured(entry: Listed, description: str) -> dict[str, Any]:
     return {
         "name": entry.name,
-        "description": entry.description(),
+        "description": description,
         "origin": entry.origin,
         "tab": entry.ordinal or None,
         "active": entry.is_active,

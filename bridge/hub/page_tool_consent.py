@@ -1,0 +1,248 @@
+"""The user's consent to page tools: per site on, ask or off.
+
+It shows no prompt itself. Values of `[pages]` and of the popup decide; where neither names a site, its own
+open page counts as consent, a frame in another site's page and a cached tool do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from bridge.hub import origins
+from bridge.hub.caching import ToolStore
+from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
+from bridge.hub.document_tools import DocumentTools
+from bridge.hub.entry import CachedEntry, Entry, LiveEntry
+from bridge.hub.page_tool_settings import STRICTNESS, PageSettings
+from bridge.hub.policy import matches
+from bridge.hub.registry import Browser, Frame, Registry
+from bridge.hub.sessions import Session
+from bridge.hub.user_prompts import client_name
+from native_host.wire import Use
+
+SITE_CHOICES = ("once", "hour", "client", "always", "no")
+CALL_CHOICES = ("once", "no")
+"""A consequential call is asked about each time."""
+OPAQUE = "null"
+"""What browsers write for the origin of sandboxed documents: many sites share it."""
+
+Popup = Mapping[str, Use]
+"""Values that the user has set in a browser's popup, by origin."""
+
+
+class PageToolApprovals(Protocol):
+    """What the user has allowed when asked about a site's tools."""
+
+    @property
+    def version(self) -> object:
+        """Changes when `has` may answer otherwise."""
+        ...
+
+    def has(self, origin: str, client: str) -> bool:
+        """Return whether page tools of this origin are allowed to this client; without I/O that waits.
+
+        An empty client: to all.
+        """
+        ...
+
+    async def grant(self, origin: str, choice: str, client: str) -> None:
+        """Keep a choice of the user that lasts (`hour`, `client`, `always`)."""
+        ...
+
+
+class Doubt(NamedTuple):
+    """What the user has to allow before a call."""
+
+    subject: tuple[str, ...]
+    """Equal for what is allowed by the same answer."""
+    origin: str
+    text: str
+    choices: tuple[str, ...]
+    is_about_site: bool
+    instead: str
+    """What else the user can do."""
+
+
+class PageToolConsent:
+    """Decides by settings, popup, approvals and what clients have called before."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: ToolStore,
+        approvals: PageToolApprovals,
+        settings: PageSettings | None = None,
+        *,
+        asks_sites: bool = False,
+    ) -> None:
+        """With `asks_sites` (`browser.sites = "ask"`) no site's tools are on unless the user has said so."""
+        self._registry = registry
+        self._store = store
+        self._approvals = approvals
+        self._settings = settings or PageSettings()
+        self._asks_sites = asks_sites
+        self._changes = 0
+
+    def use(self, settings: PageSettings, *, asks_sites: bool) -> None:
+        """Decide by other settings from now on."""
+        self._settings, self._asks_sites = settings, asks_sites
+        self._changes += 1
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """Changes when an answer to any client may."""
+        registry, store = self._registry, self._store
+        return self._changes, registry.version_of_page_tools, store.version_of_calls, self._approvals.version
+
+    # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def is_listed(self, document: DocumentTools) -> bool:
+        """Return whether a document's tools stand in `tools/list`."""
+        if self.is_off(document):
+            return False
+        return not any(self._asked_live(document.browser, document.frame, document.tab_origin, ""))
+
+    def is_cached_listed(self, entry: CachedEntry) -> bool:
+        """Return whether a cached tool stands in `tools/list`."""
+        return not self.refusal(entry) and not any(self._asked(entry, ""))
+
+    def is_off(self, document: DocumentTools) -> bool:
+        """Return whether a document's tools are not used at all."""
+        sites = document.frame.announced.origin, document.tab_origin
+        return any(self._is_off(document.browser.page_tools, origin) for origin in sites)
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def refusal(self, entry: Entry) -> str:
+        """Which value forbids the tool, in words for the user; empty when none does."""
+        in_popup = self._in_popup(entry)
+        for origin in (entry.origin, _host_page(entry)):
+            if self._is_off(in_popup, origin):
+                site = cleaned(origin, MAX_ORIGIN)
+                return f"page tools of {site} are off, by [pages] in config.toml or in the extension's popup"
+        return ""
+
+    def doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
+        """What the user has to allow before this session may call the tool."""
+        for origin in self._asked(entry, client_name(session)):
+            yield _about_site(client_name(session), origin)
+        if entry.tool.is_consequential:
+            yield _about_call(client_name(session), entry)
+
+    def called(self, entry: LiveEntry) -> None:
+        """A client has called this tool and has its answer."""
+        profile = entry.offer.browser.profile
+        if not self._store.was_called(profile, entry.origin):
+            self._store.called(profile, entry.origin)
+
+    async def keep(self, session: Session, doubt: Doubt, choice: str) -> None:
+        """Keep an answer for later calls, if it is meant to last."""
+        if doubt.is_about_site and choice != "once":
+            await self._approvals.grant(doubt.origin, choice, client_name(session))
+
+    # ── One site ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _asked(self, entry: Entry, client: str) -> Iterator[str]:
+        """The origins about which the user has to be asked first, for this client or (empty) for all."""
+        if isinstance(entry, LiveEntry):
+            offer = entry.offer
+            return self._asked_live(offer.browser, offer.source, offer.tab.origin, client)
+        assert isinstance(entry, CachedEntry), "a tool is in a tab or without one"
+        if entry.live is not None:
+            return self._asked(entry.live, client)
+        was_called = self._store.was_called(entry.profile, entry.origin)
+        consent: Use = "on" if was_called else "ask"
+        return self._unless_allowed(self._in_popup(entry), entry.origin, consent, client)
+
+    def _asked_live(self, browser: Browser, frame: Frame, host_page: str, client: str) -> Iterator[str]:
+        announced = frame.announced
+        is_own_page = announced.frame_id == 0 or announced.origin == host_page
+        consent: Use = "on" if is_own_page or announced.opened or announced.delegated else "ask"
+        yield from self._unless_allowed(browser.page_tools, announced.origin, consent, client)
+        if not is_own_page and host_page:
+            yield from self._unless_allowed(browser.page_tools, host_page, "on", client)
+
+    def _unless_allowed(self, in_popup: Popup, origin: str, consent: Use, client: str) -> Iterator[str]:
+        """The origin, if the user has to be asked about it; `consent` holds where no value names the site."""
+        use = self._named(in_popup, origin) or _strictest([self._default, consent])
+        if use != "on" and (origin == OPAQUE or not self._approvals.has(origins.canonical(origin), client)):
+            yield origin
+
+    def _is_off(self, in_popup: Popup, origin: str) -> bool:
+        return bool(origin) and (self._named(in_popup, origin) or self._default) == "off"
+
+    @property
+    def _default(self) -> Use:
+        return "ask" if self._asks_sites and self._settings.tools == "on" else self._settings.tools
+
+    def _named(self, in_popup: Popup, origin: str) -> Use | None:
+        """The value that the user has set for this site; of file and popup the stricter one."""
+        if not in_popup and not self._settings.sites:
+            return None
+        said = [site.tools for site in self._settings.sites if matches(site.origin, origin)][:1]
+        value = in_popup.get(origins.canonical(origin))
+        found = [*said, *([value] if value else [])]
+        return _strictest(found) if found else None
+
+    def _in_popup(self, entry: Entry) -> Popup:
+        if isinstance(entry, LiveEntry):
+            return entry.offer.browser.page_tools
+        browser = self._registry.live_browser(entry.site.profile)
+        return browser.page_tools if browser else {}
+
+
+class SessionApprovals:
+    """`PageToolApprovals` in memory: what was allowed holds as long as this process runs."""
+
+    def __init__(self) -> None:
+        """Nothing is allowed yet."""
+        self.version = 0
+        self._granted: set[tuple[str, str]] = set()
+
+    def has(self, origin: str, client: str) -> bool:
+        """See `PageToolApprovals`."""
+        return (origin, "") in self._granted or (origin, client) in self._granted
+
+    async def grant(self, origin: str, choice: str, client: str) -> None:
+        """See `PageToolApprovals`."""
+        self._granted.add((origins.canonical(origin), "" if choice == "always" else client))
+        self.version += 1
+
+
+def _strictest(uses: Sequence[Use]) -> Use:
+    return max(uses, key=STRICTNESS.index)
+
+
+def _about_site(who: str, origin: str) -> Doubt:
+    site = "a page without an origin" if origin == OPAQUE else cleaned(origin, MAX_ORIGIN)
+    return Doubt(
+        subject=("site", origins.canonical(origin)),
+        origin=origin,
+        text=f"{who} wants to use the tools of {site}.",
+        choices=CALL_CHOICES if origin == OPAQUE else SITE_CHOICES,
+        is_about_site=True,
+        instead=(
+            f"The user can open {site} as a page of its own, turn its tools on in the extension's popup, or "
+            f'add [[pages.sites]] with origin = "{site}" and tools = "on" to config.toml.'
+        ),
+    )
+
+
+def _about_call(who: str, entry: Entry) -> Doubt:
+    site, name = cleaned(entry.origin, MAX_ORIGIN), quoted(entry.own_name, MAX_TITLE)
+    return Doubt(
+        subject=("call", origins.canonical(entry.origin), entry.own_name, entry.tool.digest.hex()),
+        origin=entry.origin,
+        text=f"{who} wants to call {name} of {site}, which that page marks as consequential.",
+        choices=CALL_CHOICES,
+        is_about_site=False,
+        instead="Ask the user to do it on the page.",
+    )
+
+
+def _host_page(entry: Entry) -> str:
+    """The origin of the page around a frame's tool; empty without one."""
+    if isinstance(entry, CachedEntry):
+        return _host_page(entry.live) if entry.live else ""
+    return entry.offer.tab.origin if isinstance(entry, LiveEntry) else ""

@@ -1,0 +1,34 @@
+"""The table [pages] of config.toml: whether the tools of web pages are used, per site."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridge.hub.policy import check_pattern
+from native_host.wire import Use
+
+STRICTNESS: tuple[Use, ...] = ("on", "ask", "off")
+
+
+class PageSite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[pages.sites]]`.
+
+    Raises:
+        ValueError: the origin is no pattern.
+    """
+
+    origin: str
+    """An origin pattern, as in `[policy]`."""
+    tools: Use
+
+    def __post_init__(self) -> None:
+        check_pattern(self.origin)
+
+
+class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """docs/CONFIGURATION.md explains each."""
+
+    tools: Use = "on"
+    """For sites that neither `sites` nor the extension's popup names."""
+    sites: tuple[PageSite, ...] = ()
+    """The first that fits counts."""
