@@ -6,8 +6,9 @@
  * Between content script and worker, on the port named `FRAME_PORT`:
  *
  * @typedef {{ type: "register-tools" | "tools-updated", tools: unknown[], via: Record<string, unknown>,
- *   leftOut: number, serverInfo?: object, capabilities?: object }} ToolsMessage content script → worker, whole lists;
- *   `leftOut`: how many tools are not in it, for their size
+ *   leftOut: number, delegated?: boolean, serverInfo?: object, capabilities?: object }} ToolsMessage content script →
+ *   worker, whole lists; `leftOut`: how many tools are not in it, for their size; `delegated`: the frame has the
+ *   permission policy `tools`
  * @typedef {{ type: "tool-result", requestId: string, data: { success: boolean, payload: any } }} ResultMessage
  * @typedef {{ type: "tool-result", requestId: string, error: { code: number, message: string, handed: boolean } }
  *   } FailureMessage
@@ -76,6 +77,8 @@ export class Frame {
   announced = "";
   /** There was no room for its offer: an empty one is announced in its place. */
   crowdedOut = false;
+  /** The page around it grants it the permission policy `tools`, as its content script reads it. */
+  delegated = false;
   /** Of the notifications of its page server. */
   pace = new PageBounds.Pace();
   /** @type {Map<string, Call>} */
@@ -113,7 +116,8 @@ export class Frame {
   }
 
   /** Take a whole list of tools. @param {ToolsMessage} message */
-  list({ tools, via, leftOut, ...labels }) {
+  list({ tools, via, leftOut, delegated, ...labels }) {
+    this.delegated = delegated === true;
     const fit = fitTools(Array.isArray(tools) ? tools : [], isObject(via) ? via : {}, leftOut);
     const [serverInfo, capabilities] = [fitLabel(labels.serverInfo), fitLabel(labels.capabilities)];
     this.via = fit.via;

@@ -12,6 +12,8 @@ import { Code, cut, notification, WireError } from "./wire.js";
 /**
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./frame.js"
  * @import { Link } from "./link.js"
+ * @import { OpenedSites } from "./worker/opened_sites.js"
+ * @import { PageToolUses } from "./worker/page_tool_uses.js"
  * @import { Origins } from "./origins.js"
  * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
@@ -45,12 +47,14 @@ export class Frames {
    * @param {Tabs} tabs
    * @param {Origins} origins
    * @param {Pauses} pauses
+   * @param {{ opened: OpenedSites, uses: PageToolUses }} consent
    * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: somebody would use a host now
    */
-  constructor(tabs, origins, pauses, host) {
+  constructor(tabs, origins, pauses, consent, host) {
     this.tabs = tabs;
     this.origins = origins;
     this.pauses = pauses;
+    this.consent = consent;
     this.host = host;
   }
 
@@ -98,6 +102,7 @@ export class Frames {
         origin: cut(origin, SHOWN_BYTES),
         notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
         allowed: this.origins.allow(origin),
+        use: this.consent.uses.of(origin),
         tools: crowdedOut ? [] : tools.map(({ name }) => ({ name: cut(name, SHOWN_BYTES), via: via.get(name) })),
       }));
   }
@@ -128,7 +133,12 @@ export class Frames {
     if (!this.origins.allow(frame.origin)) {
       throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
     }
-    for (const site of this.#sites(frame)) this.pauses.checkSite(site);
+    for (const site of this.#sites(frame)) {
+      this.pauses.checkSite(site);
+      if (this.consent.uses.of(site) === "off") {
+        throw refusal(Code.NOT_ALLOWED, `The user has turned off the page tools of ${site} in the popup.`);
+      }
+    }
     if (!frame.offers(toolName)) {
       throw refusal(Code.NO_LONGER_OFFERED, `The page does not offer ${toolName} any more. List the tools again.`);
     }
@@ -208,7 +218,9 @@ export class Frames {
 
   /** A client hears of a tab, as it is now, before it hears of its tools. @param {Frame} frame */
   async #announceWithTab(frame) {
-    await this.tabs.refresh(frame.tabId);
+    const tab = await this.tabs.refresh(frame.tabId);
+    // A tab that a client opened says nothing about its user.
+    if (frame.frameId === 0 && tab?.owner === null && !tab.incognito) this.consent.opened.add(frame.origin);
     if (this.#frames.get(frame.key) === frame) this.#announce(frame);
   }
 
@@ -229,10 +241,11 @@ export class Frames {
    * @param {Offer} offer
    */
   #say(frame, offer) {
-    const said = JSON.stringify(offer);
+    const consent = this.#consentOf(frame);
+    const said = JSON.stringify({ ...offer, ...consent });
     if (said === frame.announced) return;
     const method = frame.announced === "" ? "browser/registerTools" : "browser/updateTools";
-    const params = { ...frame.address, origin: frame.origin, ...this.#labels(frame), ...offer };
+    const params = { ...frame.address, origin: frame.origin, ...this.#labels(frame), ...consent, ...offer };
     try {
       this.#link?.post(notification(method, params));
     } catch (error) {
@@ -241,6 +254,15 @@ export class Frames {
       return this.#withdraw(frame);
     }
     frame.announced = said;
+  }
+
+  /** Of a frame in another site's page: why its tools may be listed. @param {Frame} frame */
+  #consentOf({ frameId, tabId, origin, delegated }) {
+    if (frameId === 0 || origin === this.tabs.get(tabId)?.origin) return {};
+    return {
+      ...(this.consent.opened.has(origin) && { opened: true }),
+      ...(delegated && { delegated }),
+    };
   }
 
   /** Room has become free: announce what had none before. @param {number} bytes */

@@ -14,6 +14,8 @@ import { ALL_SITES, isAllowedEverywhere, onAccessChanged } from "./site_access.j
 
 const REDIAL_MS = 250;
 const SILENCE_MS = 2_000;
+/** Of a site's tools, as a user reads them. */
+const USES = { "": "as configured", on: "on", ask: "ask me first", off: "off" };
 
 /** @type {chrome.runtime.Port} */
 let port;
@@ -148,15 +150,30 @@ function handOver(owner, handedOver) {
 }
 
 /** @param {Report["offers"][number]} offer */
-function offer({ origin, allowed, tools, notice }) {
+function offer({ origin, allowed, tools, notice, use }) {
   const head = document.createElement("p");
   head.textContent = allowed ? origin : `${origin} (not in the list of allowed origins: not offered)`;
+  if (origin !== "null") head.append(" ", useOfTools(origin, use));
   const list = document.createElement("ul");
   list.append(...orNone(tools.map(({ name, via }) => line(`${name} (${via ?? "unknown"})`))));
   if (!notice) return [head, list];
   const note = document.createElement("p");
   note.textContent = notice;
   return [head, list, note];
+}
+
+/**
+ * Whether this site's tools are used.
+ *
+ * @param {string} origin
+ * @param {string} use empty: as configured
+ */
+function useOfTools(origin, use) {
+  const choice = document.createElement("select");
+  choice.title = `Tools of ${origin}`;
+  for (const [value, text] of Object.entries(USES)) choice.add(new Option(text, value, false, value === use));
+  choice.addEventListener("change", () => ask({ type: "page-tools", origin, use: choice.value }));
+  return choice;
 }
 
 /** @param {HTMLElement[]} items */

@@ -11,6 +11,7 @@ import { isOrigin } from "./pauses.js";
  * @import { Handovers } from "./handovers.js"
  * @import { NativePort, Trouble } from "./native_port.js"
  * @import { Owners } from "./owners.js"
+ * @import { PageToolUses } from "./worker/page_tool_uses.js"
  * @import { Pauses } from "./pauses.js"
  * @import { SiteRules } from "./worker/rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
@@ -25,10 +26,11 @@ import { isOrigin } from "./pauses.js";
  * @typedef {{ origin: string, paused: boolean }} Site
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
  * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
+ * @typedef {{ type: "page-tools", origin: string, use: string }} UsePageTools `use` empty: as configured
  * @typedef {{ type: "pause-session", session: string, paused: boolean }} PauseSession
  * @typedef {{ type: "hand-over", handedOver: boolean }} HandOver the tab that is watched
  * @typedef {{ type: "release" }} Release the tab that is watched: no client's, and under no site rules
- * @typedef {Watch | PauseSite | PauseSession | HandOver | Release} PopupMessage
+ * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -39,16 +41,17 @@ export class Popups {
 
   /**
    * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: Owners, pauses: Pauses, siteRules: SiteRules,
-   *   handovers: Handovers, devtools: DevTools | null, clients: () => Client[], loaded: Promise<unknown> }} parts
-   *   `loaded`: what is kept is known
+   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, clients: () => Client[],
+   *   loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, owners, pauses, siteRules, handovers, devtools, clients, loaded }) {
+  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded }) {
     this.native = native;
     this.tabs = tabs;
     this.frames = frames;
     this.owners = owners;
     this.pauses = pauses;
     this.siteRules = siteRules;
+    this.uses = uses;
     this.handovers = handovers;
     this.devtools = devtools;
     this.clients = clients;
@@ -79,6 +82,8 @@ export class Popups {
         return this.#watch(port, message.tabId);
       case "pause-site":
         return this.pauses.setSite(message.origin, message.paused);
+      case "page-tools":
+        return this.uses.set(message.origin, message.use);
       case "pause-session":
         return this.pauses.setSession(message.session, message.paused);
       case "hand-over":

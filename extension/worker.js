@@ -23,6 +23,8 @@ import { SiteRules } from "./worker/rules/site_rules.js";
 import { onAccessChanged } from "./site_access.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
+import { OpenedSites } from "./worker/opened_sites.js";
+import { PageToolUses } from "./worker/page_tool_uses.js";
 
 /**
  * @import { Client } from "./wire.js"
@@ -37,10 +39,12 @@ const pauses = new Pauses(() => {
   void siteRules.refresh();
   popups.tell();
 });
+const opened = new OpenedSites(() => frames.announceAgain());
+const uses = new PageToolUses(() => popups.tell());
 const last = new LastTrouble();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, () => popups.tell());
-const kept = [ordinals, owners, origins, handovers, pauses, last, siteRules];
+const kept = [ordinals, owners, origins, handovers, pauses, opened, uses, last, siteRules];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -49,10 +53,16 @@ let clients = [];
 const joiners = new WeakMap();
 
 const tabs = new Tabs(ordinals, owners, handovers, loaded);
-const frames = new Frames(tabs, origins, pauses, {
-  wanted: () => native.nudge(),
-  isHostMissing: () => native.resting,
-});
+const frames = new Frames(
+  tabs,
+  origins,
+  pauses,
+  { opened, uses },
+  {
+    wanted: () => native.nudge(),
+    isHostMissing: () => native.resting,
+  },
+);
 const sessions = () => clients.flatMap((client) => client.sessions);
 const sessionTabs = new SessionTabs(tabs, owners, sessions);
 /** Whoever uses DevTools when the person ends that in the browser's own bar is paused: it would attach anew. */
@@ -88,7 +98,7 @@ const native = new NativePort(
   last,
 );
 const popups = new Popups({
-  ...{ native, tabs, frames, owners, pauses, siteRules, handovers, devtools, loaded },
+  ...{ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, loaded },
   clients: () => clients,
 });
 
@@ -97,6 +107,7 @@ async function announce(link) {
   await tabs.announceAll(link);
   if (link.ended.aborted) return;
   pauses.announceAll(link);
+  uses.announceAll(link);
   frames.announceAll(link);
 }
 

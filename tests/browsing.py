@@ -374,10 +374,10 @@ class Browsing:
 
 
 @contextmanager
-def open_browsing() -> Iterator[Browsing]:
-    """A machine of its own, as long as the block."""
+def open_browsing(flags: Sequence[str] = ()) -> Iterator[Browsing]:
+    """A machine of its own, as long as the block; `flags` are for its Chromium."""
     with serving_site() as site, trio_thread() as thread, throw_away_directory() as home:
         chain = Chain(home, site.url)
-        with thread.holding(chain.browser()) as chromium:
+        with thread.holding(chain.browser(flags=flags)) as chromium:
             thread.run(until, lambda: any((home / "run").glob("*.json")))  # the extension has called its host
             yield Browsing(thread, chain, Browser(thread, chromium), site)

@@ -63,7 +63,7 @@ class PageProxy {
   #questions = new Map();
   #pace = new PageBounds.Pace();
   #tellOffer = oneAtATime(async () => {
-    if (this.#offer) this.#post({ type: "tools-updated", ...this.#offer });
+    if (this.#offer) this.#post({ type: "tools-updated", delegated: hasToolsPolicy(), ...this.#offer });
   }, LISTS_PAUSE_MS);
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #redial;
@@ -188,7 +188,7 @@ class PageProxy {
       clearTimeout(silence);
       this.#lost(port);
     });
-    this.#post({ type: "register-tools", ...this.#offer });
+    this.#post({ type: "register-tools", delegated: hasToolsPolicy(), ...this.#offer });
     if (this.#hasHost) this.#post({ type: "find-parent" });
   }
 
@@ -359,6 +359,15 @@ function isTopFrame() {
 function isLate() {
   if ("mcpbIsLate" in globalThis) return true;
   return chrome.runtime.getURL("").startsWith("moz-extension:") && document.readyState !== "loading";
+}
+
+/**
+ * Whether this document has the permission policy `tools`: a frame of another site has it by `allow="tools"` alone. A
+ * browser without WebMCP does not know it.
+ */
+function hasToolsPolicy() {
+  const policy = /** @type {any} */ (document).featurePolicy;
+  return policy?.features().includes("tools") === true && policy.allowsFeature("tools");
 }
 
 function isOrphaned() {

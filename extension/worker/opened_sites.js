@@ -1,0 +1,49 @@
+/**
+ * Origins that the user has opened as pages of their own in this profile: their tools are listed in frames of other
+ * sites too. A bounded record in the profile's storage, which never leaves it. It holds no addresses and no times.
+ */
+
+import { canonical } from "../origins.js";
+import { isOrigin } from "../pauses.js";
+
+const KEY = "openedSites";
+/** Of origins; those opened longest ago leave. */
+const MOST_SITES = 1000;
+/** So many of the latest may change their order before that is stored. */
+const RECENT_SITES = 100;
+
+export class OpenedSites {
+  /** In canonical form, the latest last. @type {Set<string>} */
+  #origins = new Set();
+
+  /** @param {() => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+  }
+
+  async load() {
+    this.#origins = new Set(/** @type {string[]} */ ((await chrome.storage.local.get(KEY))[KEY]) ?? []);
+  }
+
+  /** @param {string} origin */
+  has(origin) {
+    return this.#origins.has(canonical(origin));
+  }
+
+  /** The user has opened a page of this origin. @param {string} origin */
+  add(origin) {
+    const site = canonical(origin);
+    if (!isOrigin(site) || this.#isRecent(site)) return;
+    const isNew = !this.#origins.delete(site);
+    this.#origins.add(site);
+    const [oldest] = this.#origins;
+    if (oldest !== undefined && this.#origins.size > MOST_SITES) this.#origins.delete(oldest);
+    void chrome.storage.local.set({ [KEY]: [...this.#origins] });
+    if (isNew) this.changed();
+  }
+
+  /** @param {string} site */
+  #isRecent(site) {
+    return this.#origins.has(site) && [...this.#origins].slice(-RECENT_SITES).includes(site);
+  }
+}
