@@ -11,6 +11,12 @@ from demo.chromium import Chromium
 pytestmark = pytest.mark.chromium
 
 
+@pytest.fixture(autouse=True)
+def allowed(chain: Chain) -> None:
+    """The user has turned the tools of all sites on: tests/e2e/security has the questions."""
+    (chain.home / "config.toml").write_text('[[pages.sites]]\norigin = "*"\ntools = "on"\n')
+
+
 async def pages_of(browser: Chromium, chain: Chain) -> list[str]:
     """The addresses of the test pages that are open."""
     urls = [str(target["url"]) for target in await browser.targets()]
