@@ -17,6 +17,7 @@ MAX_NOTICE = 300
 _MARKS = str.maketrans(dict.fromkeys('“”„‟"', "'"))
 
 
+@lru_cache(1024)
 def mark_of(origin: str) -> str:
     """The first sentence of each page tool's description: whose it is, and that its results are untrusted."""
     site = "a page without an origin" if origin == "null" else cleaned(origin, MAX_ORIGIN)
