@@ -32,8 +32,10 @@ from bridge.hub.sessions import Session
 from bridge.hub.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
+from bridge.pause_sync import PauseSync
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
+from bridge.state.pauses_file import PausesFile
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, published_channel, wire
 from native_host.home import mcpb_home
@@ -59,6 +61,7 @@ class Hub:
 
     router: Router
     links: NativeLinks
+    pauses: PauseSync
     site_rules: SiteRules
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
@@ -82,11 +85,12 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             keep=keep,
         )
         tools = _browser_tools(config, router, links)
+        pauses = PauseSync(router.registry, links, router.news, PausesFile(_state()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
             nursery.start_soon(tools.run_forever)
-            yield Hub(router, links, site_rules)
+            yield Hub(router, links, pauses, site_rules)
             nursery.cancel_scope.cancel()
 
 
@@ -175,6 +179,7 @@ async def _serve_stdio(config: Config) -> None:
             top.start_soon(_give_memory_back)
             top.start_soon(_end_on_signal, speaking)
             async with open_hub(config, audit.keep) as hub:
+                top.start_soon(hub.pauses.run)
                 with speaking:
                     await speak_mcp(hub, stdio.serve)
             top.cancel_scope.cancel()
@@ -273,7 +278,8 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                     },
                 )
                 stack.callback(watching.close)
-                page = StatusPage(hub.router, hub.links, watching, url)
+                top.start_soon(hub.pauses.run)
+                page = StatusPage(hub.router, hub.pauses, watching, url)
                 front = Front(
                     hub.router,
                     tell_hosts("http"),

@@ -7,13 +7,14 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +25,7 @@ from native_host.windows import refuse_windows
 if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.sessions import Session
+    from bridge.pausing import Target
     from install.browsers import Kind
 
 _ELSEWHERE = {
@@ -47,6 +49,8 @@ _RECENT_CALLS = 5
 """In `mcpb status`."""
 _WATCH_S = 0.5
 _CLIENTS_S = 1.0
+
+T = TypeVar("T")
 
 
 class _Commands(click.Group):
@@ -264,64 +268,107 @@ def _first_lines(lines: list[str], count: int) -> list[str]:
 
 @main.command()
 @click.argument("target", required=False)
-@click.option("--resume", is_flag=True, help="Let it go on.")
+@click.option("--resume", is_flag=True, help="Resume it; asks on a terminal.")
 def pause(target: str | None, *, resume: bool) -> None:
     """Pause a site or an MCP client in all browsers; without TARGET list what is paused.
 
-    A site is named by its origin (https://bank.example), a client as `mcpb status` shows it: by its title or
-    the beginning of its session's id.
+    A site is a host (bank.example: all of its origins; *.bank.example: its subdomains too) or an origin
+    (https://bank.example). A client is named as `mcpb status` shows it: its title or the beginning of its
+    session's id.
     """
     if target is None:
         if resume:
             raise click.UsageError("Say what to resume; `mcpb pause` lists what is paused.")
         _list_paused()
         return
+    if resume and _is_at_terminal():
+        found = _at_hub(partial(_find_pause_target, target, is_to_resume=True))
+        if not click.confirm(shown(f"Resume {found}?", on=sys.stderr), err=True):
+            return
+    done, failed = _at_hub(partial(_set_paused, target, paused=not resume))
+    click.echo(shown("\n".join(done)))
+    if failed:
+        click.echo(shown("\n".join(failed), on=sys.stderr), err=True)
+        sys.exit(1)
+
+
+def _is_at_terminal() -> bool:
+    """Return whether a user can be asked, who has to be unless the configuration lets any program resume.
+
+    Raises:
+        ClickException: nobody can be asked.
+    """
+    from bridge.app import configuration
+
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return True
+    if configuration().browser.resume == "any":
+        return False
+    raise click.ClickException(
+        "stdin or stderr is not a terminal: resume in the mcpb popup, or run this command in a terminal."
+    )
+
+
+def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
+    """Run a job of `mcpb pause` once all clients are known.
+
+    Raises:
+        ClickException: the job cannot tell what is meant.
+    """
     from bridge.app import new_session, run_with_hub
-    from bridge.pausing import Answer, Target, TargetError, find_target, live_browsers
+    from bridge.pausing import TargetError
+
+    async def run(hub: Hub, _session: Session) -> T | TargetError:
+        await _hear_of_clients(hub)
+        try:
+            return await job(hub)
+        except TargetError as error:
+            return error  # a nursery would wrap it
+
+    outcome = run_with_hub(new_session(), run)
+    if isinstance(outcome, TargetError):
+        raise click.ClickException(shown(str(outcome), on=sys.stderr))
+    return outcome
+
+
+async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Target:
+    from bridge.pausing import check_paused, find_target, live_browsers
+
+    registry = hub.router.registry
+    found = find_target(text, live_browsers(registry), registry.pauses)
+    if is_to_resume:
+        check_paused(registry, found)
+    return found
+
+
+async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], list[str]]:
+    """Pause or resume; return the lines of what was done and of what failed."""
+    from bridge.pausing import affected_tabs, called, live_browsers, tab_line
     from bridge.pausing import pause as pause_in
 
-    async def run(hub: Hub, _session: Session) -> tuple[Target, list[Answer]] | str:
-        await _hear_of_clients(hub)
-        browsers = live_browsers(hub.router.registry)
-        if not browsers:
-            return _no_browser(hub)
-        try:
-            found = find_target(target, browsers)
-        except TargetError as error:
-            return str(error)
-        return found, await pause_in(hub.links, browsers, found, paused=not resume)
-
-    done = run_with_hub(new_session(), run)
-    if isinstance(done, str):
-        raise click.ClickException(shown(done, on=sys.stderr))
-    what, answers = done
-    for answer in answers:
-        if answer.error:
-            click.echo(f"{answer.browser}: {what} is not {_goes(resume)}: {answer.error}", err=True)
-        else:
-            click.echo(f"{answer.browser}: {what} is {_goes(resume)}.")
-    sys.exit(any(answer.error for answer in answers))
-
-
-def _goes(resume: bool) -> str:
-    return "resumed" if resume else "paused"
+    target = await _find_pause_target(text, hub, is_to_resume=not paused)
+    browsers = live_browsers(hub.router.registry)
+    answers, problem = await pause_in(hub.pauses, browsers, target, paused=paused)
+    goes = "paused" if paused else "resumed"
+    done = [f"{answer.browser}: {target} is {goes}." for answer in answers if not answer.error]
+    failed = [f"{each.browser}: {target} is not {goes}: {each.error}" for each in answers if each.error]
+    if not browsers:
+        done = [f"{target} is {goes}. No browser is connected now; one that connects is told."]
+    elif paused:
+        tabs = [(called(each), tab) for each in browsers for tab in affected_tabs(each, target)]
+        lines = [f"  {browser}: {tab_line(tab)}" for browser, tab in tabs]
+        done += ["Open tabs that it affects:", *lines] if lines else ["No open tab is affected."]
+    return done, [*failed, problem] if problem else failed
 
 
 def _list_paused() -> None:
-    from bridge.app import new_session, run_with_hub
-    from bridge.pausing import called, live_browsers, paused_in
+    from bridge.pausing import paused_targets
 
-    async def read(hub: Hub, _session: Session) -> list[str] | str:
-        await _hear_of_clients(hub)
-        browsers = live_browsers(hub.router.registry)
-        if not browsers:
-            return _no_browser(hub)
-        return [f"{called(browser)}: {target}" for browser in browsers for target in paused_in(browser)]
+    async def read(hub: Hub) -> list[str]:
+        return list(map(str, paused_targets(hub.router.registry)))
 
-    found = run_with_hub(new_session(), read)
-    if isinstance(found, str):
-        raise click.ClickException(shown(found, on=sys.stderr))
-    click.echo("\n".join(found) or "Nothing is paused.")
+    found = _at_hub(read)
+    click.echo(shown("\n".join(found)) or "Nothing is paused.")
 
 
 async def _hear_of_clients(hub: Hub) -> None:
@@ -334,10 +381,6 @@ async def _hear_of_clients(hub: Hub) -> None:
         lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
         until=trio.current_time() + _CLIENTS_S,
     )
-
-
-def _no_browser(hub: Hub) -> str:
-    return hub.router.whats_missing() or "No browser is connected just now. Try again in a moment."
 
 
 @main.command()

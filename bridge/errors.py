@@ -71,7 +71,6 @@ _WORDS: dict[int, _Words] = {
     Code.NOT_YOURS: _Words("That tab is not this session's", "Use a tab of your own."),
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
-    Code.PAUSED: _Words("A person has paused this", "Ask them to resume it, in the popup or as said."),
 }
 _OTHER = _Words("The browser could not do it", _LOOK)
 
@@ -82,11 +81,19 @@ _DID_NOT_RUN = "Nothing was run."
 
 def sentence(error: CallError) -> str:
     """The text for the person (and the model) behind a failed call."""
+    has_run = _MAY_HAVE_RUN if error.handed else _DID_NOT_RUN
+    if error.code == Code.PAUSED:
+        # Not the command that resumes: a model with a shell would run it.
+        then = f"Ask the user; they can resume {'it' if error.detail else 'you'} in the mcpb popup."
+        return f"{paused_sentence(error.detail)} {has_run} {error.then or then}"
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
-    return (
-        f"{words.what}{detail}. {_MAY_HAVE_RUN if error.handed else _DID_NOT_RUN} {error.then or words.then}"
-    )
+    return f"{words.what}{detail}. {has_run} {error.then or words.then}"
+
+
+def paused_sentence(site: str) -> str:
+    """Return what is paused; `site` is the detail of a `CallError` of code PAUSED."""
+    return f"The user paused {_one_line(site) or 'you'}."
 
 
 def _one_line(text: str) -> str:

@@ -1,22 +1,23 @@
-"""What `mcpb pause` does: which site or client is meant, and what each browser says to it."""
+"""`mcpb pause`: which site or client is meant, the tabs that it affects, and what each browser answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 
 import trio
 
 from bridge.errors import CallError
 from bridge.hub import origins
 from bridge.hub.describing import MAX_ORIGIN, cleaned
+from bridge.hub.pauses import Pauses, PauseTarget
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import TabAddress, TabTransport
+from bridge.hub.site_patterns import is_local, matches, read_pattern
+from bridge.pause_sync import PauseSync
+from bridge.state.pauses_file import PausesFileError
 from native_host import wire
-from native_host.wire import Code
+from native_host.wire import Code, PauseChange
 
-ANSWER_S = 5.0
 _MIN_ID = 4
 """Characters of a session's id that are enough to name it."""
 _MAX_TITLE = 80
@@ -31,7 +32,7 @@ class Target:
     """A site or a session."""
 
     site: str = ""
-    """An origin."""
+    """A pattern: `bridge.hub.site_patterns`."""
     session: str = ""
     title: str = field(default="", compare=False)
     """Of the session, where it is known."""
@@ -52,13 +53,13 @@ class Answer:
     """Why it did not do it; empty when it did."""
 
 
-def find_target(text: str, browsers: Sequence[Browser]) -> Target:
+def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = None) -> Target:
     """What a person means: a URL or host, or a client by title, name or the beginning of its session's id.
 
     Raises:
         TargetError: nothing, or more than one thing.
     """
-    choices, why = _sessions_called(text.strip(), browsers), ""
+    choices, why = _sessions_called(text.strip(), browsers, pauses or Pauses()), ""
     try:
         choices += _site(text.strip())
     except origins.OriginError as error:
@@ -69,7 +70,7 @@ def find_target(text: str, browsers: Sequence[Browser]) -> Target:
         case []:
             raise TargetError(
                 f"No client is called {text!r}, and it is no site{why}. "
-                "Write a site as https://bank.example, and a client as `mcpb status` shows it."
+                "Write a site as bank.example or https://bank.example, a client as `mcpb status` shows it."
             )
     names = ", ".join(f"{choice} is {_unmistakable(choice)}" for choice in choices)
     raise TargetError(f"{text!r} may mean several; write one of them unmistakably: {names}")
@@ -81,26 +82,63 @@ def live_browsers(registry: Registry) -> list[Browser]:
 
 
 async def pause(
-    transport: TabTransport, browsers: Sequence[Browser], target: Target, *, paused: bool
-) -> list[Answer]:
-    """Pause or resume in all these browsers at once; what each said, in their order."""
-    params = wire.Pause(site=target.site, session=target.session, paused=paused)
+    sync: PauseSync, browsers: Sequence[Browser], target: Target, *, paused: bool
+) -> tuple[list[Answer], str]:
+    """Pause or resume in all these browsers at once, and for those that connect later.
+
+    Returns:
+        What each browser answered, in their order; and why it could not be stored, or empty.
+    """
+    change = sync.change(PauseTarget(target.site, target.session), paused=paused)
     answers: dict[str, Answer] = {}
 
     async def ask(browser: Browser) -> None:
-        answers[browser.host] = await _ask(transport, browser, params)
+        answers[browser.host] = await _ask(sync, browser, change)
 
     async with trio.open_nursery() as nursery:
         for browser in browsers:
             nursery.start_soon(ask, browser)
-    return [answers[browser.host] for browser in browsers]
+    try:
+        await sync.store()
+    except PausesFileError as error:
+        return [answers[browser.host] for browser in browsers], str(error)
+    return [answers[browser.host] for browser in browsers], ""
 
 
-def paused_in(browser: Browser) -> list[Target]:
-    """What is paused there, sites first."""
-    titles = dict(_sessions([browser]))
-    sites = [Target(site=site) for site in browser.paused.sites]
-    return [*sites, *(Target(session=id_, title=titles.get(id_, "")) for id_ in browser.paused.sessions)]
+def paused_targets(registry: Registry) -> list[Target]:
+    """What is paused, sites first."""
+    titles = dict(_sessions(registry.browsers()))
+    pauses = registry.pauses
+    sites = [Target(site=site) for site in pauses.sites]
+    return [*sites, *(Target(session=id_, title=titles.get(id_, "")) for id_ in sorted(pauses.sessions))]
+
+
+def check_paused(registry: Registry, target: Target) -> None:
+    """Let a user resume only what is paused.
+
+    Raises:
+        TargetError: it is not paused; the text lists what is.
+    """
+    paused = paused_targets(registry)
+    if target not in paused:
+        listed = ", ".join(map(str, paused))
+        raise TargetError(
+            f"{target} is not paused. {f'Paused: {listed}' if listed else 'Nothing is paused'}."
+        )
+
+
+def affected_tabs(browser: Browser, target: Target) -> list[wire.Tab]:
+    """The open tabs that a pause concerns, those of incognito windows excepted."""
+    return [tab for tab in browser.tabs.values() if not tab.incognito and _is_affected(tab, target)]
+
+
+def tab_line(tab: wire.Tab) -> str:
+    """A tab, for a person."""
+    return f"{cleaned(tab.origin, MAX_ORIGIN)} · tab {tab.ordinal} “{cleaned(tab.title, _MAX_TITLE)}”"
+
+
+def _is_affected(tab: wire.Tab, target: Target) -> bool:
+    return matches(target.site, tab.origin) if target.site else tab.owner == target.session
 
 
 def called(browser: Browser) -> str:
@@ -121,9 +159,9 @@ def short_id(session_id: str) -> str:
     return cleaned(session_id[:8], 8)
 
 
-async def _ask(transport: TabTransport, browser: Browser, params: wire.Pause) -> Answer:
+async def _ask(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer:
     try:
-        await transport.request(TabAddress(browser.host), "browser/pause", params, ANSWER_S)
+        await sync.send(browser, change)
     except CallError as error:
         if error.code == Code.METHOD_NOT_FOUND:
             return Answer(
@@ -134,16 +172,14 @@ async def _ask(transport: TabTransport, browser: Browser, params: wire.Pause) ->
 
 
 def _sessions(browsers: Sequence[Browser]) -> Iterator[tuple[str, str]]:
-    """The sessions that are connected or paused, by id, with their titles as far as known."""
-    for browser in browsers:
-        yield from ((id_, "") for id_ in browser.paused.sessions)
+    """The sessions that are connected, by id, with their titles."""
     for browser in browsers:
         for client in browser.clients:
             yield from ((session.id, title_of(session)) for session in client.sessions)
 
 
-def _sessions_called(text: str, browsers: Sequence[Browser]) -> list[Target]:
-    titles = dict(_sessions(browsers))
+def _sessions_called(text: str, browsers: Sequence[Browser], pauses: Pauses) -> list[Target]:
+    titles = {**dict.fromkeys(sorted(pauses.sessions), ""), **dict(_sessions(browsers))}
     names = {
         session.id: {session.title, session.client.name, title_of(session)}
         for browser in browsers
@@ -175,17 +211,7 @@ def _site(text: str) -> list[Target]:
     Raises:
         OriginError: it cannot be, or it is not sure which one.
     """
-    if "://" not in text:
-        host = origins.read(f"https://{text}").host
-        is_local = _is_local(host.strip("[]"))
-        if not is_local and not ("." in text and "." in host) and "[" not in host:
-            return []
-        text = f"{'http' if is_local else 'https'}://{text}"
-    return [Target(site=str(origins.read(text)))]
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    pattern = read_pattern(text)
+    host = pattern.rpartition("://")[2].removeprefix("*.")
+    is_bare = "://" not in text and not ("." in text and "." in host) and "[" not in host
+    return [] if is_bare and not is_local(host.partition(":")[0]) else [Target(site=pattern)]

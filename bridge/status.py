@@ -16,6 +16,7 @@ from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
 from bridge.hub.entry import CachedEntry, Entry
+from bridge.hub.pauses import Pauses
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.routing import Router
 from bridge.hub.search import search
@@ -96,7 +97,9 @@ def status(
             for browser in registry.browsers()
             if browser not in of_holders.values()
         ],
-        "channels": [_channel(channel, of_holders.get(channel["holder"])) for channel in channels],
+        "channels": [
+            _channel(channel, of_holders.get(channel["holder"]), registry.pauses) for channel in channels
+        ],
         "published": list(published),
         "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
         "kept": list(_kept(router.catalog)),
@@ -267,7 +270,7 @@ def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
 def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:
     hello = browser.hello
     assert hello is not None, "only browsers that have introduced themselves are listed"
-    sessions = list(_sessions(browser))
+    sessions = list(_sessions(browser, registry.pauses))
     return {
         "brand": cleaned(hello.browser.brand, MAX_TITLE),
         "version": cleaned(hello.browser.version, MAX_TITLE),
@@ -281,17 +284,17 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
         "live": browser.is_live,
         "clients": [session["title"] for session in sessions],
         "sessions": sessions,
-        "pausedSites": [cleaned(site, MAX_ORIGIN) for site in browser.paused.sites],
+        "pausedSites": [cleaned(site, MAX_ORIGIN) for site in registry.pauses.sites],
         "tabs": list(_tabs(browser, registry, catalog)),
     }
 
 
-def _channel(channel: Mapping[str, Any], browser: Browser | None) -> dict[str, Any]:
+def _channel(channel: Mapping[str, Any], browser: Browser | None, pauses: Pauses) -> dict[str, Any]:
     """With its MCP clients, where the process that holds it is linked."""
-    return {**channel, "sessions": list(_sessions(browser)) if browser else []}
+    return {**channel, "sessions": list(_sessions(browser, pauses)) if browser else []}
 
 
-def _sessions(browser: Browser) -> Iterator[dict[str, Any]]:
+def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
     """The MCP clients. A command that only looks, as this one, names no session and is not one of them."""
     for client in browser.clients:
         for session in client.sessions:
@@ -300,7 +303,7 @@ def _sessions(browser: Browser) -> Iterator[dict[str, Any]]:
                 "title": title_of(session),
                 "version": cleaned(session.client.version, 20),
                 "pid": client.pid,
-                "paused": session.id in browser.paused.sessions,
+                "paused": session.id in pauses.sessions,
             }
 
 
@@ -331,7 +334,8 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
                 "active": tab.active and tab.focused,
                 "owner": _owner(tab.owner, titles),
                 "handedOver": tab.handed_over,
-                "paused": tab.origin in browser.paused.sites,
+                "paused": bool(pattern := registry.pauses.pattern_of(tab.origin)),
+                "pausedBy": pattern,
                 "tools": tools[tab.tab_id],
                 "notices": notices[tab.tab_id],
             }

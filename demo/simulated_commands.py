@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class RefusedError(Exception):
     """The browser does not do what it was asked; nothing reached a page."""
 
-    def __init__(self, code: Code, text: str) -> None:
+    def __init__(self, code: Code, text: str, **data: str) -> None:
         super().__init__(text)
         self.code = code
+        self.data = data
 
 
 def get_tabs(browser: SimulatedBrowser, _params: wire.Asked) -> wire.Tabs:
@@ -103,7 +104,7 @@ def check_site(browser: SimulatedBrowser, origin: str) -> None:
         RefusedError: it is paused.
     """
     if origin in browser.paused.sites:
-        raise _paused(origin, origin)
+        raise RefusedError(Code.PAUSED, f"The user paused {origin}.", site=origin)
 
 
 def check_session(browser: SimulatedBrowser, session: str) -> None:
@@ -113,7 +114,7 @@ def check_session(browser: SimulatedBrowser, session: str) -> None:
         RefusedError: it is paused.
     """
     if session in browser.paused.sessions:
-        raise _paused(f"session {session}", session)
+        raise RefusedError(Code.PAUSED, f"The user paused this client (session {session}).")
 
 
 COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
@@ -140,11 +141,6 @@ def _allowed(
     if not params.session or is_free or tab.state.owner == params.session:
         return tab
     raise RefusedError(Code.NOT_YOURS, f"tab {params.tab_id} is not this session's, and was not handed over")
-
-
-def _paused(who: str, name: str) -> RefusedError:
-    text = f"{who} is paused by the person; resume it with `mcpb pause {name} --resume`"
-    return RefusedError(Code.PAUSED, text)
 
 
 def _travel(tab: SimulatedTab, steps: int) -> wire.Navigated:

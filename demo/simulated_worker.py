@@ -125,7 +125,9 @@ class Worker:
             else:
                 self._port.post(envelope.result(raw_id, self._obey(request)))
         except RefusedError as refusal:
-            self._port.post(envelope.failure(raw_id, refusal.code, str(refusal), handed=False))
+            self._port.post(
+                envelope.failure(raw_id, refusal.code, str(refusal), handed=False, **refusal.data)
+            )
         except msgspec.DecodeError as error:
             self._port.post(envelope.failure(raw_id, Code.INVALID_PARAMS, str(error), handed=False))
 

@@ -4,6 +4,7 @@ import { checkShown, checkUrl, mine, present, sessionsOf } from "./access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
 import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
+import { pause } from "./pauses.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -35,9 +36,16 @@ const WINDOW_STATES = new Set(["normal", "maximized", "minimized", "fullscreen"]
  * @returns {Record<string, Command>} by method
  */
 export function commands(browser) {
-  const { pauses } = browser;
+  const { pauses, siteRules } = browser;
   const commands = { ...working(browser), ...devtoolsCommands(browser) };
-  return { ...unlessPaused(pauses, commands), "browser/pause": (params) => pause(browser, params) };
+  return {
+    ...unlessPaused(pauses, commands),
+    "browser/pause": async (params) => {
+      pause(pauses, params);
+      await siteRules.refresh(); // no request of a client's tab reaches the site from now on
+      return {};
+    },
+  };
 }
 
 /**
@@ -57,22 +65,6 @@ function unlessPaused(pauses, commands) {
     return [method, guard];
   });
   return Object.fromEntries(guarded);
-}
-
-/**
- * Pause or resume; answered when no request of a client's tab reaches the site any more.
- *
- * @param {Browser} browser
- * @param {any} params
- */
-async function pause({ pauses, siteRules }, params) {
-  const [site, session] = [optionalText(params, "site"), optionalText(params, "session")];
-  if (Boolean(site) === Boolean(session)) throw invalid("Name either a site or a session.");
-  if (params.paused === undefined) throw invalid("paused is missing: true to pause, false to resume.");
-  if (site) pauses.setSite(site, flag(params, "paused"));
-  else pauses.setSession(session, flag(params, "paused"));
-  await siteRules.refresh();
-  return {};
 }
 
 /**
@@ -319,7 +311,8 @@ async function arrival(browser, tabId, sessions) {
     if (URL.canParse(here.url)) checkShown(browser, here.url, sessions);
   } catch (error) {
     if (!(error instanceof WireError)) throw error;
-    throw new WireError(error.code, `The tab was led on to another site. ${error.message}`, { handed: true });
+    const what = `The tab was led on to another site. ${error.message}`;
+    throw new WireError(error.code, what, { ...error.data, handed: true });
   }
   return here;
 }

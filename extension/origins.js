@@ -5,6 +5,7 @@
  */
 
 import { isFirefox } from "./firefox.js";
+import { canonical } from "./site_patterns.js";
 
 const KEY = "allowedOrigins";
 
@@ -33,16 +34,6 @@ async function administrators() {
     if (isFirefox && error instanceof Error && /manifest not found/i.test(error.message)) return {};
     throw error;
   }
-}
-
-/**
- * The form in which origins are compared. To browsers `https://bank.example.` is another origin than
- * `https://bank.example`; it is the same site to everybody else, and a page chooses which of them it is.
- *
- * @param {string} origin as the browser reports it
- */
-export function canonical(origin) {
-  return origin.replace(/\.+(?=(:\d+)?$)/, "");
 }
 
 /**

@@ -1,8 +1,7 @@
 /** What the popup is told, for as long as it is open, and what the person may ask there. */
 
-import { canonical } from "./origins.js";
 import { isTooLarge } from "./link.js";
-import { isOrigin } from "./pauses.js";
+import { canonical, isOrigin } from "./site_patterns.js";
 
 /**
  * @import { Client, Tab } from "./wire.js"
@@ -23,7 +22,7 @@ import { isOrigin } from "./pauses.js";
  *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
  *   `blocked`: the page that site rules kept this tab from
  * @typedef {{ origin: string, rule: string, clients: string[] }} Blocked
- * @typedef {{ origin: string, paused: boolean }} Site
+ * @typedef {{ origin: string, paused: boolean }} Site `origin`: a pattern, where one pauses it
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
  * @typedef {{ type: "pause-site", origin: string, paused: boolean }} PauseSite
  * @typedef {{ type: "page-tools", origin: string, use: string }} UsePageTools `use` empty: as configured
@@ -171,8 +170,9 @@ export class Popups {
    */
   #sites(tab, offers) {
     const here = [tab?.origin ?? "", ...offers.map(({ origin }) => origin)].filter(isOrigin);
-    const origins = new Set([...here.map(canonical), ...this.pauses.all.sites]);
-    return [...origins].map((origin) => ({ origin, paused: this.pauses.hasSite(origin) }));
+    const paused = new Set(this.pauses.all.sites);
+    const shown = here.map((origin) => this.pauses.patternOf(origin) || canonical(origin));
+    return [...new Set([...shown, ...paused])].map((origin) => ({ origin, paused: paused.has(origin) }));
   }
 }
 

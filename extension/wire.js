@@ -51,17 +51,22 @@ export class WireError extends Error {
   /**
    * @param {number} code one of `Code`
    * @param {string} message what happened and what to do next
-   * @param {{ handed: boolean }} reach whether the page may have got the call
+   * @param {{ handed: boolean, site?: string }} data `handed`: whether the page may have got the call; `site`: of
+   *   PAUSED, the paused pattern
    */
-  constructor(code, message, { handed }) {
+  constructor(code, message, data) {
     super(message);
     this.code = code;
-    this.handed = handed;
+    this.data = data;
   }
 
-  /** @returns {{ code: number, message: string, data: { handed: boolean } }} */
+  get handed() {
+    return this.data.handed;
+  }
+
+  /** @returns {{ code: number, message: string, data: { handed: boolean, site?: string } }} */
   toWire() {
-    return { code: this.code, message: this.message, data: { handed: this.handed } };
+    return { code: this.code, message: this.message, data: this.data };
   }
 }
 

@@ -300,11 +300,23 @@ class PageTools(Wire, kw_only=True):
     """By origin, in canonical form."""
 
 
+class PauseChange(Wire, kw_only=True):
+    """Pause or removal of a pause: of a site pattern or of a session."""
+
+    site: str = ""
+    session: str = ""
+    paused: bool
+    at: int
+    """When the user made it, in milliseconds since the epoch."""
+
+
 class Paused(Wire, kw_only=True):
-    """Sites and sessions that the person paused."""
+    """Sites and sessions that the user paused, and the last change of each, removals included."""
 
     sites: list[str] = []
+    """Patterns: an origin, a host (every origin there), or `*.` and a host (its subdomains too)."""
     sessions: list[str] = []
+    changes: list[PauseChange] = []
 
 
 class PageNotification(FrameAddress, kw_only=True):
@@ -524,7 +536,10 @@ class Pause(Wire, kw_only=True):
 
     paused: bool
     site: str = ""
+    """A pattern, as in `Paused.sites`."""
     session: str = ""
+    at: int = 0
+    """When the user did it, in milliseconds since the epoch; a later change of the same stays. 0: now."""
 
 
 class Nothing(Wire, kw_only=True):

@@ -389,10 +389,8 @@ class Model:
     def refusal(self, session: str, found: Here | Kept) -> Code | None:
         if is_forbidden(found):
             return Code.NOT_ALLOWED
-        profile = found.spot.profile if isinstance(found, Here) else found.profile
         for host in self.shown_hosts():
-            is_there = host.profile == profile and not found.origins.isdisjoint(host.paused.sites)
-            if is_there or session in host.paused.sessions:
+            if not found.origins.isdisjoint(host.paused.sites) or session in host.paused.sessions:
                 return Code.PAUSED
         if isinstance(found, Here) and not _usable(session, [found]):
             return Code.NOT_YOURS

@@ -28,7 +28,7 @@ class Onlooker(SocketClient):
         super().__init__(stream)
         self.tabs: dict[int, dict[str, Any]] = {}
         self.frames: dict[tuple[int, int], Frame] = {}
-        self.paused: dict[str, list[str]] = {}
+        self.paused: dict[str, list[Any]] = {}
         self.hello: dict[str, Any] = {}
         """The newest `browser/hello`."""
         self.announcements = 0

@@ -109,20 +109,26 @@ async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: O
     assert tool["description"] == f"{mark_of('https://shop.example')} [tab 1] Ask me before you use it."
 
 
+PAUSED_CLIENT = "The user paused you. Nothing was run. Ask the user; they can resume you in the mcpb popup."
+PAUSED_SITE = (
+    f"The user paused {ORIGIN}. Nothing was run. Ask the user; they can resume it in the mcpb popup."
+)
+
+
 @pytest.mark.parametrize(
-    ("paused", "names"),
+    ("paused", "told"),
     [
-        (wire.Paused(sites=[ORIGIN]), f"{ORIGIN}; to resume it: mcpb pause {ORIGIN} --resume"),
-        (wire.Paused(sessions=["ours"]), "it is this client; to resume it: mcpb pause ours --resume"),
+        (wire.Paused(sites=[ORIGIN]), PAUSED_SITE),
+        (wire.Paused(sites=["*.example"]), PAUSED_SITE),
+        (wire.Paused(sessions=["ours"]), PAUSED_CLIENT),
     ],
 )
 async def test_what_a_person_has_paused_is_refused_and_goes_on_when_it_is_resumed(
-    hub: Open, transport: PlayedTransport, paused: wire.Paused, names: str
+    hub: Open, transport: PlayedTransport, paused: wire.Paused, told: str
 ) -> None:
     router = hub(Terms())
     transport.announce("h1", paused)
-    text = await refusal(router)
-    assert f"paused this: {names}" in text
+    assert await refusal(router) == told
     transport.announce("h1", wire.Paused())
     assert json.loads(await router.call(Session("ours"), GET_CART, Arguments.of({}))) == CART
 
@@ -197,14 +203,14 @@ async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
     transport.announce("h1", tools(1, "getCart", origin=dotted))
     (name,) = await listed(router)
     result = json.loads(await router.call(Session("ours"), name, Arguments.of({})))
-    assert "paused this" in result["content"][0]["text"]
+    assert result["content"][0]["text"] == PAUSED_SITE
 
 
 async def test_a_paused_page_is_paused_with_all_its_frames(hub: Open, transport: PlayedTransport) -> None:
     router = hub(Terms())
     around = wire.TabChanged(tab=tab(1, "https://portal.example"))
     transport.announce("h1", around, wire.Paused(sites=["https://portal.example"]))
-    assert "paused this: https://portal.example" in await refusal(router)
+    assert (await refusal(router)).startswith("The user paused https://portal.example.")
 
 
 # ── What is written down ────────────────────────────────────────────────────────────────────────────────────

@@ -400,11 +400,11 @@ async def test_a_paused_site_and_a_paused_client_are_refused(nursery: trio.Nurse
     tools = PlayedTools(nursery, tmp_path)
     tools.connect(own_tab(1))
     tools.transport.announce("h1", wire.Paused(sites=[SHOP]))
-    resume = f"A person has paused this: {SHOP}; to resume it: mcpb pause {SHOP} --resume"
-    assert resume in await tools.ask_fails("computer", action="screenshot")
-    assert resume in await tools.ask_fails("navigate", url=SHOP)
+    paused = f"The user paused {SHOP}. Nothing was run."
+    assert paused in await tools.ask_fails("computer", action="screenshot")
+    assert paused in await tools.ask_fails("navigate", url=SHOP)
     tools.transport.announce("h1", wire.Paused(sessions=[SESSION]))
-    assert "it is this client; to resume it" in await tools.ask_fails("tabs_create_mcp")
+    assert "The user paused you. Nothing was run." in await tools.ask_fails("tabs_create_mcp")
 
 
 # ── Small things ────────────────────────────────────────────────────────────────────────────────────────────

@@ -356,7 +356,7 @@ async def test_a_site_that_is_paused_anywhere_is_not_gone_to(other: OtherBrowser
         await client.call("select_browser", deviceId=found[THROUGH])
         refused = await client.call("navigate", url=SHOP)
         looked = await client.call("read_page")
-    assert "A person has paused this" in text_of(refused)
+    assert f"The user paused {SHOP}." in text_of(refused)
     assert "a site is paused" in text_of(looked)
     assert other.calls == []
 

@@ -319,7 +319,8 @@ class TestModules:
             const native = { host: null, connect() {}, last: { inARow: 0 } };
             const parts = { native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
-                pauses: { all: { sites: [], sessions: [] } },
+                pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },
+                siteRules: { blockedIn: () => null },
                 frames: { ofTab: () => [{ origin: "o", tools: [] }] } };
             const popups = new Popups(parts);
             const told = { small: [], closed: [], whole: [] };

@@ -129,7 +129,7 @@ async def test_a_redirect_to_a_paused_site_and_the_way_back_there_are_refused(
         await client.request("browser_navigate", tabId=tab, url=redirecting),
     ):
         assert refused["code"] == Code.PAUSED
-        assert refused["data"] == {"handed": True}
+        assert refused["data"] == {"handed": True, "site": chain.pages}
         assert "led on to another site" in refused["message"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,13 +14,16 @@ import trio
 from click.testing import CliRunner, Result
 
 from bridge.cli import main
+from bridge.hub.pauses import Pauses
 from bridge.hub.registry import Browser
 from bridge.pausing import Target, TargetError, find_target
 from native_host import envelope, wire
 from native_host.wire import Code, Wire
 from played_host import PlayedHost
+from said_by_hosts import tab
 
 BANK = "https://bank.example"
+NO_TABS = "No open tab is affected.\n"
 
 
 def session(id_: str, title: str, name: str = "") -> wire.Session:
@@ -36,8 +40,8 @@ def clients(*sessions: wire.Session) -> wire.HostClients:
     return wire.HostClients(clients=[client])
 
 
-def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> Browser:
-    return Browser("h1", 1.0, clients=clients(*sessions).clients, paused=paused or wire.Paused())
+def browser_with(*sessions: wire.Session) -> Browser:
+    return Browser("h1", 1.0, clients=clients(*sessions).clients)
 
 
 # ── Who is meant ────────────────────────────────────────────────────────────────────────────────────────────
@@ -49,8 +53,9 @@ def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> 
         ("https://bank.example", BANK),
         (" https://bank.example/ ", BANK),
         ("https://Bank.Example:443/login?next=/#top", BANK),
-        ("bank.example", BANK),
-        ("bank.example/login", BANK),
+        ("bank.example", "bank.example"),
+        ("Bank.example/login", "bank.example"),
+        ("*.bank.example", "*.bank.example"),
         ("bank.example:8443", "https://bank.example:8443"),
         ("http://bank.example", "http://bank.example"),
         ("http://bank.example:80", "http://bank.example"),
@@ -59,7 +64,10 @@ def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> 
         ("app.localhost:3000", "http://app.localhost:3000"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080"),
         ("[::1]:8080", "http://[::1]:8080"),
-        ("192.168.0.7", "https://192.168.0.7"),
+        ("192.168.0.7", "192.168.0.7"),
+        ("localhost", "localhost"),
+        ("[::1]", "[::1]"),
+        ("evil.example.", "evil.example"),
         ("https://münchen.example", "https://xn--mnchen-3ya.example"),
         ("https://bank.example@evil.example", "https://evil.example"),
         ("https://evil.example.", "https://evil.example"),
@@ -69,7 +77,7 @@ def browser_with(*sessions: wire.Session, paused: wire.Paused | None = None) -> 
         ("localhost.:80", "http://localhost"),
     ],
 )
-def test_a_site_is_its_origin_as_browsers_write_it(text: str, site: str) -> None:
+def test_a_site_is_a_host_or_an_origin_as_browsers_write_it(text: str, site: str) -> None:
     assert find_target(text, [browser_with(CLAUDE)]) == Target(site=site)
 
 
@@ -78,7 +86,9 @@ def test_a_site_is_its_origin_as_browsers_write_it(text: str, site: str) -> None
     ["", " ", "bank", "ftp://bank.example", "https://", "https://[", "bank.example:x", "https://a..b", "5e5"],
 )
 def test_what_is_neither_site_nor_client_is_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(TargetError, match=r"Write a site as https://bank\.example, and a client as `mcpb"):
+    with pytest.raises(
+        TargetError, match=r"Write a site as bank\.example or https://bank\.example, a client as `mcpb"
+    ):
         find_target(text, [browser_with(CLAUDE)])
 
 
@@ -117,14 +127,14 @@ def test_an_ambiguous_name_lists_the_choices(text: str) -> None:
 
 def test_a_client_that_calls_itself_like_a_site_does_not_shadow_it() -> None:
     browsers = [browser_with(session("bad0bad0", "bank.example"))]
-    with pytest.raises(TargetError, match=r"https://bank\.example is https://bank\.example"):
+    with pytest.raises(TargetError, match=r"bank\.example is bank\.example"):
         find_target("bank.example", browsers)
     assert find_target(BANK, browsers) == Target(site=BANK)
 
 
 def test_a_paused_client_that_has_gone_can_be_named_by_its_session() -> None:
-    gone = browser_with(paused=wire.Paused(sessions=["0123456789"]))
-    assert find_target("01234567", [gone]) == Target(session="0123456789")
+    pauses = Pauses([wire.PauseChange(session="0123456789", paused=True, at=1)])
+    assert find_target("01234567", [], pauses) == Target(session="0123456789")
 
 
 # ── What browsers say ───────────────────────────────────────────────────────────────────────────────────────
@@ -170,16 +180,53 @@ async def mcpb_pause(*arguments: str) -> Result:
         return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, ["pause", *arguments]))
 
 
-async def test_a_site_is_paused_in_every_browser(mcpb_home: Path) -> None:
+def stored(home: Path) -> list[dict[str, Any]]:
+    """The changes in pauses.json, without their times."""
+    changes = json.loads((home / "state/pauses.json").read_text())["changes"]
+    return [{name: value for name, value in change.items() if name != "at"} for change in changes]
+
+
+def let_any_program_resume(home: Path) -> None:
+    (home / "config.toml").write_text('[browser]\nresume = "any"\n')
+
+
+def told(asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a browser was asked, without the times."""
+    assert all(params["at"] > 0 for params in asked)
+    return [{name: value for name, value in params.items() if name != "at"} for params in asked]
+
+
+async def test_a_site_is_paused_in_every_browser_and_stored(mcpb_home: Path) -> None:
     async with browser(mcpb_home, "p1") as one, browser(mcpb_home, "p2", browser_pid=200) as two:
-        done = await mcpb_pause("bank.example")
-    assert done.output == f"Chromium 156: {BANK} is paused.\n" * 2
+        done = await mcpb_pause(BANK)
+    assert done.output == f"Chromium 156: {BANK} is paused.\n" * 2 + NO_TABS
     assert done.exit_code == 0
-    assert one == two == [{"site": BANK, "paused": True}]
+    assert told(one) == told(two) == [{"site": BANK, "paused": True}]
+    assert stored(mcpb_home) == [{"site": BANK, "paused": True}]
+
+
+async def test_the_open_tabs_that_a_pause_affects_are_listed(mcpb_home: Path) -> None:
+    tabs = wire.Tabs(
+        tabs=[
+            tab(1, "http://localhost:3000", title="Shop"),
+            tab(2, "http://localhost:4000", ordinal=2, title="Docs"),
+            tab(3, BANK),
+            tab(4, "http://localhost:5000", incognito=True),
+        ]
+    )
+    async with browser(mcpb_home, "p1", yes, tabs, clients()) as asked:
+        done = await mcpb_pause("localhost")
+    assert told(asked) == [{"site": "localhost", "paused": True}]
+    assert done.output.splitlines() == [
+        "Chromium 156: localhost is paused.",
+        "Open tabs that it affects:",
+        "  Chromium 156: http://localhost:3000 · tab 1 “Shop”",
+        "  Chromium 156: http://localhost:4000 · tab 2 “Docs”",
+    ]
 
 
 async def test_clients_that_a_host_names_after_its_replay_are_waited_for(mcpb_home: Path) -> None:
-    """As a host does: it says who is connected once it knows us too."""
+    """As a host does: it names who is connected once it knows us too."""
     async with PlayedHost.in_directory(mcpb_home / "run") as host, trio.open_nursery() as nursery:
         nursery.start_soon(mcpb_pause, "Claude Code")
         with trio.fail_after(30):
@@ -188,25 +235,49 @@ async def test_clients_that_a_host_names_after_its_replay_are_waited_for(mcpb_ho
             await host.announce(clients(CLAUDE))
             request = await host.heard("browser/pause")
             await host.say_raw(yes(request))
-    assert request["params"] == {"session": CLAUDE.id, "paused": True}
+    assert told([request["params"]]) == [{"session": CLAUDE.id, "paused": True}]
 
 
 async def test_a_client_is_resumed_by_its_title(mcpb_home: Path) -> None:
-    async with browser(mcpb_home, "p1", yes, clients(CLAUDE, CURSOR)) as asked:
+    let_any_program_resume(mcpb_home)
+    paused = wire.Paused(sessions=[CLAUDE.id])
+    async with browser(mcpb_home, "p1", yes, paused, clients(CLAUDE, CURSOR)) as asked:
         done = await mcpb_pause("Claude Code", "--resume")
     assert done.output == "Chromium 156: Claude Code (session 5e551011) is resumed.\n"
-    assert asked == [{"session": CLAUDE.id, "paused": False}]
+    assert told(asked) == [{"session": CLAUDE.id, "paused": False}]
 
 
-async def test_a_browser_that_refuses_is_named_and_the_others_are_paused(mcpb_home: Path) -> None:
-    refuses = no(Code.INVALID_PARAMS, "that is no site")
-    async with browser(mcpb_home, "p1"), browser(mcpb_home, "p2", refuses, browser_pid=200):
+@pytest.mark.parametrize(
+    ("paused", "listed"),
+    [([], "Nothing is paused."), ([BANK], f"Paused: {BANK}.")],
+    ids=["nothing", "a site"],
+)
+async def test_resuming_what_is_not_paused_lists_what_is(
+    mcpb_home: Path, paused: list[str], listed: str
+) -> None:
+    let_any_program_resume(mcpb_home)
+    async with browser(mcpb_home, "p1", yes, wire.Paused(sites=paused), clients()) as asked:
+        done = await mcpb_pause("shop.example", "--resume")
+    assert done.exit_code == 1
+    assert done.output == f"Error: shop.example is not paused. {listed}\n"
+    assert asked == []
+
+
+async def test_without_a_terminal_nothing_is_resumed(mcpb_home: Path) -> None:
+    async with browser(mcpb_home, "p1", yes, wire.Paused(sites=[BANK]), clients()) as asked:
+        done = await mcpb_pause(BANK, "--resume")
+    assert done.exit_code == 1
+    assert "is not a terminal" in done.output
+    assert asked == []
+
+
+async def test_a_browser_that_rejects_is_named_and_the_others_are_paused(mcpb_home: Path) -> None:
+    rejects = no(Code.INVALID_PARAMS, "that is no site")
+    async with browser(mcpb_home, "p1"), browser(mcpb_home, "p2", rejects, browser_pid=200):
         done = await mcpb_pause(BANK)
     assert done.exit_code == 1
-    assert sorted(done.output.splitlines()) == [
-        f"Chromium 156: {BANK} is not paused: that is no site",
-        f"Chromium 156: {BANK} is paused.",
-    ]
+    assert done.stdout == f"Chromium 156: {BANK} is paused.\n{NO_TABS}"
+    assert done.stderr == f"Chromium 156: {BANK} is not paused: that is no site\n"
 
 
 async def test_an_old_extension_is_told_apart_and_what_to_run_is_said(mcpb_home: Path) -> None:
@@ -227,18 +298,30 @@ async def test_a_browser_that_goes_away_instead_of_answering_is_named(mcpb_home:
         nursery.start_soon(play)
         done = await mcpb_pause(BANK)
     assert done.exit_code == 1
-    assert done.output == f"Chromium 156: {BANK} is not paused: it went away\n"
+    assert f"Chromium 156: {BANK} is not paused: it went away\n" in done.output
 
 
-@pytest.mark.usefixtures("mcpb_home")
-@pytest.mark.parametrize("arguments", [[BANK], []])
-async def test_without_a_browser_nothing_is_paused_and_what_is_missing_is_said(arguments: list[str]) -> None:
-    done = await mcpb_pause(*arguments)
+async def test_without_a_browser_a_pause_is_stored_for_those_that_connect(mcpb_home: Path) -> None:
+    done = await mcpb_pause(BANK)
+    assert done.exit_code == 0
+    assert done.output == f"{BANK} is paused. No browser is connected now; one that connects is told.\n"
+    assert stored(mcpb_home) == [{"site": BANK, "paused": True}]
+    assert (await mcpb_pause()).output == f"{BANK}\n"
+
+
+async def test_a_file_of_pauses_that_cannot_be_read_is_reported_and_browsers_are_paused(
+    mcpb_home: Path,
+) -> None:
+    (mcpb_home / "state").mkdir(mode=0o700)
+    (mcpb_home / "state/pauses.json").write_text("{")
+    async with browser(mcpb_home, "p1") as asked:
+        done = await mcpb_pause(BANK)
     assert done.exit_code == 1
-    assert "No browser" in done.output
+    assert "pauses.json cannot be read" in done.stderr
+    assert told(asked) == [{"site": BANK, "paused": True}]
 
 
-async def test_a_name_that_nobody_has_is_refused_before_anything_is_sent(mcpb_home: Path) -> None:
+async def test_a_name_that_nobody_has_is_rejected_before_anything_is_sent(mcpb_home: Path) -> None:
     async with browser(mcpb_home, "p1", yes, clients(CLAUDE)) as asked:
         done = await mcpb_pause("Cursor")
     assert done.exit_code == 1
@@ -251,9 +334,9 @@ async def test_without_a_target_it_lists_what_is_paused(mcpb_home: Path) -> None
     async with browser(mcpb_home, "p1", yes, paused, clients(CLAUDE)):
         done = await mcpb_pause()
     assert done.output.splitlines() == [
-        f"Chromium 156: {BANK}",
-        "Chromium 156: Claude Code (session 5e551011)",
-        "Chromium 156: a client (session 01234567)",
+        BANK,
+        "a client (session 01234567)",
+        "Claude Code (session 5e551011)",
     ]
 
 

@@ -24,11 +24,17 @@ async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Onlooker]:
             yield client
 
 
+CLIENT = "this client (session s1)"
+
+
+def paused(client: Onlooker) -> tuple[list[str], list[str]]:
+    return client.paused["sites"], client.paused["sessions"]
+
+
 def assert_paused(error: dict[str, Any], who: str) -> None:
     assert error["code"] == Code.PAUSED
-    assert error["data"] == {"handed": False}
-    assert who in error["message"]
-    assert "is paused by the person" in error["message"]
+    assert error["data"] == ({"handed": False, "site": who} if "//" in who else {"handed": False})
+    assert error["message"].startswith(f"The user paused {who}")
 
 
 async def test_a_paused_site_s_tools_are_not_run_until_it_is_resumed(
@@ -37,14 +43,12 @@ async def test_a_paused_site_s_tools_are_not_run_until_it_is_resumed(
     tab = await chain.open(browser, "tabserver.html")
     frame = await client.until_offered("echo")
     assert await client.request("browser/pause", site=chain.pages, paused=True) == {}
-    assert client.paused == {"sites": [chain.pages], "sessions": []}
-    refused = await client.call(frame, "echo", text="hi")
-    assert_paused(refused, chain.pages)
-    assert f"`mcpb pause {chain.pages} --resume`" in refused["message"]
+    assert paused(client) == ([chain.pages], [])
+    assert_paused(await client.call(frame, "echo", text="hi"), chain.pages)
     assert await tab.evaluate("window.runs") == 0
 
     assert await client.request("browser/pause", site=chain.pages, paused=False) == {}
-    assert client.paused == {"sites": [], "sessions": []}
+    assert paused(client) == ([], [])
     assert await client.call(frame, "echo", text="hi") == "echo: hi"
 
 
@@ -70,10 +74,35 @@ async def test_a_dot_behind_the_host_does_not_lead_around_a_pause(
     site = chain.pages.replace("localhost", f"localhost{dot}")
     await client.request("browser/pause", site=site, paused=True)
     assert client.paused["sites"] == [chain.pages]
-    assert_paused(await client.call(frame, "echo", text="hi"), f"{chain.pages} is paused")
+    assert_paused(await client.call(frame, "echo", text="hi"), chain.pages)
     assert_paused(await client.request("createTab", url=f"{dotted}/plain.html"), chain.pages)
     await client.request("browser/pause", site=site, paused=False)
     assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
+async def test_a_host_pauses_each_of_its_origins(chain: Chain, browser: Chromium, client: Onlooker) -> None:
+    await chain.open(browser, "tabserver.html")
+    frame = await client.until_offered("echo")
+    await client.request("browser/pause", site="localhost", paused=True)
+    assert client.paused["sites"] == ["localhost"]
+    refused = await client.call(frame, "echo", text="hi")
+    assert refused["data"] == {"handed": False, "site": "localhost"}
+    await client.request("browser/pause", site="localhost", paused=False)
+    assert await client.call(frame, "echo", text="hi") == "echo: hi"
+
+
+async def test_of_two_changes_of_one_pause_the_later_one_stays(client: Onlooker) -> None:
+    site = "https://bank.example"
+    await client.request("browser/pause", site=site, paused=True)
+    (change,) = [each for each in client.paused["changes"] if each.get("site") == site]
+    await client.request("browser/pause", site=site, paused=False, at=change["at"] - 1)
+    await client.request("browser/pause", site=site, paused=False, at=change["at"])
+    assert client.paused["sites"] == [site]
+    await client.request("browser/pause", site=site, paused=False, at=change["at"] + 1)
+    await client.request("browser/pause", site=site, paused=True, at=change["at"])
+    assert client.paused["sites"] == []
+    (change,) = [each for each in client.paused["changes"] if each.get("site") == site]
+    assert change == {"site": site, "paused": False, "at": change["at"]}
 
 
 SANDBOXED = """document.body.append(Object.assign(document.createElement("iframe"),
@@ -128,9 +157,9 @@ async def test_whatever_a_paused_session_asks_is_refused_except_to_resume_it(
     await chain.open(browser, "tabserver.html")
     frame = await client.until_offered("echo")
     await client.request("browser/pause", session="s1", paused=True)
-    assert client.paused == {"sites": [], "sessions": ["s1"]}
-    assert_paused(await client.call(frame, "echo", session="s1", text="hi"), "s1")
-    assert_paused(await client.request("getTabs", session="s1"), "s1")
+    assert paused(client) == ([], ["s1"])
+    assert_paused(await client.call(frame, "echo", session="s1", text="hi"), CLIENT)
+    assert_paused(await client.request("getTabs", session="s1"), CLIENT)
     assert await client.call(frame, "echo", session="s2", text="hi") == "echo: hi"
     assert await client.request("browser/pause", session="s1", paused=False) == {}
     assert await client.call(frame, "echo", session="s1", text="hi") == "echo: hi"
@@ -145,9 +174,9 @@ async def test_pauses_outlive_the_worker_and_are_announced_with_the_tabs(
     await restart_worker(chain, browser)
     async with onlooking(chain) as after:
         frame = await after.until_offered("echo")
-        assert after.paused == {"sites": [chain.pages], "sessions": ["s1"]}
+        assert paused(after) == ([chain.pages], ["s1"])
         assert_paused(await after.call(frame, "echo", text="hi"), chain.pages)
-        assert_paused(await after.request("getTabs", session="s1"), "s1")
+        assert_paused(await after.request("getTabs", session="s1"), CLIENT)
 
 
 async def test_a_paused_site_stays_paused_when_the_browser_is_started_again(chain: Chain) -> None:
@@ -157,15 +186,15 @@ async def test_a_paused_site_stays_paused_when_the_browser_is_started_again(chai
             await client.request("browser/pause", session="s1", paused=True)
         async with chain.browser(), onlooking(chain) as client:
             await client.until(lambda: client.paused)
-            assert client.paused == {"sites": ["https://bank.example"], "sessions": []}
+            assert paused(client) == (["https://bank.example"], [])
 
 
 NO_PAUSES: list[tuple[dict[str, Any], str]] = [
     ({"paused": True}, "either a site or a session"),
     ({"site": "https://a.example", "session": "s", "paused": True}, "either a site or a session"),
-    ({"site": "https://a.example"}, "paused is missing"),
-    ({"site": "https://a.example", "paused": "yes"}, "paused must be true or false"),
-    ({"site": "a.example", "paused": True}, "write its origin"),
+    ({"site": "https://a.example"}, "paused must be true to pause"),
+    ({"site": "https://a.example", "paused": "yes"}, "paused must be true to pause"),
+    ({"site": "a.example:80", "paused": True}, "write its origin"),
     ({"site": "https://a.example/path", "paused": True}, "write its origin"),
     ({"site": "null", "paused": True}, "write its origin"),
 ]
@@ -176,7 +205,7 @@ async def test_a_pause_of_nothing_is_refused_and_says_what_is_missing(client: On
         error = await client.request("browser/pause", **params)
         assert error["code"] == Code.INVALID_PARAMS, params
         assert complaint in error["message"], params
-    assert client.paused == {"sites": [], "sessions": []}
+    assert paused(client) == ([], [])
 
 
 # ── The popup ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,7 +262,7 @@ async def test_the_popup_pauses_an_attached_client_and_resumes_it(
     popup = await open_popup(browser)
     await click(popup, "claude-code", "Pause")
     await client.until(lambda: client.paused["sessions"] == ["s1"])
-    assert_paused(await client.request("getTabs", session="s1"), "s1")
+    assert_paused(await client.request("getTabs", session="s1"), CLIENT)
     await click(popup, "paused", "Resume")
     await client.until(lambda: client.paused["sessions"] == [])
 

@@ -84,6 +84,7 @@ async def test_a_tab_has_its_number_its_tools_and_what_stands_out_about_it(
         "owner": {"session": CLAUDE.id, "title": "Claude Code"},
         "handedOver": False,
         "paused": True,
+        "pausedBy": "https://shop.example",
         "tools": [GET_CART],
         "notices": [],
     }

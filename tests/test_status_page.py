@@ -40,7 +40,9 @@ from bridge.hub.records import Called, Site
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import LookedAround
+from bridge.pause_sync import PauseSync
 from bridge.serve_record import ServeRecord, published
+from bridge.state.pauses_file import PausesFile
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events, OneToken
@@ -70,6 +72,7 @@ class Page:
     """A status page that is watched without a server, and what it shows."""
 
     def __init__(self, state: Path) -> None:
+        self.state = state
         self.transport = PlayedTransport()
         self.troubles = Troubles()
         self.router = Router(self.transport, lambda registry: whats_missing(registry, self.troubles))
@@ -462,7 +465,8 @@ async def serving(page: Page) -> AsyncIterator[Served]:
     sockets = listen("localhost", 0)
     port = sockets[0].getsockname()[1]
     url = f"http://localhost:{port}/"
-    status_page = StatusPage(page.router, page.transport, page.watching, url)
+    pauses = PauseSync(page.router.registry, page.transport, page.router.news, PausesFile(page.state))
+    status_page = StatusPage(page.router, pauses, page.watching, url)
     gate = Gate(HttpSettings(), port, OneToken(TOKEN), lambda _: False)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -569,7 +573,9 @@ async def test_the_page_s_script_pauses_a_site_and_a_session(served: Served) -> 
     answer = await served.pause({"site": SHOP, "paused": True})
     assert (answer.status_code, answer.json()) == (200, {"errors": []})
     await served.pause({"session": "5e551011", "paused": False})
-    assert [asked.params for asked in served.page.transport.asked] == [
+    asked = [each.params for each in served.page.transport.asked]
+    assert all(isinstance(each, wire.Pause) and each.at > 0 for each in asked)
+    assert [msgspec.structs.replace(each, at=0) for each in asked] == [
         wire.Pause(site=SHOP, paused=True),
         wire.Pause(session="5e551011", paused=False),
     ]
@@ -627,11 +633,13 @@ async def test_a_pause_of_nothing_is_refused(served: Served, body: Any) -> None:
     assert served.page.transport.asked == []
 
 
-async def test_without_a_browser_a_pause_says_what_is_missing(served: Served) -> None:
+async def test_without_a_browser_a_pause_counts_for_those_that_connect(served: Served) -> None:
     await served.sign_in()
     served.page.router.registry.links()[0].lost_at = 0
     answer = await served.pause({"site": SHOP, "paused": True})
-    assert answer.status_code == 409
+    assert (answer.status_code, answer.json()) == (200, {"errors": []})
+    assert served.page.router.registry.pauses.sites == (SHOP,)
+    assert SHOP in (served.page.state / "pauses.json").read_text()
 
 
 @CLOSES_EARLY

@@ -166,16 +166,14 @@ async def test_what_would_be_asked_is_not_allowed_where_nobody_can_be(tools: Pla
 async def test_a_pause_is_a_rule_too(tools: PlayedTools) -> None:
     tools.transport.announce("h1", wire.Paused(sites=[SHOP]))
     told = await tools.call("permissions_check", url=SHOP)
-    resume = "mcpb pause https://shop.example --resume"
-    rule = f"a person has paused this: https://shop.example; to resume it: {resume}"
-    assert told.structured["rule"] == rule
+    assert told.structured["rule"] == "The user paused https://shop.example"
 
 
 async def test_a_client_that_is_paused_can_ask_and_is_told_so(tools: PlayedTools) -> None:
     tools.transport.announce("h1", wire.Paused(sessions=[SESSION]))
     told = await tools.call("permissions_check", url=SHOP)
     assert told.structured["allowed"] == "no"
-    assert told.structured["rule"].startswith("a person has paused this: it is this client; to resume it: ")
+    assert told.structured["rule"] == "The user paused you"
 
 
 async def test_a_broken_file_of_approvals_is_named(tools: PlayedTools, tmp_path: Path) -> None:

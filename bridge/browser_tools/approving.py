@@ -116,7 +116,7 @@ def judge_tool(turn: Turn) -> Verdict:
     """Whether the tool may be called at all, wherever."""
     tool = turn.tool
     try:
-        turn.around.registry.pauses.check(turn.session, "")
+        turn.around.registry.pauses.check(turn.session)
     except CallError as paused:
         return Verdict("no", paused.detail, Code.PAUSED)
     if refusal := turn.around.policy.provided_refusal(tool.name, None, is_read_only=tool.reads_only):
@@ -154,7 +154,7 @@ def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
     policy, tool = turn.around.policy, turn.tool
     touched = [] if wish.leaves or not wish.origin else [wish.origin]
     try:
-        turn.around.registry.pauses.check(turn.session, wish.browser.profile, *touched)
+        turn.around.registry.pauses.check(turn.session, *touched)
     except CallError as paused:
         return Verdict("no", paused.detail, Code.PAUSED)
     for origin in touched:

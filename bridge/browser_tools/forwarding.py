@@ -185,9 +185,7 @@ async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> N
         then = "Write it as browsers show it, such as https://shop.example/."
         raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
     turn.record(channel, origin)
-    registry = turn.around.registry
-    for browser in registry.browsers():  # a site is paused in a profile, and this may be the same
-        registry.pauses.check(turn.session, browser.profile, *filter(None, [origin]))
+    turn.around.registry.pauses.check(turn.session, *filter(None, [origin]))
     await approving.admit(turn, Wish(channel, origin))
 
 
@@ -202,7 +200,7 @@ def _rule_about_sites(turn: Turn) -> str:
         return "config.toml has rules about sites"
     if turn.around.settings.sites != "any":
         return f'browser.sites is "{turn.around.settings.sites}"'
-    return "a site is paused" if turn.around.registry.pauses.have_sites else ""
+    return "a site is paused" if turn.around.registry.pauses.sites else ""
 
 
 def _cannot_be_kept(channel: Browser, rule: str) -> CallError:

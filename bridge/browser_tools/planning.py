@@ -15,6 +15,7 @@ from bridge.browser_tools.approving import ALWAYS, FOR_SESSION, NO, Verdict, Wis
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.navigating import address
 from bridge.browser_tools.turn import Turn
+from bridge.errors import paused_sentence
 from bridge.hub import origins
 from bridge.hub.describing import cleaned
 from native_host.wire import Code
@@ -175,8 +176,8 @@ def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], st
     if verdict.decision == "ask" and not turn.can_ask:
         return "no", f"{verdict.rule}, and this client cannot ask the user"
     then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
-    paused = "a person has paused this: " if verdict.code is Code.PAUSED else ""
-    return verdict.decision, f"{paused}{verdict.rule}{then}"
+    rule = paused_sentence(verdict.rule).rstrip(".") if verdict.code is Code.PAUSED else verdict.rule
+    return verdict.decision, f"{rule}{then}"
 
 
 def _known(name: str, turn: Turn) -> str:

@@ -25,6 +25,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     """What `computer` takes pictures in."""
+    resume: Literal["terminal", "any"] = "terminal"
+    """Where `mcpb pause --resume` works: at a terminal, or also without one."""
     find_with_model: bool = False
     """Whether `find` may show the client's own model what is in a page."""
 

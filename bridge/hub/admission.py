@@ -40,11 +40,11 @@ class Admission:
         if isinstance(entry, LiveEntry):
             tab = entry.offer.tab
             # A frame is in its tab: who pauses a site wants nothing called there.
-            pauses.check(session, entry.offer.browser.profile, entry.origin, tab.origin)
+            pauses.check(session, entry.origin, tab.origin)
             if tab.owner not in (None, session.id):
                 raise CallError(Code.NOT_YOURS, entry.name, handed=False)
         else:
-            pauses.check(session, entry.site.profile, entry.origin)
+            pauses.check(session, entry.origin)
         if refusal := self._check.refusal(entry.tool, arguments.value):
             logged = self._check.rejected_fields(entry.tool, arguments.value)
             raise CallError(Code.INVALID_PARAMS, refusal, handed=False, logged=logged)

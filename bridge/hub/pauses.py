@@ -1,44 +1,101 @@
-"""What persons have paused, in the form in which each call is checked against it. Pure."""
+"""What the user paused: changes of site patterns and sessions, merged by their times. Pure.
+
+A pause is the user's, so it holds in every browser, whichever browser or file it is known from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from bridge.errors import CallError
 from bridge.hub.origins import canonical
 from bridge.hub.sessions import Session
+from bridge.hub.site_patterns import matches
 from native_host import wire
-from native_host.wire import Code
+from native_host.wire import Code, PauseChange
+
+
+class PauseTarget(NamedTuple):
+    """A site pattern or a session."""
+
+    site: str = ""
+    session: str = ""
 
 
 class Pauses:
-    """Sessions everywhere; sites in the profile in which somebody paused them."""
+    """The latest change of each pause, and the checks that follow from them."""
 
-    def __init__(self, told: Iterable[tuple[str, wire.Paused]] = ()) -> None:
-        """`told` is what each browser has said, by its profile."""
-        self._sessions: set[str] = set()
-        self._sites: dict[str, set[str]] = {}
-        for profile, paused in told:
-            self._sessions.update(paused.sessions)
-            self._sites.setdefault(profile, set()).update(map(canonical, paused.sites))
+    def __init__(self, changes: Iterable[PauseChange] = ()) -> None:
+        self._changes: dict[PauseTarget, PauseChange] = {}
+        for change in changes:
+            target = target_of(change)
+            if is_later(change, self._changes.get(target)):
+                self._changes[target] = change
+        paused = [target for target, change in self._changes.items() if change.paused]
+        self.sites: tuple[str, ...] = tuple(sorted(target.site for target in paused if target.site))
+        """The paused site patterns."""
+        self.sessions = frozenset(target.session for target in paused if target.session)
+        """The ids of the paused sessions."""
 
     @property
-    def have_sites(self) -> bool:
-        """Whether any site is paused anywhere."""
-        return any(self._sites.values())
+    def changes(self) -> list[PauseChange]:
+        """The latest change of each pause, removals included."""
+        return list(self._changes.values())
 
-    def check(self, session: Session, profile: str, *origins: str) -> None:
-        """A session calls a tool that concerns these origins.
+    def change_of(self, target: PauseTarget) -> PauseChange | None:
+        """Return the latest change of a pause."""
+        return self._changes.get(target)
+
+    def later_than(self, known: Pauses) -> list[PauseChange]:
+        """Return the changes that `known` lacks. It does not need the removal of what it never had."""
+        return [
+            change
+            for target, change in self._changes.items()
+            if is_later(change, had := known.change_of(target)) and (had or change.paused)
+        ]
+
+    def sites_for(self, session: Session) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the site patterns that are paused for a session: today the same for all.
+
+        `Registry.pauses` is another object whenever what is paused has changed, and `Router.news` wakes then.
+        """
+        return self.sites
+
+    def pattern_of(self, origin: str) -> str:
+        """Return the pattern that pauses an origin; empty when it is not paused."""
+        return next((pattern for pattern in self.sites if matches(pattern, origin)), "")
+
+    def check(self, session: Session, *origins: str) -> None:
+        """Let a session call a tool that concerns these origins.
 
         Raises:
-            CallError: it, or one of them, is paused.
+            CallError: the session or one of the origins is paused; return it to the client. Its detail is the
+                site, or empty for the session.
         """
-        if session.id in self._sessions:
-            resume = f"mcpb pause {session.id[:8]} --resume"
-            raise CallError(Code.PAUSED, f"it is this client; to resume it: {resume}", handed=False)
-        if not (sites := self._sites.get(profile)):
+        if session.id in self.sessions:
+            raise CallError(Code.PAUSED, handed=False)
+        if not self.sites:
             return
         for origin in origins:
-            if canonical(origin) in sites:
-                resume = f"mcpb pause {canonical(origin)} --resume"
-                raise CallError(Code.PAUSED, f"{origin}; to resume it: {resume}", handed=False)
+            if self.pattern_of(origin):
+                raise CallError(Code.PAUSED, canonical(origin), handed=False)
+
+
+def target_of(change: PauseChange) -> PauseTarget:
+    """Return what a change pauses or resumes."""
+    return PauseTarget(change.site, change.session)
+
+
+def is_later(change: PauseChange, known: PauseChange | None) -> bool:
+    """Return whether a change counts instead of the known one. At the same moment the pause counts."""
+    return known is None or (change.at, change.paused) > (known.at, known.paused)
+
+
+def changes_in(paused: wire.Paused) -> Iterator[PauseChange]:
+    """Return the changes that a browser knows. Older extensions announce names without times."""
+    yield from paused.changes
+    known = {target_of(change) for change in paused.changes}
+    for target in [*map(PauseTarget, paused.sites), *(PauseTarget("", id_) for id_ in paused.sessions)]:
+        if target not in known:
+            yield PauseChange(site=target.site, session=target.session, paused=True, at=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.hub.pauses import Pauses
+from bridge.hub.pauses import Pauses, changes_in
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
 from native_host import wire
 
@@ -216,7 +216,9 @@ class Registry:
         self._lost: list[Browser] = []
         self._has_looked = False
         self._touched: set[FrameAt] | None = None
-        self._pauses: Pauses | None = None
+        self._pauses = Pauses()
+        self._are_pauses_current = True
+        self._stored_pauses: Sequence[wire.PauseChange] = ()
         self.version = 0
         """Changes whenever the offers do, other than in what is told of their tabs."""
         self.version_of_tabs = 0
@@ -278,10 +280,19 @@ class Registry:
 
     @property
     def pauses(self) -> Pauses:
-        """What is paused in the browsers whose tools count."""
-        if self._pauses is None:
-            self._pauses = Pauses((browser.profile, browser.paused) for browser in self.browsers())
+        """What the user paused, in any browser or by a command; the same object as long as it is the same."""
+        if not self._are_pauses_current:
+            known = (changes_in(browser.paused) for browser in self.browsers())
+            found = Pauses(chain(self._stored_pauses, *known))
+            if found.changes != self._pauses.changes:
+                self._pauses = found
+            self._are_pauses_current = True
         return self._pauses
+
+    def set_stored_pauses(self, changes: Sequence[wire.PauseChange]) -> None:
+        """Set what is paused besides what browsers announce."""
+        self._stored_pauses = changes
+        self._are_pauses_current = False
 
     def take_touched(self) -> set[FrameAt] | None:
         """The frames whose offers may have changed since this was asked last; None: all of them."""
@@ -335,7 +346,7 @@ class Registry:
     def _changed(self, touched: Iterable[FrameAt] | None) -> None:
         """`touched` may offer something else now; None: any frame may."""
         self.version += 1
-        self._pauses = None
+        self._are_pauses_current = False
         if touched is None or self._touched is None:
             self._touched = None
         else:
@@ -379,7 +390,7 @@ class Registry:
     def _set_by_user(self, browser: Browser, message: wire.Paused | wire.PageTools) -> None:
         if isinstance(message, wire.Paused):
             browser.paused = message
-            self._pauses = None
+            self._are_pauses_current = False
             return
         browser.page_tools = message.sites
         self.version_of_page_tools += 1

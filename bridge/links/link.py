@@ -321,9 +321,12 @@ def _answer_in(message: Envelope) -> bytes | CallError:
         error = msgspec.json.decode(message.error, type=envelope.Error)
     except msgspec.DecodeError:
         return CallError(Code.INTERNAL_ERROR, "the host's error cannot be read", handed=True)
-    handed = error.data.get("handed") is not False
+    is_handed = error.data.get("handed") is not False
+    if error.code == Code.PAUSED:
+        site = error.data.get("site")
+        return CallError(Code.PAUSED, site if isinstance(site, str) else "", handed=is_handed)
     # Browsers and pages quote what they were given: `Cannot navigate to invalid URL "…"`.
-    return CallError(error.code, error.message, handed=handed, logged="")
+    return CallError(error.code, error.message, handed=is_handed, logged="")
 
 
 def _check_wire(params: Wire) -> None:

@@ -25,7 +25,7 @@ def show(
         return ENDED
     browser, tab = max(tabs, key=lambda found: found[1].last_accessed)
     try:
-        registry.pauses.check(session, browser.profile, tab.origin)
+        registry.pauses.check(session, tab.origin)
     except CallError:  # a person has paused it: nothing of it comes to the front
         on_shown(False)
         return ENDED

@@ -5,9 +5,11 @@
  * same rules are in bridge/hub/policy.py. Nothing here asks the browser.
  */
 
-import { canonical, matches } from "../../origins.js";
+import { matches } from "../../origins.js";
+import { canonical } from "../../site_patterns.js";
 
 const PATTERN = /^(https?):\/\/(\*\.)?(.+?)(?::(\d+))?$/;
+const HOST = /^(\*\.)?([^/*]+)$/;
 const DEFAULT_PORTS = /** @type {Record<string, string>} */ ({ http: "80", https: "443" });
 const SOCKETS = /** @type {Record<string, string>} */ ({ http: "ws", https: "wss" });
 const WEB_ADDRESS = "^(https?|wss?)://";
@@ -28,12 +30,17 @@ export function patternFor(patterns, origin) {
 /**
  * Return the regular expression (RE2) of the network addresses that a pattern fits; "" if there are none (`null`).
  *
- * WebSocket addresses belong to the site of their host and port. Credentials and a host's final dot change nothing.
+ * WebSocket addresses belong to the site of their host and port. Credentials and a host's final dot change nothing. A
+ * pause may name a host alone (`extension/site_patterns.js`): it stands for all of its ports.
  *
  * @param {string} pattern
  */
 export function addressExpression(pattern) {
   if (pattern === "*") return WEB_ADDRESS;
+  const [, wide, name] = HOST.exec(pattern) ?? [];
+  if (name && name !== "null") {
+    return `${WEB_ADDRESS}([^/?#]*@)?${wide ? "([^/?#@:]+\\.)?" : ""}${escape(name)}\\.?(:[0-9]+)?/`;
+  }
   const [, scheme, wildcard, host, port] = PATTERN.exec(pattern) ?? [];
   if (!scheme || !host) return "";
   const subdomains = wildcard ? "([^/?#@:]+\\.)" : "";

@@ -6,6 +6,7 @@
  * kept in `chrome.storage.session`, as long as the browser keeps its own session rules.
  */
 
+import { matches } from "../../site_patterns.js";
 import { Code, WireError } from "../../wire.js";
 import { commonList, networkRules, usingSessions } from "./network_rules.js";
 import { patternFor } from "./origin_patterns.js";
@@ -284,7 +285,7 @@ export class SiteRules {
 
   /** @param {string} origin */
   #pauseAgainst(origin) {
-    const pattern = patternFor(this.pauses.all.sites, origin);
+    const pattern = this.pauses.patternOf(origin);
     return pattern ? `the user has paused ${pattern}` : "";
   }
 
@@ -379,7 +380,7 @@ export class SiteRules {
    */
   #pausedIn(tabs) {
     const showing = (/** @type {string} */ pattern) =>
-      tabs.filter(({ url }) => patternFor([pattern], URL.parse(url ?? "")?.origin ?? ""));
+      tabs.filter(({ url }) => matches(pattern, URL.parse(url ?? "")?.origin ?? ""));
     const ids = (/** @type {string} */ pattern) => new Set(showing(pattern).map(({ id }) => Number(id)));
     return new Map(this.pauses.all.sites.map((pattern) => [pattern, ids(pattern)]));
   }

@@ -28,7 +28,8 @@ from bridge.frontends.http.page.watching import Watching
 from bridge.frontends.http.refusals import Refused
 from bridge.hub import origins
 from bridge.hub.routing import Router
-from bridge.hub.transport import TabTransport
+from bridge.hub.site_patterns import read_pattern
+from bridge.pause_sync import PauseSync
 from bridge.pausing import Target, live_browsers, pause
 
 _MAX_BODY_BYTES = 4096
@@ -60,9 +61,9 @@ class _PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
 class StatusPage:
     """What answers there. `url` is where browsers reach us, with a slash at its end."""
 
-    def __init__(self, router: Router, transport: TabTransport, watching: Watching, url: str) -> None:
+    def __init__(self, router: Router, pauses: PauseSync, watching: Watching, url: str) -> None:
         self._router = router
-        self._transport = transport
+        self._pauses = pauses
         self._watching = watching
         self._url = url
         self._sign_in = SignIn()
@@ -134,12 +135,10 @@ class StatusPage:
         _check_own_script(request)
         asked = _read_pause(await read_json(request, _MAX_BODY_BYTES))
         browsers = live_browsers(self._router.registry)
-        if not browsers:
-            why = self._router.whats_missing() or "no browser is connected just now; try again in a moment"
-            raise Refused(HTTPStatus.CONFLICT, why)
         target = Target(site=asked.site, session=asked.session)
-        answers = await pause(self._transport, browsers, target, paused=asked.paused)
-        return _json({"errors": [f"{each.browser}: {each.error}" for each in answers if each.error]})
+        answers, problem = await pause(self._pauses, browsers, target, paused=asked.paused)
+        errors = [f"{each.browser}: {each.error}" for each in answers if each.error]
+        return _json({"errors": [*errors, problem] if problem else errors})
 
 
 class _News(Response):
@@ -168,7 +167,7 @@ def _read_pause(body: bytes) -> _PauseRequest:
     try:
         asked = msgspec.json.decode(body, type=_PauseRequest)
         if asked.site:
-            origins.read(asked.site)
+            asked.site = read_pattern(asked.site)
     except (msgspec.DecodeError, origins.OriginError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"this cannot be paused: {error}") from None
     if bool(asked.site) == bool(asked.session):

@@ -271,7 +271,12 @@ def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], seen: Seen) -> Html
             "div",
             element("h4", tab["title"] or tab["origin"], " ", badges),
             element("p", f"{tab['origin']} · tab {tab['tab']}", class_="facts"),
-            _pause("site", tab["origin"], tab["origin"], is_paused=tab["paused"]),
+            _pause(
+                "site",
+                tab["pausedBy"] or tab["origin"],
+                tab["pausedBy"] or tab["origin"],
+                is_paused=tab["paused"],
+            ),
             class_="head",
         ),
         [_tool(name, seen.tools[name], tab["origin"]) for name in tab["tools"] if name in seen.tools],

@@ -89,7 +89,8 @@ class Watching:
             self._router.running(),
             self._router.catalog.version,
             registry.version_of_tabs,
-            [(browser.host, browser.is_live, browser.paused, browser.clients) for browser in browsers],
+            [(browser.host, browser.is_live, browser.clients) for browser in browsers],
+            registry.pauses.changes,
             [problem.text for problem in self._links.problems.values()],
             # What is wrong with a registration nobody tells us: it is looked at again.
             None if browsers else trio.current_time() // PING_S,

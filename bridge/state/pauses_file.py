@@ -1,0 +1,146 @@
+"""pauses.json: what the user paused, with the time of each change, for all bridges and browsers.
+
+Every writer merges under a file lock: of two changes of one pause the later one stays. Calls are decided in
+`bridge/hub/pauses.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from bridge import own_files
+from bridge.hub.origins import OriginError
+from bridge.hub.pauses import Pauses
+from bridge.hub.site_patterns import read_pattern
+from native_host import endpoint
+from native_host.wire import PauseChange
+
+FILE = "pauses.json"
+KEPT_CHANGES = 256
+"""Limit of session pauses, and of removals: the oldest are forgotten."""
+KEPT_MS = 30 * 24 * 3600 * 1000
+"""Age at which a removal is forgotten. A browser that was away for longer may bring its pause back."""
+
+
+class PausesFileError(Exception):
+    """The file cannot be read or written. The text has its path, the reason and the remedy."""
+
+
+class _Content(msgspec.Struct):
+    changes: list[PauseChange] = []
+
+
+class PausesFile:
+    """The file in a state directory, read again when it has changed."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE
+        self.changes: Sequence[PauseChange] = ()
+        """As last read. They stay when the file breaks."""
+        self._identity: tuple[int, ...] | None = None
+
+    def refresh(self) -> bool:
+        """Read the file if it is another one; return whether it is.
+
+        Raises:
+            PausesFileError: the file cannot be used; what was read before still counts.
+        """
+        identity = _identity(self.path)
+        if identity == self._identity:
+            return False
+        self._identity = identity
+        self.changes = self._read()
+        return True
+
+    def merge(self, changes: Iterable[PauseChange], now_ms: int) -> None:
+        """Add changes to the file, unless it has later ones. This waits for other writers.
+
+        Raises:
+            PausesFileError: the file cannot be read or written; it stays as it was.
+        """
+        try:
+            endpoint.prepare(self.path.parent)
+            with _locked(self.path.parent):
+                before = Pauses(self._read())
+                merged = Pauses([*before.changes, *changes])
+                if merged.changes != before.changes:
+                    self._write(_bounded(merged.changes, now_ms))
+        except (endpoint.EndpointError, OSError) as error:
+            raise PausesFileError(f"{self.path} cannot be written: {error}") from error
+        self.refresh()
+
+    def _read(self) -> list[PauseChange]:
+        try:
+            file = own_files.read(self.path)
+            found = msgspec.json.decode(file.content, type=_Content).changes if file else []
+            for change in found:
+                _check(change)
+        except own_files.OwnFileError as error:
+            raise PausesFileError(str(error)) from error
+        except (ValueError, msgspec.DecodeError) as error:
+            text = f"{self.path} cannot be read ({error}): remove it, and pause again what shall be paused"
+            raise PausesFileError(text) from None
+        return found
+
+    def _write(self, changes: Sequence[PauseChange]) -> None:
+        """Replace the file atomically, private to this user."""
+        draft = self.path.with_suffix(".json.new")
+        with open(draft, "wb", opener=_create_private) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(_Content(list(changes)))) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(self.path)
+
+
+def _check(change: PauseChange) -> None:
+    """Reject what no writer of ours writes.
+
+    Raises:
+        ValueError: the change names no canonical pattern and no session, or both.
+    """
+    if bool(change.site) == bool(change.session):
+        raise ValueError("each change has either a site or a session")
+    try:
+        is_canonical = not change.site or read_pattern(change.site) == change.site
+    except OriginError as error:
+        raise ValueError(f"{change.site!r} is no site: {error}") from None
+    if not is_canonical:
+        raise ValueError(f"{change.site!r} is no site in its canonical form")
+
+
+def _bounded(changes: Sequence[PauseChange], now_ms: int) -> list[PauseChange]:
+    latest = sorted(changes, key=lambda change: change.at, reverse=True)
+    sessions = [change for change in latest if change.paused and change.session]
+    removals = [change for change in latest if not change.paused and change.at > now_ms - KEPT_MS]
+    sites = [change for change in latest if change.paused and change.site]
+    return [*sites, *sessions[:KEPT_CHANGES], *removals[:KEPT_CHANGES]]
+
+
+def _create_private(path: str, _flags: int) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

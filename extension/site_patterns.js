@@ -1,0 +1,52 @@
+/**
+ * Site patterns of pauses: an origin, a host (every origin there), or `*.` and a host (its subdomains too).
+ * `bridge/hub/site_patterns.py` evaluates them alike; `tests/site_patterns.json` is the table that both are tested with.
+ */
+
+const WIDE = "*.";
+/** Browsers take others too; no site has one. */
+const HOST = /^([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\])$/;
+const ADDRESS = /^(\[.*\]|[0-9.]+)$/;
+
+/**
+ * The form in which origins are compared. To browsers `https://bank.example.` is another origin than
+ * `https://bank.example`; it is the same site to everybody else, and a page chooses which of them it is.
+ *
+ * @param {string} origin as the browser reports it
+ */
+export function canonical(origin) {
+  return origin.replace(/\.+(?=(:\d+)?$)/, "");
+}
+
+/** Whether it is the origin of pages that can be told apart: opaque ones are all called `null`. @param {string} text */
+export function isOrigin(text) {
+  return text !== "null" && URL.parse(text)?.origin === text;
+}
+
+/**
+ * @param {string} text
+ * @returns {string} the pattern in its canonical form; empty: the text is no pattern
+ */
+export function readPattern(text) {
+  if (text.includes("://")) return isOrigin(text) ? canonical(text) : "";
+  const pattern = text.replace(/\.+$/, "");
+  const isWide = pattern.startsWith(WIDE);
+  const host = isWide ? pattern.slice(WIDE.length) : pattern;
+  if (!HOST.test(host) || host === "null" || URL.parse(`http://${host}`)?.host !== host) return "";
+  return isWide && ADDRESS.test(host) ? "" : pattern;
+}
+
+/**
+ * @param {string} pattern canonical
+ * @param {string} origin as the browser reports it
+ */
+export function matches(pattern, origin) {
+  const site = canonical(origin);
+  if (pattern.includes("://")) return pattern === site;
+  const [, authority] = /^https?:\/\/(.*)$/.exec(site) ?? [];
+  if (authority === undefined) return false;
+  const host = authority.replace(/:\d*$/, "");
+  if (!pattern.startsWith(WIDE)) return host === pattern;
+  const name = pattern.slice(WIDE.length);
+  return host === name || host.endsWith(`.${name}`);
+}
