@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,8 +20,9 @@ import trio
 from bridge import log
 from bridge.audit import AuditLog
 from bridge.browser_tools.provider import BrowserTools
-from bridge.config import Config, ConfigError
+from bridge.config import Config, ConfigError, rules_digest
 from bridge.config import read as read_config
+from bridge.config_reload import ConfigReload
 from bridge.frontends import stdio
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
@@ -63,6 +64,8 @@ class Hub:
     links: NativeLinks
     pauses: PauseSync
     site_rules: SiteRules
+    set_config: Callable[[Config], None]
+    """Applies changed rules and limits to what runs."""
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
         """Tell every host which sessions are behind this bridge, and what their site rules are."""
@@ -75,22 +78,24 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     """A hub that is linked to the native hosts of this user, as long as the block runs."""
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
-    site_rules = SiteRules(links, partial(_site_rules_of, Policy(config.policy)))
+    terms = _terms(config)
+    site_rules = SiteRules(links, partial(_site_rules_of, terms.policy))
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
             lambda registry: _whats_missing(registry, links, config.existing_channel, holders),
-            terms=_terms(config),
+            terms=terms,
             store=store,
             keep=keep,
         )
-        tools = _browser_tools(config, router, links)
+        tools = _browser_tools(config, router, links, terms.policy)
         pauses = PauseSync(router.registry, links, router.news, PausesFile(_state()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
             nursery.start_soon(tools.run_forever)
-            yield Hub(router, links, pauses, site_rules)
+            set_config = partial(_set_config, router, terms, tools, site_rules)
+            yield Hub(router, links, pauses, site_rules, set_config)
             nursery.cancel_scope.cancel()
 
 
@@ -108,8 +113,18 @@ def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
     return ChannelHolders(settings.only_directory)
 
 
-def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
-    policy = Policy(config.policy)
+def _set_config(
+    router: Router, terms: Terms, tools: BrowserTools, site_rules: SiteRules, config: Config
+) -> None:
+    terms.policy.set_rules(config.policy)
+    site_rules.refresh()
+    terms.pace.per_minute = config.calls_per_minute
+    tools.set_settings(config.browser)
+    router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
+    router.set_terms(replace(terms, call_s=config.call_timeout_s, max_listed=config.max_listed_tools))
+
+
+def _browser_tools(config: Config, router: Router, links: NativeLinks, policy: Policy) -> BrowserTools:
     tools = BrowserTools(
         router.registry,
         links,
@@ -120,8 +135,7 @@ def _browser_tools(config: Config, router: Router, links: NativeLinks) -> Browse
         router.whats_missing,
         mcpb_home(),
     )
-    if config.browser.enabled:
-        router.provide(tools)
+    router.provide(tools)
     return tools
 
 
@@ -138,6 +152,14 @@ def configuration(*, existing_channel: bool = False) -> Config:
     channel = config.existing_channel
     attached = msgspec.structs.replace(channel, attach=channel.attach or existing_channel)
     return msgspec.structs.replace(config, existing_channel=attached)
+
+
+def configuration_to_look() -> tuple[Config, str]:
+    """The configuration for commands that only look, and why the file cannot be used, or empty."""
+    try:
+        return read_config(mcpb_home()), ""
+    except ConfigError as error:
+        return Config(), str(error)
 
 
 def _terms(config: Config) -> Terms:
@@ -180,9 +202,27 @@ async def _serve_stdio(config: Config) -> None:
             top.start_soon(_end_on_signal, speaking)
             async with open_hub(config, audit.keep) as hub:
                 top.start_soon(hub.pauses.run)
+                top.start_soon(_reload(hub, audit, config).run)
                 with speaking:
                     await speak_mcp(hub, stdio.serve)
             top.cancel_scope.cancel()
+
+
+def _reload(hub: Hub, audit: AuditLog, config: Config, *, is_over_http: bool = False) -> ConfigReload:
+    """Return what keeps a running process at the rules of config.toml."""
+
+    def apply(changed: Config) -> None:
+        hub.links.set_rules(rules_digest(changed))
+        audit.set_with_arguments(with_arguments=changed.audit_arguments)
+        hub.set_config(_of_http(changed) if is_over_http else changed)
+
+    hub.links.set_rules(rules_digest(config))
+    return ConfigReload(mcpb_home(), config, apply)
+
+
+def _of_http(config: Config) -> Config:
+    """The limits of clients over HTTP in place of those over stdio."""
+    return msgspec.structs.replace(config, calls_per_minute=config.http.calls_per_minute)
 
 
 async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
@@ -240,6 +280,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
+    from bridge.status import Rules  # noqa: PLC0415
 
     memory.keep_freed()
     settings = config.http
@@ -254,7 +295,6 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
         published_channel.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))
         device = device_id(_state()) if channel else ""
-        config = msgspec.structs.replace(config, calls_per_minute=settings.calls_per_minute)
         audit = stack.enter_context(closing(_audit(config)))
         stack.enter_context(
             published(
@@ -264,7 +304,9 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
-            async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
+            async with open_hub(_of_http(config), to_each(audit.keep, metrics.keep)) as hub:
+                reload = _reload(hub, audit, config, is_over_http=True)
+                top.start_soon(reload.run)
                 tell_hosts = _together(hub.set_sessions)
                 channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = Watching(
@@ -276,6 +318,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                         **{each.session.id: each.transport for each in front.conversations},
                         **{session.id: TRANSPORT for session in channel_front.sessions()},
                     },
+                    lambda: Rules(reload.digest, reload.problem),
                 )
                 stack.callback(watching.close)
                 top.start_soon(hub.pauses.run)
@@ -339,14 +382,19 @@ async def _stop_on_signal(
 
 
 def run_with_hub(
-    session: Session, job: Callable[[Hub, Session], Awaitable[T]], *, existing_channel: bool = False
+    session: Session,
+    job: Callable[[Hub, Session], Awaitable[T]],
+    *,
+    existing_channel: bool = False,
+    config: Config | None = None,
 ) -> T:
     """Run `job` once all live hosts have said what they know, as the session of a command.
 
-    A person at a terminal can take any number of tools.
+    A person at a terminal can take any number of tools. `config` is what to use in place of the file.
     """
     log.configure()
-    config = configuration(existing_channel=existing_channel)
+    config = config or configuration(existing_channel=existing_channel)
+    digest = rules_digest(config)
     config = msgspec.structs.replace(config, max_listed_tools=0)
     audit = _audit(config)
 
@@ -357,6 +405,7 @@ def run_with_hub(
 
     async def run() -> T:
         async with open_hub(config, keep_calls) as hub:
+            hub.links.set_rules(digest)
             if session.client.name:
                 hub.set_sessions([session.on_wire()])
             await hub.router.settle()

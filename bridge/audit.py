@@ -212,6 +212,10 @@ class AuditLog:
         """Of each event that pages cause: a flood of one does not hide the other."""
         self._has_warned = False
 
+    def set_with_arguments(self, *, with_arguments: bool) -> None:
+        """Log the arguments of calls from now on, or no longer."""
+        self._with_arguments = with_arguments
+
     def keep(self, record: Record) -> None:
         """Write it down. A log that cannot be written is complained of once, and the calls go on."""
         now = self._clock()

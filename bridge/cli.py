@@ -25,6 +25,7 @@ from native_host.windows import refuse_windows
 if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.sessions import Session
+    from bridge.links.channel_settings import ChannelSettings
     from bridge.pausing import Target
     from install.browsers import Kind
 
@@ -167,14 +168,23 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         return
     import trio
 
-    from bridge.app import new_session, run_with_hub
+    from bridge.app import configuration_to_look, new_session, run_with_hub
+    from bridge.config import rules_digest
+    from bridge.status import Rules
     from bridge.status import status as read_status
+
+    config, _ = configuration_to_look()
 
     async def watch(hub: Hub, _session: Session) -> BrokenPipeError | None:
         last: Any = None
         await _hear_of_clients(hub)
         while True:
-            found = read_status(hub.router, hub.links, _recent_calls(), _channels(), _published(), _servers())
+            current, problem = configuration_to_look()
+            rules = Rules("" if problem else rules_digest(current), problem)
+            channels = _channels(config.existing_channel)
+            found = read_status(
+                hub.router, hub.links, _recent_calls(), channels, _published(), _servers(), rules
+            )
             if (now := (found, get_terminal_size())) != last:
                 try:
                     _show_status(found, as_json=as_json, is_watching=is_watching)
@@ -185,7 +195,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
                 return None
             await trio.sleep(_WATCH_S)
 
-    if error := run_with_hub(new_session(), watch):
+    if error := run_with_hub(new_session(), watch, config=config):
         raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
 
 
@@ -206,17 +216,15 @@ def _recent_calls() -> list[dict[str, Any]]:
     return []
 
 
-def _channels() -> list[dict[str, Any]]:
+def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
     """Another product's."""
     import msgspec
 
-    from bridge.app import configuration
     from install.browsers import TableError
     from install.examination.channels import channels_here
     from install.machine import this_machine
     from native_host.home import mcpb_home
 
-    settings = configuration().existing_channel
     with suppress(TableError):  # `mcpb doctor` says what is wrong with it
         found = channels_here(this_machine(), mcpb_home(), settings.only_directory, settings.attach)
         return [msgspec.to_builtins(channel) for channel in found]

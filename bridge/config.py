@@ -6,10 +6,13 @@ The file decides what may be called, so one that others could have written, or t
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,6 +20,7 @@ import msgspec
 
 from bridge import own_files
 from bridge.browser_tools.settings import BrowserSettings
+from bridge.config_restrictions import is_allowed
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.page_tool_settings import PageSettings, PageSite
@@ -50,6 +54,23 @@ _VARIABLES_OF_CHANNEL = {
     f"MCPB_EXISTING_CHANNEL_{key.upper()}": key for key in ChannelSettings.__struct_fields__
 }
 
+LIVE_KEYS = frozenset(
+    {
+        "call_timeout_s",
+        "max_listed_tools",
+        "calls_per_minute",
+        "audit_arguments",
+        "policy",
+        "browser",
+        "pages",
+    }
+)
+"""Keys and tables that running clients apply when the file changes; besides them `http.calls_per_minute`."""
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
+"""Variables of which the log has a warning."""
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
@@ -82,7 +103,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
 
-    For keys of a table that is `MCPB_<TABLE>_<KEY>`; [policy] stands in the file alone.
+    For keys of a table that is `MCPB_<TABLE>_<KEY>`; [policy] stands in the file alone. A variable that would
+    loosen a restriction of the file is ignored, with one warning in the log.
 
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
@@ -97,16 +119,40 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_explained(error, found)}") from None
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
-    http = _overridden(config.http, _VARIABLES_OF_HTTP, environ)
-    browser = _overridden(config.browser, _VARIABLES_OF_BROWSER, environ)
+    given = _Environment(environ, found)
+    http = given.override(config.http, _VARIABLES_OF_HTTP, "http")
+    browser = given.override(config.browser, _VARIABLES_OF_BROWSER, "browser")
     dirs = _narrowed(config.browser.upload_dirs, browser.upload_dirs)
     browser = msgspec.structs.replace(browser, upload_dirs=dirs)
-    channel = _overridden(config.existing_channel, _VARIABLES_OF_CHANNEL, environ)
-    whole = _overridden(config, variables, environ)
+    channel = given.override(config.existing_channel, _VARIABLES_OF_CHANNEL, "existing_channel")
+    whole = given.override(config, variables)
     return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
 
 
+def identity(home: Path) -> tuple[object, ...]:
+    """What changes when the file does, or who may write it."""
+    path = home / FILE
+    return _stat(path), _stat(path.parent), path.is_symlink()
+
+
+def rules_digest(config: Config) -> str:
+    """Return a digest of the rules that running clients apply, to compare processes."""
+    applied = {key: getattr(config, key) for key in LIVE_KEYS if key not in _TABLES}
+    rules = (applied, config.policy, config.browser, config.pages, config.http.calls_per_minute)
+    return sha256(msgspec.json.encode(rules, order="sorted")).hexdigest()[:12]
+
+
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stat(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    is_file = stat.S_ISREG(found.st_mode)
+    written = (found.st_mtime_ns, found.st_ctime_ns, found.st_size) if is_file else ()
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, *written
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -217,19 +263,49 @@ def _plain(complaint: str) -> str:
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _overridden(settings: _Settings, variables: Mapping[str, str], environ: Mapping[str, str]) -> _Settings:
-    hints = get_type_hints(type(settings), include_extras=True)
-    for variable, key in variables.items():
-        if text := environ.get(variable):
-            given = _listed(text) if get_origin(hints[key]) is tuple else text
+class _Environment:
+    """The variables, and the file that they may tighten."""
+
+    def __init__(self, environ: Mapping[str, str], found: Mapping[str, Any]) -> None:
+        self._environ = environ
+        self._found = found
+
+    def override(self, settings: _Settings, variables: Mapping[str, str], table: str = "") -> _Settings:
+        """Return the settings of a table with the variables' values.
+
+        Raises:
+            ConfigError: a value cannot be used; the text names its variable.
+        """
+        hints = get_type_hints(type(settings), include_extras=True)
+        in_file = self._found.get(table, {}) if table else self._found
+        of_file = settings
+        for variable, key in variables.items():
+            if not (text := self._environ.get(variable)):
+                continue
+            value = _value_of(variable, text, hints[key])
+            dotted = f"{table}.{key}" if table else key
+            if not is_allowed(dotted, value, getattr(of_file, key), is_in_file=key in in_file):
+                _warn_once(variable, f"{variable} is ignored: it would loosen {dotted} of {FILE}")
+                continue
             try:
-                value = msgspec.convert(given, hints[key], strict=False)
                 settings = msgspec.structs.replace(settings, **{key: value})
-            except msgspec.ValidationError as error:
-                raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None
             except ValueError as error:
                 raise ConfigError(f"{variable}: {error}") from None
-    return settings
+        return settings
+
+
+def _value_of(variable: str, text: str, hint: Any) -> Any:
+    given = _listed(text) if get_origin(hint) is tuple else text
+    try:
+        return msgspec.convert(given, hint, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None
+
+
+def _warn_once(variable: str, text: str) -> None:
+    if variable not in _warned:
+        _warned.add(variable)
+        _log.warning("%s", text)
 
 
 def _narrowed(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:

@@ -51,7 +51,9 @@ def toml(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:
-        raise OwnFileError(f"{path} is not valid TOML: {error}") from error
+        # The parser names no line where the document ends too early.
+        lines = content.count(b"\n", 0, len(content.rstrip())) + 1
+        raise OwnFileError(f"{path} is not valid TOML: {error}, of {lines} lines") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise OwnFileError(f"{path} is not valid TOML: line {line} is not UTF-8") from error

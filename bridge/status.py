@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Problem(Protocol):
         ...
 
 
+class Rules(NamedTuple):
+    """What config.toml says now."""
+
+    digest: str
+    """`bridge.config.rules_digest`; empty when the file cannot be used."""
+    problem: str
+    """Why it cannot be used; empty when it can."""
+
+
 class Problems(Protocol):
     """What went wrong with hosts that live: `NativeLinks` has it."""
 
@@ -71,6 +80,7 @@ def status(
     channels: Sequence[Mapping[str, Any]] = (),
     published: Sequence[Mapping[str, Any]] = (),
     servers: Sequence[Mapping[str, Any]] = (),
+    rules: Rules | None = None,
 ) -> dict[str, Any]:
     """Everything, for `--json`.
 
@@ -82,6 +92,7 @@ def status(
             holds one is no browser.
         published: sockets of ours among its own, each a `native_host.published_channel.Standing`.
         servers: the `mcpb serve` that run, each a `bridge.serve_record.ServeRecord`.
+        rules: those of config.toml.
     """
     registry = router.registry
     held = {channel["holder"] for channel in channels}
@@ -105,9 +116,30 @@ def status(
         "kept": list(_kept(router.catalog)),
         "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
         "calls": list(calls),
-        "problems": [problem.text for problem in links.problems.values()],
+        "problems": [*_config_problems(rules), *(problem.text for problem in links.problems.values())],
+        "otherRules": list(_other_rules(registry, rules)),
         "missing": _missing(router, channels),
     }
+
+
+def _config_problems(rules: Rules | None) -> Iterator[str]:
+    if rules and rules.problem:
+        yield f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
+
+
+def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, Any]]:
+    """The processes that apply other rules than config.toml has, each once."""
+    if rules is None or not rules.digest:
+        return
+    clients = {client.pid: client for browser in registry.browsers() for client in browser.clients}
+    for pid, client in sorted(clients.items()):
+        if client.sessions and client.rules != rules.digest:
+            titles = ", ".join(map(title_of, client.sessions[:_MAX_RUNNING]))
+            why = "its environment sets others, or it has not read the file yet"
+            if not client.rules:
+                why = f"it is mcpb {cleaned(client.version, 20)}, which does not tell its rules"
+            text = f"{titles} (pid {pid}) runs with other rules than config.toml: {why}. Restart it"
+            yield {"pid": pid, "text": text}
 
 
 def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
@@ -199,7 +231,11 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
         yield ""
         yield "Recent calls (more: mcpb audit)"
         yield from Columns(audit_text.LIMITS, width, "  ").lines(map(audit_text.row, found["calls"]))
-    for problem in found["problems"]:
+    yield from _problem_lines(found)
+
+
+def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    for problem in (*(other["text"] for other in found["otherRules"]), *found["problems"]):
         yield f"problem: {problem}"
     if found["missing"]:
         yield ""

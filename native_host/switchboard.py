@@ -58,6 +58,7 @@ class _Client:
     connection: str
     hello: wire.BridgeHello | None = None
     sessions: list[wire.Session] = field(default_factory=list)
+    rules: str = ""
     hears: bool = False
     """It has had its replay, so that announcements reach it as they come."""
     waiting_bytes: int = 0
@@ -186,7 +187,8 @@ class Switchboard:
     def _client_notification(self, client: _Client, message: Envelope) -> list[Delivery]:
         try:
             if message.method == "bridge/sessions":
-                client.sessions = _bridge_sessions.decode(bytes(message.params)).sessions
+                told = _bridge_sessions.decode(bytes(message.params))
+                client.sessions, client.rules = told.sessions, told.rules
                 return self._tell_clients()
             if message.method == "browser/cancel":
                 self._cancel(client, bytes(_cancel.decode(bytes(message.params)).id))
@@ -330,6 +332,7 @@ class Switchboard:
                 pid=client.hello.pid,
                 version=client.hello.version,
                 sessions=client.sessions,
+                rules=client.rules,
             )
             for client in known
             if client.hello

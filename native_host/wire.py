@@ -129,6 +129,8 @@ class BridgeSessions(Wire, kw_only=True):
     """All sessions of a bridge: always the whole list."""
 
     sessions: list[Session]
+    rules: str = ""
+    """Digest of the rules that the bridge applies, for `mcpb status`. Older bridges have none."""
 
 
 class ExtensionInfo(Wire, kw_only=True):
@@ -193,6 +195,8 @@ class Client(Wire, kw_only=True):
     pid: int
     version: str
     sessions: list[Session]
+    rules: str = ""
+    """As the bridge sent it with its sessions."""
 
 
 class HostClients(Wire, kw_only=True):

@@ -159,7 +159,7 @@ async def test_a_client_that_cannot_ask_is_told_what_the_user_can_set(
     assert "https://shop.example was not allowed yet, and this client cannot ask the user" in said
     path = tmp_path / "state" / "approvals.json"
     assert f'write {{"https://shop.example": {{}}}} into {path}' in said
-    assert 'or set browser.sites = "any" in config.toml and restart this client' in said
+    assert 'or set browser.sites = "any" in config.toml' in said
     path.parent.mkdir(mode=0o700)
     path.write_text('{"https://bank.example": {}}')
     said = await tools.ask_fails("navigate", url=SHOP)

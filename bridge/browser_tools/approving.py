@@ -182,8 +182,8 @@ def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:
             return Verdict("ask", 'browser.tabs is "ask", and the tab is the user\'s own')
     detail = f"tab {tab.tab_id} is the user's own"
     then = (
-        "They can hand it over in the extension's popup, or set browser.tabs in config.toml and restart this "
-        "client; or open the page in a tab of yours with navigate."
+        "They can hand it over in the extension's popup, or set browser.tabs in config.toml; "
+        "or open the page in a tab of yours with navigate."
     )
     return Verdict("no", detail, Code.NOT_YOURS, then)
 
@@ -290,7 +290,7 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
         lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
         kept,
         named(wish.origin),
-        f'The user can {entry}set browser.sites = "any" in config.toml and restart this client.',
+        f'The user can {entry}set browser.sites = "any" in config.toml.',
     )
 
 

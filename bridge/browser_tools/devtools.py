@@ -165,6 +165,8 @@ class Devtools(ABC):
         self.used_at = trio.current_time()
         self.begun_at = -math.inf
         """When the browser was last asked to let us in."""
+        self.check: Callable[[], None] = lambda: None
+        """Raises a CallError when rules that have changed since the tab was judged forbid its site."""
         self.is_shown = False
         """The window shows this tab, as far as was announced when it was last asked for."""
         self.keeps_choosers = False
@@ -209,6 +211,7 @@ class Devtools(ABC):
             ToolError: the tab has crashed, or waits for another document.
             CallError: the tab, its browser or the way to it is gone, or it took too long.
         """
+        self.check()
         self.subscribe()
         self.used_at = trio.current_time()
         if self._is_crashed:

@@ -111,7 +111,7 @@ def _instead(turn: Turn) -> str:
     ask = "Tell them your plan in the conversation, and ask there."
     if turn.around.settings.sites == "any":
         return f"{ask} No site needs their approval here."
-    can = 'they can set browser.sites = "any" in config.toml and restart this client'
+    can = 'they can set browser.sites = "any" in config.toml'
     return f"{ask} Sites need their approval here: {can}."
 
 

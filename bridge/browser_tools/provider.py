@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +122,19 @@ class BrowserTools:
         self._kept: dict[str, Kept] = {}
         """By session."""
 
-    @cached_property
-    def names(self) -> frozenset[str]:
+    def set_settings(self, settings: BrowserSettings) -> None:
+        """Apply other settings, also to calls that run."""
+        self._around.settings = settings
+
+    @property
+    def names(self) -> Container[str]:
         """See `Provider`."""
-        return frozenset(self._tools)
+        return self._tools if self._around.settings.enabled else ()
 
     def definitions(self) -> list[dict[str, Any]]:
         """See `Provider`. What the person forbids everywhere is not shown."""
+        if not self._around.settings.enabled:
+            return []
         policy = self._around.policy
         return [
             tool.definition()

@@ -6,7 +6,8 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,9 +48,9 @@ _log = logging.getLogger(__name__)
 R = TypeVar("R", bound=wire.Wire)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Surroundings:
-    """What all calls are made with."""
+    """What all calls are made with. Only the settings change, when config.toml does."""
 
     registry: Registry
     transport: TabTransport
@@ -221,7 +222,22 @@ class Turn:
             page = Page(self.around.transport, host, tab_id, session, self.kept.numbering)
             self.kept.pages[host, tab_id] = page
         page.is_shown = place.tab.active
+        page.check = partial(self._check_rules, place, self.around.policy.version)
         return page
+
+    def _check_rules(self, place: Place, version: int) -> None:
+        """Judge a tab again when the rules have changed since version `version`.
+
+        Raises:
+            CallError: they forbid what the tab shows now.
+        """
+        if self.around.policy.version == version:
+            return
+        tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
+        for wish in self._wishes(replace(place, tab=tab), leaves=False):
+            verdict = approving.judge(self, wish)
+            if verdict.decision == "no":
+                raise CallError(verdict.code, verdict.rule, handed=False, then=verdict.then)
 
     def _current(self, browser: Browser) -> int:
         tab = browser.tabs.get(self.kept.tab_id) if self.kept.tab_id is not None else None

@@ -54,6 +54,7 @@ class Catalog:
         self._namer = ToolNamer(max_name)
         self._version = self._store_version = -1
         self._changes_of_store = 0
+        self._policy_version = self._policy.version
         self._documents: dict[FrameAt, DocumentTools] = {}
         self._order: list[FrameAt] | None = None
         """None when frames have come or gone."""
@@ -74,7 +75,7 @@ class Catalog:
     @property
     def version(self) -> int:
         """Changes whenever the entries may have; nothing is looked at for it."""
-        return self._registry.version + self._changes_of_store
+        return self._registry.version + self._changes_of_store + self._policy.version
 
     @property
     def edition(self) -> tuple[int, int]:
@@ -236,25 +237,30 @@ class Catalog:
     # ── Keeping up ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _refresh(self) -> None:
-        if self._version == self._registry.version and self._store_version == self._changes_of_store:
+        has_other_rules = self._policy_version != self._policy.version
+        is_same = self._version == self._registry.version and self._store_version == self._changes_of_store
+        if is_same and not has_other_rules:
             return
         is_other = False
-        if self._version != self._registry.version:
+        if self._version != self._registry.version or has_other_rules:
             is_other = self._refresh_live()
         touched = self._touched & self._stored.keys()
         if self._store_version != self._changes_of_store:
             touched |= self._sort_store()
+        if has_other_rules:
+            touched |= self._kept_by_form.keys()
         for form in sorted(touched):
             self._name_alike(form)
         self._touched.clear()
         self._version, self._store_version = self._registry.version, self._changes_of_store
+        self._policy_version = self._policy.version
         if is_other or touched:
             self._edition = _Edition(self._edition.number + 1)
 
     def _refresh_live(self) -> bool:
         """Bring the documents up to date that may have changed; whether any had to be."""
         touched = self._registry.take_touched()
-        if touched is None:
+        if touched is None or self._policy_version != self._policy.version:
             touched = self._documents.keys() | {_at(*frame) for frame in self._registry.frames()}
         there = {at: where for at, where in self._registry.frames_among(touched) if where[2].tools}
         others = {at for at in touched if not self._is_up_to_date(at, there.get(at))}
@@ -269,6 +275,8 @@ class Catalog:
 
     def _is_up_to_date(self, at: FrameAt, where: _Where | None) -> bool:
         known = self._documents.get(at)
+        if known is not None and self._policy_version != self._policy.version:
+            return False
         return known is None if where is None else known is not None and known.is_up_to_date(*where)
 
     def _name(self, others: set[FrameAt], come: dict[FrameAt, dict[Place, PageTool]]) -> set[Place]:
@@ -304,7 +312,8 @@ class Catalog:
         tab: wire.Tab,
         frame: Frame,
     ) -> DocumentTools:
-        is_same_page = before is not None and before.is_of(browser, tab, frame)
+        has_same_rules = self._policy_version == self._policy.version
+        is_same_page = has_same_rules and before is not None and before.is_of(browser, tab, frame)
         known = before.entries if before and is_same_page else {}
         host_refusal = self._policy.origin_refusal(tab.origin) if tab.origin else ""
         entries: dict[Place, LiveEntry] = {}

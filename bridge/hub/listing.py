@@ -116,7 +116,7 @@ class Listing:
         """What clients are notified of when it changes: not, for instance, which tab is active."""
         documents, cached, _ = self._show()
         live = {document.frame_of_browser: document.told for document in documents if document.allowed}
-        return live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]
+        return self._fixed, live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]
 
     def _current(self) -> _Edition:
         key = self._catalog.edition, self._consent.version

@@ -65,7 +65,14 @@ class Policy:
     """Everything is allowed, unless the rules say otherwise."""
 
     def __init__(self, rules: PolicyRules | None = None) -> None:
-        self._rules = rules or PolicyRules()
+        self.version = 0
+        """Changes with the rules: what was judged before is to be judged again."""
+        self.set_rules(rules or PolicyRules())
+
+    def set_rules(self, rules: PolicyRules) -> None:
+        """Replace the rules, for everything that is judged from now on."""
+        self.version += 1
+        self._rules = rules
         # A glob becomes an expression without nested repetition: it cannot explode.
         self._names = [re.compile(fnmatch.translate(rule.name)) for rule in self._rules.tools]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -126,7 +126,21 @@ class Router:
     def provide(self, provider: Provider) -> None:
         """Offer these tools too, from the beginning."""
         self._provider = provider
-        self._listing = Listing(self.catalog, self._terms.max_listed, provider.definitions(), self.consent)
+        self._list_anew()
+
+    def set_terms(self, terms: Terms) -> None:
+        """Apply other terms to running sessions. Names keep their length, calls their timeout.
+
+        Policy and pace are shared objects, so `terms` must have the ones that the router was made with.
+        """
+        self._terms = terms
+        self._around = replace(self._around, call_s=terms.call_s)
+        self._list_anew()
+        self.news.tell()
+
+    def _list_anew(self) -> None:
+        definitions = self._provider.definitions()
+        self._listing = Listing(self.catalog, self._terms.max_listed, definitions, self.consent)
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
         """A session is over: its tabs are anybody's, or closed, and nothing is kept for it any more."""
@@ -180,12 +194,14 @@ class Router:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
-        told, version = self._listing.told(), self._version_of_lists
+        listing = self._listing
+        told, version = listing.told(), self._version_of_lists
         task_status.started()
         while True:
-            while self._version_of_lists == version:
+            while self._version_of_lists == version and self._listing is listing:
                 await self.news.wait()
-            listed, version = self._listing.told(), self._version_of_lists
+            listing = self._listing
+            listed, version = listing.told(), self._version_of_lists
             if listed != told:
                 told = listed
                 await tell()

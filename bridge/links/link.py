@@ -86,7 +86,7 @@ class Link:
         self._is_wire_logged = _wire_log.isEnabledFor(logging.DEBUG)
         self._nursery: trio.Nursery  # while it runs
 
-    async def run(self, sessions: list[wire.Session]) -> None:
+    async def run(self, sessions: wire.BridgeSessions) -> None:
         """Speak with the host until it closes.
 
         Raises:
@@ -97,7 +97,7 @@ class Link:
         self.tell(
             "bridge/hello", wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
         )
-        self.tell("bridge/sessions", wire.BridgeSessions(sessions=sessions))
+        self.tell("bridge/sessions", sessions)
         endpoint.tune(self._stream)
         broken: Exception | None = None
         try:

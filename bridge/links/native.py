@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import trio
 
 from bridge.errors import CallError
@@ -88,7 +89,7 @@ class NativeLinks(TabTransport):
         self._coming: set[str] = set()
         """Sockets whose holders are on their way: each stands for a host until that is found."""
         self._links: dict[str, Link] = {}
-        self._sessions: list[wire.Session] = []
+        self._sessions = wire.BridgeSessions(sessions=[])
         self._listeners: list[Listener] = []
         self._busy: set[str] = set()
         """The hosts that are linked, or being linked."""
@@ -117,9 +118,17 @@ class NativeLinks(TabTransport):
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
         """Tell every host, now and when it comes, which sessions are behind this bridge."""
-        self._sessions = sessions
+        self._sessions = msgspec.structs.replace(self._sessions, sessions=sessions)
+        self._send_sessions()
+
+    def set_rules(self, digest: str) -> None:
+        """Send every host, now and when it comes, which rules this bridge applies."""
+        self._sessions = msgspec.structs.replace(self._sessions, rules=digest)
+        self._send_sessions()
+
+    def _send_sessions(self) -> None:
         for link in self._links.values():
-            link.tell("bridge/sessions", wire.BridgeSessions(sessions=sessions))
+            link.tell("bridge/sessions", self._sessions)
 
     def send(
         self,

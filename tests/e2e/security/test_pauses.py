@@ -153,7 +153,7 @@ def test_a_paused_client_is_not_told_how_to_resume_and_cannot_without_a_terminal
     try:
         assert tools.refused("tabs_create_mcp") == PAUSED_CLIENT
         command = [*MCPB, "pause", client["id"], "--resume"]
-        settings = browsing.chain.env
+        settings = {**browsing.chain.env, "MCPB_BROWSER_RESUME": "any"}
         piped = subprocess.run(
             command, env=settings, input=b"y\n", check=False, capture_output=True, timeout=WAIT_S
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -229,6 +230,20 @@ def test_an_allowed_page_loads_its_scripts_from_elsewhere(
     assert hosts.requests(BANK) == []
 
 
+def second_home(browsing: Browsing, content: str) -> Path:
+    """Another home with rules of its own, whose bridges find the same native hosts.
+
+    Bridges of one home have the same rules: they read the file again when it changes.
+    """
+    home = browsing.chain.home / "second"
+    (home / "run").mkdir(mode=0o700, parents=True)
+    home.chmod(0o700)
+    for file in (browsing.chain.home / "run").iterdir():
+        os.link(file, home / "run" / file.name)
+    (home / "config.toml").write_text(content)
+    return home
+
+
 def test_two_clients_with_different_lists_each_reach_their_own_site(
     browsing: Browsing, hosts: LoggedHosts
 ) -> None:
@@ -236,7 +251,8 @@ def test_two_clients_with_different_lists_each_reach_their_own_site(
     hosts.clear()
     with config_file(browsing, f'[policy]\nallow = ["{first}"]'), browsing.client("first") as one:
         one_tab = open_page(one, first)
-        with config_file(browsing, f'[policy]\nallow = ["{second}"]'), browsing.client("second") as two:
+        home = second_home(browsing, f'[policy]\nallow = ["{second}"]')
+        with browsing.client("second", settings={"MCPB_HOME": str(home)}) as two:
             two_tab = open_page(two, second)
             for tools, tab, other in ((one, one_tab, second), (two, two_tab, first)):
                 tools.refused("navigate", tabId=tab, url=f"{other}/other")

@@ -134,7 +134,7 @@ def _page(title: str, *body: Html, is_live: bool = False) -> Html:
 
 
 def _attention(found: Mapping[str, Any]) -> Html | None:
-    texts = [found["missing"], *found["problems"]]
+    texts = [found["missing"], *found["problems"], *(other["text"] for other in found["otherRules"])]
     told = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
     if not told:
         return None

@@ -13,7 +13,7 @@ import trio
 from bridge.audit_reading import Filter, Follower
 from bridge.frontends.http.page.view import Seen
 from bridge.hub.routing import Router
-from bridge.status import Problems, running, status, tools
+from bridge.status import Problems, Rules, running, status, tools
 
 SHOWN_CALLS = 50
 SHOWN_TOOLS = 200
@@ -38,12 +38,14 @@ class Watching:
         state: Path,
         url: str,
         transports: Callable[[], Mapping[str, str]] = dict,
+        rules: Callable[[], Rules | None] = lambda: None,
     ) -> None:
         self._router = router
         self._links = links
         self._state = state
         self._url = url
         self._transports = transports
+        self._rules = rules
         self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
         self._heard = 0
         """Calls, so far."""
@@ -53,7 +55,7 @@ class Watching:
         """All that is shown now."""
         self._listen()
         query = query[:_MAX_QUERY]
-        found = status(self._router, self._links, list(self._calls))
+        found = status(self._router, self._links, list(self._calls), rules=self._rules())
         under_way = running(self._router, trio.current_time(), time.time())
         shown, count = tools(self._router.catalog, query, SHOWN_TOOLS)
         return Seen(found, under_way, shown, count, self._url, query, self._transports())
@@ -92,6 +94,7 @@ class Watching:
             [(browser.host, browser.is_live, browser.clients) for browser in browsers],
             registry.pauses.changes,
             [problem.text for problem in self._links.problems.values()],
+            self._rules(),
             # What is wrong with a registration nobody tells us: it is looked at again.
             None if browsers else trio.current_time() // PING_S,
         )
