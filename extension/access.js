@@ -117,7 +117,8 @@ function parse(url) {
  * @param {URL} url
  * @param {string[]} sessions
  */
-function checkSite({ origins, pauses, siteRules }, { href, origin }, sessions) {
+function checkSite({ origins, pauses, siteAccess, siteRules }, { href, origin }, sessions) {
+  siteAccess.check(href);
   pauses.checkSite(origin);
   siteRules.check(sessions, origin);
   if (href === "about:blank" || origins.allow(origin)) return;

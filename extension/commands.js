@@ -15,11 +15,13 @@ import { Code, WireError } from "./wire.js";
  * @import { Origins } from "./origins.js"
  * @import { Owners } from "./owners.js"
  * @import { Pauses } from "./pauses.js"
+ * @import { SiteAccess } from "./site_access.js"
  * @import { SessionTabs } from "./session_tabs.js"
  * @import { SiteRules } from "./worker/rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
- *   siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs, devtools: DevTools | null }} Browser
+ *   siteAccess: SiteAccess, siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs,
+ *   devtools: DevTools | null }} Browser
  *   `devtools`: null where the browser has none
  */
 

@@ -102,6 +102,14 @@ export class DevTools {
     this.#attachments.get(tabId)?.leave();
   }
 
+  /** Detach from tabs at once. @param {(tabId: number) => boolean} isMeant */
+  release(isMeant) {
+    for (const tabId of [...this.#attachments.keys()].filter(isMeant)) {
+      void chrome.debugger.detach({ tabId }).catch(() => {}); // it went by itself
+      this.#forget(tabId);
+    }
+  }
+
   /** @param {number} tabId @param {string} session for which */
   async #attached(tabId, session) {
     await this.#tidied;

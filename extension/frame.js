@@ -66,6 +66,8 @@ const MOST_QUESTIONS = 8;
 /** Of what a content script calls its question. */
 const LONGEST_QUESTION_ID = 64;
 
+const ABANDONED = "The page navigated or was closed while the tool was running.";
+
 export class Frame {
   /** What it offers, as the wire has it; null: not known yet. @type {Offer | null} */
   offer = null;
@@ -209,10 +211,13 @@ export class Frame {
     }
   }
 
-  /** The document is gone, and its calls with it. */
-  abandonCalls() {
-    const text = "The page navigated or was closed while the tool was running.";
-    for (const call of this.#calls.values()) call.reject(new WireError(Code.NAVIGATED, text, { handed: true }));
+  /**
+   * The document is gone, or may not be used any more, and its calls end.
+   *
+   * @param {WireError} [why]
+   */
+  abandonCalls(why = new WireError(Code.NAVIGATED, ABANDONED, { handed: true })) {
+    for (const call of this.#calls.values()) call.reject(why);
     this.#calls.clear();
   }
 

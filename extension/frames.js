@@ -7,6 +7,7 @@
 import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announced_room.js";
 import { Frame, refusal } from "./frame.js";
 import { Iframes } from "./iframes.js";
+import { noAccess } from "./site_access.js";
 import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
@@ -16,6 +17,7 @@ import { Code, cut, notification, WireError } from "./wire.js";
  * @import { PageToolUses } from "./worker/page_tool_uses.js"
  * @import { Origins } from "./origins.js"
  * @import { Pauses } from "./pauses.js"
+ * @import { SiteAccess } from "./site_access.js"
  * @import { Tabs } from "./tabs.js"
  */
 
@@ -47,13 +49,15 @@ export class Frames {
    * @param {Tabs} tabs
    * @param {Origins} origins
    * @param {Pauses} pauses
+   * @param {SiteAccess} siteAccess
    * @param {{ opened: OpenedSites, uses: PageToolUses }} consent
    * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: somebody would use a host now
    */
-  constructor(tabs, origins, pauses, consent, host) {
+  constructor(tabs, origins, pauses, siteAccess, consent, host) {
     this.tabs = tabs;
     this.origins = origins;
     this.pauses = pauses;
+    this.siteAccess = siteAccess;
     this.consent = consent;
     this.host = host;
   }
@@ -80,6 +84,14 @@ export class Frames {
   /** What may be announced has changed: say what is new, take back what is no longer allowed. */
   announceAgain() {
     for (const frame of this.#frames.values()) this.#announce(frame);
+  }
+
+  /** The browser lets us into other sites than before. */
+  accessChanged() {
+    for (const frame of this.#frames.values()) {
+      if (this.#withoutAccess(frame)) frame.abandonCalls(noAccess(frame.origin, { handed: true }));
+    }
+    this.announceAgain();
   }
 
   /** Whether the host is missing has changed. */
@@ -133,6 +145,7 @@ export class Frames {
     if (!this.origins.allow(frame.origin)) {
       throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
     }
+    for (const site of this.#sites(frame)) this.siteAccess.check(site);
     for (const site of this.#sites(frame)) {
       this.pauses.checkSite(site);
       if (this.consent.uses.of(site) === "off") {
@@ -173,6 +186,11 @@ export class Frames {
   #sites({ origin, url, tabId }) {
     const own = origin === "null" ? (URL.parse(url)?.origin ?? "") : origin;
     return [own, this.tabs.get(tabId)?.origin ?? ""];
+  }
+
+  /** @param {Frame} frame */
+  #withoutAccess(frame) {
+    return !this.#sites(frame).every((site) => this.siteAccess.has(site));
   }
 
   /** @param {Frame} frame */
@@ -227,7 +245,7 @@ export class Frames {
   /** @param {Frame} frame */
   #announce(frame) {
     if (!this.#link || !frame.offer) return;
-    if (!this.origins.allow(frame.origin)) return this.#withdraw(frame);
+    if (!this.origins.allow(frame.origin) || this.#withoutAccess(frame)) return this.#withdraw(frame);
     const before = this.#room.release(frame.key);
     frame.crowdedOut = !this.#room.take(frame.key, frame.tabId, frame.bytes);
     this.#say(frame, frame.crowdedOut ? CROWDED_OUT : frame.offer);

@@ -5,7 +5,7 @@
 
 import { POPUP_PORT } from "./popups.js";
 import { LABEL_KEY } from "./profile.js";
-import { ALL_SITES, isAllowedEverywhere, onAccessChanged } from "./site_access.js";
+import { ALL_SITES, SiteAccess } from "./site_access.js";
 
 /**
  * @import { PopupMessage, Report } from "./popups.js"
@@ -28,9 +28,9 @@ const label = /** @type {HTMLInputElement} */ (element("label"));
 label.value = String((await chrome.storage.local.get(LABEL_KEY))[LABEL_KEY] ?? "");
 label.addEventListener("change", () => void chrome.storage.local.set({ [LABEL_KEY]: label.value.trim() }));
 
-onAccessChanged(() => void showAccess());
+const siteAccess = new SiteAccess(showAccess);
 element("allow").addEventListener("click", () => void chrome.permissions.request(ALL_SITES));
-void showAccess();
+void siteAccess.load().then(showAccess);
 
 /**
  * The worker may be stopped while the popup is open: dialling starts it again. A port that is opened just while a
@@ -85,8 +85,8 @@ function show({ connected, resting, attempts, trouble, host, sites, owner, hande
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
 }
 
-async function showAccess() {
-  element("access").hidden = await isAllowedEverywhere();
+function showAccess() {
+  element("access").hidden = siteAccess.isEverywhere;
 }
 
 /**

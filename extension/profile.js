@@ -1,7 +1,6 @@
 /** Who we are, for the first message to a host. */
 
 import { firefoxInfo, isFirefox } from "./firefox.js";
-import { isAllowedEverywhere } from "./site_access.js";
 import { WIRE_VERSION } from "./wire.js";
 
 /** @import { Failed } from "./last_trouble.js" */
@@ -13,13 +12,13 @@ export const LABEL_KEY = "profileLabel";
  * The parameters of `browser/hello`.
  *
  * @param {string[]} commands that are built
+ * @param {boolean} sitesAllowed whether the browser lets us into all sites
  * @param {Failed | null} trouble before this connection
  */
-export async function hello(commands, trouble) {
-  const [profile, incognitoAllowed, sitesAllowed, browser] = await Promise.all([
+export async function hello(commands, sitesAllowed, trouble) {
+  const [profile, incognitoAllowed, browser] = await Promise.all([
     profileOf(),
     chrome.extension.isAllowedIncognitoAccess(),
-    isAllowedEverywhere(),
     browserOf(),
   ]);
   return {

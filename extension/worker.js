@@ -19,8 +19,8 @@ import { POPUP_PORT, Popups } from "./popups.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./questions.js";
 import { SessionTabs } from "./session_tabs.js";
+import { SiteAccess } from "./site_access.js";
 import { SiteRules } from "./worker/rules/site_rules.js";
-import { onAccessChanged } from "./site_access.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
 import { OpenedSites } from "./worker/opened_sites.js";
@@ -39,12 +39,13 @@ const pauses = new Pauses(() => {
   void siteRules.refresh();
   popups.tell();
 });
+const siteAccess = new SiteAccess(() => accessChanged());
 const opened = new OpenedSites(() => frames.announceAgain());
 const uses = new PageToolUses(() => popups.tell());
 const last = new LastTrouble();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, () => popups.tell());
-const kept = [ordinals, owners, origins, handovers, pauses, opened, uses, last, siteRules];
+const kept = [ordinals, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -57,6 +58,7 @@ const frames = new Frames(
   tabs,
   origins,
   pauses,
+  siteAccess,
   { opened, uses },
   {
     wanted: () => native.nudge(),
@@ -72,7 +74,8 @@ const devtools = isFirefox
       changed: () => popups.tell(),
       stopped: (session) => pauses.setSession(session, true),
     });
-const built = commands({ tabs, frames, owners, origins, pauses, siteRules, sessions, sessionTabs, devtools });
+const browser = { tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools };
+const built = commands(browser);
 const questions = new Questions();
 const calls = new Calls(built, questions);
 
@@ -81,7 +84,7 @@ const native = new NativePort(
   {
     hello: async () => {
       await loaded;
-      return hello(Object.keys(built), last.newest);
+      return hello(Object.keys(built), siteAccess.isEverywhere, last.newest);
     },
     opened: (link) => void announce(link),
     greeted: () => {
@@ -165,6 +168,14 @@ function setClients(now) {
   popups.tell();
 }
 
+/** The user has given or withdrawn access to sites: what may not be used ends now. */
+function accessChanged() {
+  frames.accessChanged();
+  devtools?.release((tabId) => !siteAccess.has(tabs.get(tabId)?.url ?? ""));
+  void native.greetAgain();
+  void injectIntoOpenTabs();
+}
+
 async function releaseUnnamed() {
   await loaded;
   await Promise.all(owners.expire(Date.now()).map((tabId) => tabs.refresh(tabId)));
@@ -179,10 +190,6 @@ chrome.runtime.onConnect.addListener((port) => {
 chrome.runtime.onInstalled.addListener(({ reason }) => {
   void injectIntoOpenTabs();
   if (reason === "install" || reason === "update") native.expect();
-});
-onAccessChanged(() => {
-  void native.greetAgain();
-  void injectIntoOpenTabs();
 });
 chrome.runtime.onStartup.addListener(() => {}); // its being heard is what starts the worker with the browser
 chrome.alarms.onAlarm.addListener(({ name }) => {
