@@ -318,7 +318,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                         **{each.session.id: each.transport for each in front.conversations},
                         **{session.id: TRANSPORT for session in channel_front.sessions()},
                     },
-                    lambda: Rules(reload.digest, reload.problem),
+                    lambda: Rules(reload.digest, reload.problem, hub.pauses.problem),
                 )
                 stack.callback(watching.close)
                 top.start_soon(hub.pauses.run)

@@ -180,7 +180,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         await _hear_of_clients(hub)
         while True:
             current, problem = configuration_to_look()
-            rules = Rules("" if problem else rules_digest(current), problem)
+            rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
             channels = _channels(config.existing_channel)
             found = read_status(
                 hub.router, hub.links, _recent_calls(), channels, _published(), _servers(), rules

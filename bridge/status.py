@@ -62,6 +62,8 @@ class Rules(NamedTuple):
     """`bridge.config.rules_digest`; empty when the file cannot be used."""
     problem: str
     """Why it cannot be used; empty when it can."""
+    pauses_problem: str = ""
+    """The same of pauses.json."""
 
 
 class Problems(Protocol):
@@ -123,6 +125,8 @@ def status(
 
 
 def _config_problems(rules: Rules | None) -> Iterator[str]:
+    if rules and rules.pauses_problem:
+        yield rules.pauses_problem
     if rules and rules.problem:
         yield f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
 

@@ -273,3 +273,41 @@ async def test_nothing_is_recorded_of_incognito_tabs(
     transport.happen(LookedAround())
     transport.connect("h1", *one_page("getCart", incognito=True))
     assert records == []
+
+
+# ── Rules that change ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_rule_that_comes_later_counts_for_lists_and_calls(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    terms = Terms()
+    router = hub(terms)
+    assert await listed(router) == [GET_CART]
+    terms.policy.set_rules(PolicyRules(deny=(ORIGIN,)))
+    router.set_terms(terms)
+    assert await listed(router) == []
+    assert f'policy.deny has "{ORIGIN}"' in await refusal(router)
+    terms.policy.set_rules(PolicyRules())
+    router.set_terms(terms)
+    assert await listed(router) == [GET_CART]
+
+
+async def test_a_call_that_runs_on_a_site_that_is_denied_now_is_cancelled(
+    hub: Open, transport: PlayedTransport
+) -> None:
+    terms = Terms()
+    router = hub(terms)
+    transport.answer = None
+    outcomes: list[Outcome] = []
+    router.begin(Session("ours"), GET_CART, Arguments.of({}), outcomes.append)
+    router.set_terms(terms)
+    assert outcomes == []
+    terms.policy.set_rules(PolicyRules(deny=(ORIGIN,)))
+    router.set_terms(terms)
+    (outcome,) = outcomes
+    assert isinstance(outcome, bytes)
+    text = json.loads(outcome)["content"][0]["text"]
+    assert f'policy.deny has "{ORIGIN}"' in text
+    assert "It may have run" in text
+    assert transport.given_up == transport.asked[-1:]

@@ -95,6 +95,7 @@ class Call:
         self._pending: Pending = ENDED
         self._entry: LiveEntry
         """Where it was sent last."""
+        self._was_sent = False
         self._names_a_tab = False
         self._left = ATTEMPTS
         self._missed: set[Identity] = set()
@@ -121,6 +122,18 @@ class Call:
             self.fail(error)
         else:
             self._attempt()
+
+    def judge_again(self) -> None:
+        """End it when rules that have changed forbid its tool; the page is told if it got the call."""
+        try:
+            entry = self.find()
+        except (CallError, UnknownToolError):
+            return  # it is gone, and says so itself
+        if self._is_over or not entry.refusal:
+            return
+        pending = self._pending
+        self.fail(CallError(Code.NOT_ALLOWED, entry.refusal, handed=self._was_sent))
+        pending.cancel()
 
     def cancel(self) -> None:
         """See `Pending`."""
@@ -185,7 +198,7 @@ class Call:
         """It was admitted to this tool, in its tab: send it there."""
         if self._is_over:
             return
-        self._entry, attempt = entry, self._left
+        self._entry, attempt, self._was_sent = entry, self._left, True
         self._names_a_tab = self._around.catalog.names_a_tab(self.session, self.name)
         offer = entry.offer
         params = wire.ExecuteTool(

@@ -136,6 +136,9 @@ class Router:
         self._terms = terms
         self._around = replace(self._around, call_s=terms.call_s)
         self._list_anew()
+        for call in list(self._around.running):
+            if isinstance(call, Call):
+                call.judge_again()
         self.news.tell()
 
     def _list_anew(self) -> None:
