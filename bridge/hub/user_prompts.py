@@ -1,0 +1,45 @@
+"""Approval prompts: what a call asks the user, and the choice.
+
+It shows nothing itself and stores no approval. Rules: `docs/PROTOCOL.md`, "browser/ask".
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from bridge.hub.sessions import Session
+from bridge.hub.transport import NOBODY, Caller
+
+Kind = Literal["read", "act", "page-tools", "upload"]
+"""What an approval is for."""
+
+
+class PromptRequest(msgspec.Struct, frozen=True):
+    """One question for the user."""
+
+    session: Session
+    origin: str
+    """The origin that the question is about."""
+    kind: Kind
+    text: str
+    """One sentence for the user, sanitized."""
+    choices: tuple[str, ...]
+    """Of `once`, `hour`, `client`, `always`, `no`."""
+    caller: Caller = NOBODY
+    """The MCP client's call that waits: receives progress, and is asked where the client asks."""
+    host: str = ""
+    """Native host of the browser that shows the tab; empty: no tab is concerned."""
+
+
+class UserPrompts(Protocol):
+    """Asks the user about a call."""
+
+    async def ask(self, request: PromptRequest) -> str:
+        """Return the user's choice, one of `request.choices`.
+
+        Raises:
+            CallError: NOT_ALLOWED, `handed=False`: the user closed the window, did not answer within
+                2 minutes, or no browser and no client can ask. Return it to the client.
+        """
