@@ -23,6 +23,7 @@ from bridge.browser_tools.provider import BrowserTools
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.frontends import stdio
+from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record, to_each
@@ -34,6 +35,7 @@ from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
+from bridge.state.site_approvals import Approvals
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, published_channel, wire
 from native_host.home import mcpb_home
@@ -107,14 +109,13 @@ def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
 def _browser_tools(config: Config, router: Router, links: NativeLinks) -> BrowserTools:
     policy = Policy(config.policy)
     tools = BrowserTools(
-        router.registry,
+        router,
         links,
-        router.news,
         policy,
         config.browser,
-        router.settle,
-        router.whats_missing,
         mcpb_home(),
+        ApprovalPrompts(router.registry, links, router.news, config.browser.ask_in),
+        Approvals(_state()),
     )
     if config.browser.enabled:
         router.provide(tools)

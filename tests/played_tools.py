@@ -14,12 +14,14 @@ from bridge.browser_tools.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
+from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.arguments import Arguments
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.records import Record
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
+from bridge.state.site_approvals import Approvals
 from native_host import wire
 from native_host.wire import Code
 from played_transport import Answer, Asked, PlayedTransport
@@ -51,7 +53,7 @@ class PlayedTools:
         rules: PolicyRules | None = None,
         **settings: Any,
     ) -> None:
-        policy = Policy(rules)
+        policy, browser_settings = Policy(rules), BrowserSettings(**settings)
         self.transport = PlayedTransport()
         self.records: list[Record] = []
         """What the audit log is given."""
@@ -62,14 +64,13 @@ class PlayedTools:
             keep=self.records.append,
         )
         self.tools = BrowserTools(
-            self.router.registry,
+            self.router,
             self.transport,
-            self.router.news,
             policy,
-            BrowserSettings(**settings),
-            self.router.settle,
-            self.router.whats_missing,
+            browser_settings,
             home,
+            ApprovalPrompts(self.router.registry, self.transport, self.router.news, browser_settings.ask_in),
+            Approvals(home / "state"),
         )
         self.router.provide(self.tools)
         self.session = Session(SESSION, title="Agent in app")

@@ -9,7 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.approving import form, origin_at
+from bridge.browser_tools.approving import origin_at
+from bridge.hub.approval_prompts import form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
@@ -124,7 +125,7 @@ async def test_what_is_allowed_always_holds_for_other_sessions_and_bridges(
     tools.says("always")
     await tools.call("navigate", url=SHOP)
     kept = json.loads((tmp_path / "state" / "approvals.json").read_text())
-    assert kept[SHOP]["client"] == "Agent in app"
+    assert kept[SHOP]["for"] == ["act"]
     others = PlayedTools(nursery, tmp_path, sites="ask")
     others.connect(own_tab(1))
     assert not (await others.call("navigate", url=SHOP)).is_error
@@ -134,8 +135,8 @@ async def test_what_is_allowed_always_holds_for_other_sessions_and_bridges(
     ("choice", "says"),
     [
         ("no", "the user was asked about https://shop.example and said no. Nothing was run. Do not look for"),
-        ("perhaps", "and gave no answer"),
-        (None, "the user was asked about https://shop.example and gave no answer"),
+        ("perhaps", "the user was asked and gave no answer"),
+        (None, "the user was asked and gave no answer"),
     ],
 )
 async def test_whoever_says_no_or_nothing_is_asked_again_next_time(
@@ -157,13 +158,9 @@ async def test_a_client_that_cannot_ask_is_told_what_the_user_can_set(
     tools.connect(own_tab(1))
     said = await tools.ask_fails("navigate", url=SHOP)
     assert "https://shop.example was not allowed yet, and this client cannot ask the user" in said
-    path = tmp_path / "state" / "approvals.json"
-    assert f'write {{"https://shop.example": {{}}}} into {path}' in said
-    assert 'or set browser.sites = "any" in config.toml and restart this client' in said
-    path.parent.mkdir(mode=0o700)
-    path.write_text('{"https://bank.example": {}}')
-    said = await tools.ask_fails("navigate", url=SHOP)
-    assert f'add "https://shop.example": {{}} to the sites in {path}' in said
+    assert "Ask the user: they can approve this site, or update the extension, which then asks them." in said
+    assert "mcpb allow" not in said  # a model with a terminal must not be told how to approve itself
+    assert "approvals.json" not in said
 
 
 async def test_a_broken_file_of_approvals_allows_nothing_and_is_named(
@@ -174,7 +171,7 @@ async def test_a_broken_file_of_approvals_allows_nothing_and_is_named(
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / "approvals.json").write_text("{")
     tools.says("always")
-    assert f"{tmp_path}/state/approvals.json: it is no JSON" in await tools.ask_fails("navigate", url=SHOP)
+    assert f"{tmp_path}/state/approvals.json: it is not JSON" in await tools.ask_fails("navigate", url=SHOP)
     assert not tools.questions
 
 
@@ -218,7 +215,7 @@ async def test_nobody_is_waited_for_without_end(
     tools.person = never
     with trio.fail_after(QUESTION_S + 5):
         said = await tools.ask_fails("navigate", url=SHOP)
-    assert "did not answer within 120 s. Nothing was done." in said
+    assert "the user was asked and did not answer within 120 s. Nothing was run." in said
 
 
 # ── Policy and pauses ───────────────────────────────────────────────────────────────────────────────────────

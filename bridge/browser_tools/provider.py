@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,21 +31,21 @@ from bridge.browser_tools import (
     windows,
 )
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
-from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import Surroundings, Turn
 from bridge.errors import CallError, failed
 from bridge.hub import answers
+from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.arguments import Arguments
-from bridge.hub.news import News
 from bridge.hub.policy import Policy
 from bridge.hub.provided import Resource
 from bridge.hub.records import Recording
-from bridge.hub.registry import Registry
+from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, TabTransport
+from bridge.state.site_approvals import Approvals
 from native_host.wire import Code
 
 IDLE_S = 20.0
@@ -96,27 +95,27 @@ class BrowserTools:
 
     def __init__(
         self,
-        registry: Registry,
+        router: Router,
         transport: TabTransport,
-        news: News,
         policy: Policy,
         settings: BrowserSettings,
-        settle: Callable[[], Awaitable[None]],
-        whats_missing: Callable[[], str],
         home: Path,
+        prompts: ApprovalPrompts,
+        approvals: Approvals,
     ) -> None:
         """`home` is where everything of mcpb is below."""
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
         self._around = Surroundings(
-            registry=registry,
+            registry=router.registry,
             transport=transport,
-            news=news,
+            news=router.news,
             policy=policy,
             settings=settings,
             home=home,
-            approvals=Approvals(home / "state"),
-            settle=settle,
-            whats_missing=whats_missing,
+            approvals=approvals,
+            prompts=prompts,
+            settle=router.settle,
+            whats_missing=router.whats_missing,
             tools=self._tools,
             call_tool=self._within,
         )

@@ -17,13 +17,13 @@ from msgspec import UNSET, UnsetType
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, ToolError
-from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.approving import Wish
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
+from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.entry import site_of
 from bridge.hub.news import News
 from bridge.hub.policy import Policy
@@ -31,6 +31,8 @@ from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, Prompt, TabAddress, TabTransport
+from bridge.hub.user_prompts import Kind, PromptRequest
+from bridge.state.site_approvals import Approvals
 from native_host import wire
 
 REQUEST_S = 15.0
@@ -59,6 +61,7 @@ class Surroundings:
     home: Path
     """Where everything of mcpb is below."""
     approvals: Approvals
+    prompts: ApprovalPrompts
     settle: Callable[[], Awaitable[None]]
     """Waits until the browsers that live have said what they know."""
     whats_missing: Callable[[], str]
@@ -82,6 +85,8 @@ class Turn:
     """Which is being run; within a call of several, one after the other."""
     limits: list[trio.CancelScope] = field(default_factory=list)
     """What bounds the call's time; they stand still while a person is asked."""
+    once: set[tuple[str, str]] = field(default_factory=set)
+    """Origins that the user approved for this one call, each with `read` or `act`."""
     told_roots: list[list[str]] = field(default_factory=list)
     """What the client has said of its roots, once it was asked in this call."""
 
@@ -295,6 +300,18 @@ class Turn:
             raise ToolError(text) from None
         except CallError as error:
             raise ToolError(f"The user could not be asked: {error.detail}. Nothing was done.") from None
+
+    async def prompt(
+        self, text: str, choices: tuple[str, ...], origin: str, kind: Kind, host: str = ""
+    ) -> str:
+        """Ask the user to approve something, where `browser.ask_in` says, and return the choice.
+
+        Raises:
+            CallError: there is no choice; return it to the client.
+        """
+        request = PromptRequest(self.session, origin, kind, text, choices, self.caller, host)
+        with self.unhurried():
+            return await self.around.prompts.ask(request)
 
     @property
     def can_sample(self) -> bool:

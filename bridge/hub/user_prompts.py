@@ -1,6 +1,6 @@
-"""Approval prompts: what a call asks the user, and the choice.
+"""Interface of approval prompts: what a call asks the user, and the choice.
 
-It shows nothing itself and stores no approval. Rules: `docs/PROTOCOL.md`, "browser/ask".
+It shows nothing and stores no approval. `approval_prompts.py` implements it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from bridge.hub.describing import cleaned
 from bridge.hub.sessions import Session
 from bridge.hub.transport import NOBODY, Caller
 
 Kind = Literal["read", "act", "page-tools", "upload"]
 """What an approval is for."""
+
+MAX_CLIENT = 80
+"""Characters of a client's name."""
 
 
 class PromptRequest(msgspec.Struct, frozen=True):
@@ -26,7 +30,7 @@ class PromptRequest(msgspec.Struct, frozen=True):
     text: str
     """One sentence for the user, sanitized."""
     choices: tuple[str, ...]
-    """Of `once`, `hour`, `client`, `always`, `no`."""
+    """Of `once`, `session`, `hour`, `client`, `always`, `no`."""
     caller: Caller = NOBODY
     """The MCP client's call that waits: receives progress, and is asked where the client asks."""
     host: str = ""
@@ -43,3 +47,8 @@ class UserPrompts(Protocol):
             CallError: NOT_ALLOWED, `handed=False`: the user closed the window, did not answer within
                 2 minutes, or no browser and no client can ask. Return it to the client.
         """
+
+
+def client_name(session: Session) -> str:
+    """Return the name by which approvals for one client are stored."""
+    return cleaned(session.client.name or session.title, MAX_CLIENT) or "An MCP client"
