@@ -23,7 +23,6 @@ from bridge.browser_tools.provider import BrowserTools
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.frontends import stdio
-from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record, to_each
@@ -114,7 +113,6 @@ def _browser_tools(config: Config, router: Router, links: NativeLinks) -> Browse
         policy,
         config.browser,
         mcpb_home(),
-        ApprovalPrompts(router.registry, links, router.news, config.browser.ask_in),
         Approvals(_state()),
     )
     if config.browser.enabled:
@@ -144,6 +142,7 @@ def _terms(config: Config) -> Terms:
         max_listed=config.max_listed_tools,
         policy=Policy(config.policy),
         pace=CallPace(config.calls_per_minute),
+        ask_in=config.browser.ask_in,
     )
 
 

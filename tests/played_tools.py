@@ -14,7 +14,6 @@ from bridge.browser_tools.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
-from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.arguments import Arguments
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.records import Record
@@ -55,12 +54,13 @@ class PlayedTools:
     ) -> None:
         policy, browser_settings = Policy(rules), BrowserSettings(**settings)
         self.transport = PlayedTransport()
+        terms = Terms(policy=policy, ask_in=browser_settings.ask_in)
         self.records: list[Record] = []
         """What the audit log is given."""
         self.router = Router(
             self.transport,
             lambda _: "Run: mcpb doctor",
-            terms=Terms(policy=policy),
+            terms=terms,
             keep=self.records.append,
         )
         self.tools = BrowserTools(
@@ -69,7 +69,6 @@ class PlayedTools:
             policy,
             browser_settings,
             home,
-            ApprovalPrompts(self.router.registry, self.transport, self.router.news, browser_settings.ask_in),
             Approvals(home / "state"),
         )
         self.router.provide(self.tools)

@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trio
@@ -19,15 +18,13 @@ from bridge.hub import origins
 from bridge.hub.describing import MAX_TITLE, cleaned, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.user_prompts import MAX_CLIENT, Kind, client_name
-from bridge.state.site_approvals import HOUR_S, ApprovalsError
+from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host import wire
 from native_host.wire import Code
 
 if TYPE_CHECKING:
     from bridge.browser_tools.turn import Turn
 
-STORED = ("hour", "client", "always")
-"""Choices that are stored for later sessions."""
 LOOK_NO_FURTHER = "Do not look for another way; ask them what they want instead."
 
 ACTS = {
@@ -254,12 +251,10 @@ async def approve(turn: Turn, sites: list[str], kind: Kind, choice: str) -> str:
         turn.once.update((site, kind) for site in sites)
         return ""
     trouble = ""
-    if choice in STORED:
-        lasts_s = HOUR_S if choice == "hour" else None
-        client = "" if choice == "always" else client_name(turn.session)
-        grant = partial(turn.around.approvals.grant, sites, [kind], client=client, lasts_s=lasts_s)
+    if choice in STORED_CHOICES:
+        grant = turn.around.approvals.grant_choice
         try:
-            await trio.to_thread.run_sync(grant)
+            await trio.to_thread.run_sync(grant, sites, kind, choice, client_name(turn.session))
         except ApprovalsError as error:
             _log.warning("an approval holds for this session only: %s", error)
             trouble = str(error)

@@ -37,7 +37,6 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import Surroundings, Turn
 from bridge.errors import CallError, failed
 from bridge.hub import answers
-from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.arguments import Arguments
 from bridge.hub.policy import Policy
 from bridge.hub.provided import Resource
@@ -100,7 +99,6 @@ class BrowserTools:
         policy: Policy,
         settings: BrowserSettings,
         home: Path,
-        prompts: ApprovalPrompts,
         approvals: Approvals,
     ) -> None:
         """`home` is where everything of mcpb is below."""
@@ -113,7 +111,7 @@ class BrowserTools:
             settings=settings,
             home=home,
             approvals=approvals,
-            prompts=prompts,
+            prompts=router.prompts,
             settle=router.settle,
             whats_missing=router.whats_missing,
             tools=self._tools,

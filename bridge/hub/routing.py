@@ -15,6 +15,7 @@ from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import toolbox
 from bridge.hub.admission import Admission
 from bridge.hub.answers import Answer
+from bridge.hub.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.arguments import Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
@@ -57,6 +58,7 @@ class Terms:
     """More tools than that are not listed one by one; 0: no limit."""
     policy: Policy = field(default_factory=Policy)
     pace: CallPace = field(default_factory=CallPace)
+    ask_in: AskIn = "extension"
 
 
 class Router:
@@ -81,6 +83,7 @@ class Router:
         self._whats_missing = whats_missing
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
         self.news = News()
+        self.prompts = ApprovalPrompts(self.registry, transport, self.news, self._terms.ask_in)
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
         """What is to be waited for once `run` does."""
@@ -91,6 +94,7 @@ class Router:
             self.catalog,
             Admission(self._terms.pace),
             transport,
+            self.prompts,
             call_s=self._terms.call_s,
             now=trio.current_time,
             keep=keep,

@@ -26,6 +26,8 @@ FILE = "approvals.json"
 HOUR_S = 3600
 WORDS = ("read", "act", "page-tools", "upload")
 """What a site can be approved for. Later versions add words; unknown ones in the file have no effect."""
+STORED_CHOICES = ("hour", "client", "always")
+"""Choices of an approval prompt that last longer than the session."""
 _INCLUDED_IN = {"read": "act"}
 """A wider word that covers a word as well."""
 
@@ -142,6 +144,16 @@ class Approvals:
             return changed
 
         self._change(add)
+
+    def grant_choice(self, sites: Iterable[str], word: str, choice: str, client: str) -> None:
+        """Store a choice of an approval prompt: `hour` and `client` hold for this client, `always` for all.
+
+        Raises:
+            ApprovalsError: it cannot be stored; the file is unchanged.
+        """
+        assert choice in STORED_CHOICES
+        lasts_s = HOUR_S if choice == "hour" else None
+        self.grant(sites, [word], client="" if choice == "always" else client, lasts_s=lasts_s)
 
     def revoke(self, site: str, word: str = "", client: str | None = None) -> int:
         """Remove approvals of an origin and return how many changed.
