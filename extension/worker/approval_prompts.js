@@ -28,6 +28,7 @@ const ORPHAN_MS = 15_000;
 const MAX_TEXT = 4096;
 const MAX_NAME = 200;
 const CHOICES = new Set(["once", "session", "hour", "client", "always", "no"]);
+const MEMBERS = ["prompt", "session", "client", "origin", "kind", "text", "choices"];
 const WINDOW = { width: 480, height: 460 };
 
 export class ApprovalPrompts {
@@ -282,7 +283,7 @@ function sanitize(line, length) {
  * @param {Prompt} other
  */
 function isSame(one, other) {
-  return JSON.stringify(one) === JSON.stringify(other);
+  return JSON.stringify(one, MEMBERS) === JSON.stringify(other, MEMBERS); // the storage sorts members
 }
 
 /** @returns {never} */
