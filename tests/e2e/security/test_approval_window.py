@@ -340,7 +340,8 @@ def test_progress_says_where_the_user_is_asked(
 ) -> None:
     messages: list[str] = []
 
-    async def note(_progress: float, _total: float | None, message: str | None) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        assert (progress, total) == (0, None)
         messages.append(message or "")
 
     async def navigate() -> bool:
