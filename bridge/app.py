@@ -34,6 +34,7 @@ from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
+from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.site_approvals import Approvals
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, published_channel, wire
@@ -173,6 +174,7 @@ async def _serve_stdio(config: Config) -> None:
             top.start_soon(_give_memory_back)
             top.start_soon(_end_on_signal, speaking)
             async with open_hub(config, audit.keep) as hub:
+                top.start_soon(_publish_approvals, hub)
                 with speaking:
                     await speak_mcp(hub, stdio.serve)
             top.cancel_scope.cancel()
@@ -191,6 +193,10 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
     finally:
         with trio.move_on_after(_RELEASE_S, shield=True):
             await hub.router.release(session)
+
+
+async def _publish_approvals(hub: Hub) -> None:
+    await ApprovalPublisher(hub.router.registry, hub.links, Approvals(_state())).run()
 
 
 async def _give_memory_back() -> None:
@@ -255,6 +261,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
             async with open_hub(config, to_each(audit.keep, metrics.keep)) as hub:
+                top.start_soon(_publish_approvals, hub)
                 tell_hosts = _together(hub.set_sessions)
                 channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = Watching(

@@ -192,6 +192,10 @@ class Approvals:
         self._change(remove)
         return revoked
 
+    def revoke_approval(self, site: str, words: Iterable[str], client: str) -> int:
+        """Remove what one listed approval allows. See `revoke`."""
+        return sum(self.revoke(site, word, client) for word in words)
+
     def refresh(self) -> None:
         """Read the file if it has changed.
 

@@ -4,9 +4,14 @@ import { invalid } from "../params.js";
 
 /** @import { SiteApproval } from "../wire.js" */
 
+/** Time in which a client sends its list again. */
+const REVOKING_MS = 5_000;
+
 export class SiteApprovals {
   /** Lists of clients, the latest last. @type {Map<AbortSignal, { approvals: SiteApproval[], revoke: (approval: SiteApproval) => void }>} */
   #lists = new Map();
+  /** The list while a client revokes one of its approvals: until it sends the next one. @type {SiteApproval[]} */
+  #revoking = [];
 
   /** @param {() => void} changed */
   constructor(changed) {
@@ -15,7 +20,7 @@ export class SiteApprovals {
 
   /** The latest list. @returns {SiteApproval[]} */
   get all() {
-    return [...this.#lists.values()].at(-1)?.approvals ?? [];
+    return [...this.#lists.values()].at(-1)?.approvals ?? this.#revoking;
   }
 
   /**
@@ -35,12 +40,22 @@ export class SiteApprovals {
     };
     signal.addEventListener("abort", ended);
     this.#lists.set(signal, { approvals, revoke: resolve });
+    this.#revoking = [];
     this.changed();
     return promise.finally(ended);
   }
 
   /** Revoke an approval, where the client that sent the list is still there. @param {SiteApproval} approval */
   revoke(approval) {
-    [...this.#lists.values()].at(-1)?.revoke(approval);
+    const latest = [...this.#lists.values()].at(-1);
+    if (!latest) return;
+    this.#revoking = latest.approvals;
+    latest.revoke(approval);
+    setTimeout(() => this.#giveUp(), REVOKING_MS);
+  }
+
+  #giveUp() {
+    this.#revoking = [];
+    this.changed();
   }
 }

@@ -332,6 +332,24 @@ def _set_badge_only(popup: Tab, *, is_on: bool) -> None:
     }})()""")
 
 
+def test_the_popup_lists_approvals_and_revokes_them(
+    browsing: Browsing, tools: Tools, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
+    wait_approval_window(browsing.browser).press("client")
+    assert not call.result(SECONDS).is_error
+    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    row = f"{hosts.origin(SHOP)}: act, for Claude Code"
+    popup.wait_until(f"document.getElementById('approvals').textContent.includes({json.dumps(row)})")
+    popup.evaluate("document.querySelector('#approvals button').click(); 1")
+    popup.wait_until("document.getElementById('approvals').textContent === 'none'")
+    popup.close()
+    call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP, "/revoked"))
+    wait_approval_window(browsing.browser).press("no")
+    assert call.result(SECONDS).is_error
+    assert [request.path for request in hosts.requests(SHOP)] == ["/"]
+
+
 # ── The client ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
