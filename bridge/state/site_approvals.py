@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import trio
 
 from bridge import own_files
 from bridge.hub import origins
@@ -262,6 +263,37 @@ class Approvals:
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
+
+
+class ApprovalsOf:
+    """Approvals for one word, as the hub's call path takes them."""
+
+    def __init__(self, approvals: Approvals, word: str) -> None:
+        self._approvals = approvals
+        self._word = word
+
+    @property
+    def version(self) -> object:
+        """Changes when `has` may answer otherwise: with the file, or because an approval has ended."""
+        try:
+            return self._approvals.current()
+        except ApprovalsError as error:
+            return str(error)
+
+    def has(self, origin: str, client: str) -> bool:
+        """Return whether the user has approved the origin; an empty client means every client."""
+        try:
+            return self._approvals.has(origin, self._word, client)
+        except ApprovalsError:
+            return False  # `mcpb doctor` and the status page report it
+
+    async def grant(self, origin: str, choice: str, client: str) -> None:
+        """Store a choice of an approval prompt that lasts (`STORED_CHOICES`).
+
+        Raises:
+            ApprovalsError: it cannot be stored; it holds for this call only.
+        """
+        await trio.to_thread.run_sync(self._approvals.grant_choice, [origin], self._word, choice, client)
 
 
 def _values(value: Any) -> list[Any]:
