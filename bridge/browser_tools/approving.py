@@ -15,9 +15,9 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub import origins
-from bridge.hub.describing import MAX_TITLE, cleaned, quoted
+from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
-from bridge.hub.user_prompts import MAX_CLIENT, Kind, client_name
+from bridge.hub.user_prompts import Kind, client_name, shown_client
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host import wire
 from native_host.wire import Code
@@ -271,7 +271,7 @@ def kind_of(turn: Turn) -> Kind:
 
 def who(turn: Turn) -> str:
     """Return the client's name, as the user knows it."""
-    return cleaned(turn.session.title or turn.session.client.name, MAX_CLIENT) or "An MCP client"
+    return shown_client(turn.session)
 
 
 def _doubt(turn: Turn, wish: Wish) -> _Doubt:

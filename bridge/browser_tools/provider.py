@@ -34,7 +34,7 @@ from bridge.browser_tools.answer import Answer, ToolError, succeeded
 from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.browser_tools.turn import Surroundings, Turn
+from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
 from bridge.errors import CallError, failed
 from bridge.hub import answers
 from bridge.hub.arguments import Arguments
@@ -154,7 +154,8 @@ class BrowserTools:
     async def run(self, recording: Recording, caller: Caller) -> answers.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
-        turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording, tool)
+        kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
+        turn = Turn(self._around, recording.session, kept, caller, recording, tool, progress=progress)
         await turn.settle()
         try:
             return succeeded(await self._run(turn, recording.arguments))

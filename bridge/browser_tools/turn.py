@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from bridge.hub.policy import Policy
 from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
-from bridge.hub.transport import QUESTION_S, Caller, Prompt, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, Caller, OnProgress, Prompt, TabAddress, TabTransport
 from bridge.hub.user_prompts import Kind, PromptRequest
 from bridge.state.site_approvals import Approvals
 from native_host import wire
@@ -45,6 +45,9 @@ ROOTS_S = 5.0
 """For a client to tell its roots, which it knows."""
 
 _log = logging.getLogger(__name__)
+
+_REMARK_STEP = 0.001
+"""How much further a call is after a message that says nothing of that."""
 
 R = TypeVar("R", bound=wire.Wire)
 
@@ -73,6 +76,28 @@ class Surroundings:
 
 
 @dataclass
+class ProgressReports:
+    """Progress of one call towards its client; its numbers only grow, as MCP wants."""
+
+    on_progress: OnProgress | None = None
+    """None: the client wants no progress."""
+    last: wire.Progress = field(default_factory=lambda: wire.Progress(progress=-1))
+
+    def report(self, progress: wire.Progress) -> None:
+        """Report how far the call is."""
+        self.last = progress
+        if self.on_progress:
+            self.on_progress(progress)
+
+    def remark(self, progress: wire.Progress) -> None:
+        """Report a message of a part of the call, which does not know how far the whole is."""
+        step = 1.0 if self.last.progress < 0 else _REMARK_STEP
+        self.report(
+            wire.Progress(progress=self.last.progress + step, total=self.last.total, message=progress.message)
+        )
+
+
+@dataclass
 class Turn:
     """A call, as its tool sees it."""
 
@@ -87,6 +112,8 @@ class Turn:
     """What bounds the call's time; they stand still while a person is asked."""
     once: set[tuple[str, str]] = field(default_factory=set)
     """Origins that the user approved for this one call, each with `read` or `act`."""
+    progress: ProgressReports = field(default_factory=ProgressReports)
+    """What the client is told of this call, also by the steps of a batch."""
     told_roots: list[list[str]] = field(default_factory=list)
     """What the client has said of its roots, once it was asked in this call."""
 
@@ -309,7 +336,8 @@ class Turn:
         Raises:
             CallError: there is no choice; return it to the client.
         """
-        request = PromptRequest(self.session, origin, kind, text, choices, self.caller, host)
+        caller = replace(self.caller, on_progress=self.progress.remark)
+        request = PromptRequest(self.session, origin, kind, text, choices, caller, host)
         with self.unhurried():
             return await self.around.prompts.ask(request)
 
@@ -352,7 +380,7 @@ class Turn:
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """How far a call is that takes long."""
         if self.caller.on_progress:
-            self.caller.on_progress(wire.Progress(progress=progress, total=total, message=message))
+            self.progress.report(wire.Progress(progress=progress, total=total, message=message))
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────
 

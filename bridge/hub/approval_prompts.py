@@ -18,7 +18,7 @@ from bridge.hub.describing import cleaned
 from bridge.hub.news import News
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
-from bridge.hub.user_prompts import MAX_CLIENT, PromptRequest
+from bridge.hub.user_prompts import PromptRequest, shown_client
 from native_host import wire
 from native_host.wire import Code
 
@@ -97,8 +97,7 @@ class ApprovalPrompts:
         prompt = wire.AskUser(
             session=request.session.id,
             prompt=secrets.token_hex(8),
-            client=cleaned(request.session.title or request.session.client.name, MAX_CLIENT)
-            or "An MCP client",
+            client=shown_client(request.session),
             origin=request.origin,
             kind=request.kind,
             text=request.text,

@@ -69,6 +69,11 @@ class Session:
     """Where on this machine its client works; empty: not known."""
     is_local: bool = False
     """Its client is a program of our user on this machine: its files are those that it could read itself."""
+    principal: str = ""
+    """Name under which the user's approvals for this client are stored; empty: `client.name`.
+
+    Over HTTP a client could say any name: it is the one of its token, or of its process.
+    """
     _shown: Mapping[str, Meaning] = field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, Meaning] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from bridge.hub.news import News
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
-from bridge.hub.user_prompts import PromptRequest, client_name
+from bridge.hub.user_prompts import PromptRequest, client_name, shown_client
 from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
@@ -245,3 +245,9 @@ async def test_a_browser_that_stays_away_answers_nothing(autojump_clock: Any) ->
 def test_names_of_clients_are_one_sanitized_line() -> None:
     assert client_name(Session("s", client=wire.ClientInfo(name="Claude\n\u202eedoC"))) == "Claude edoC"
     assert client_name(Session("s")) == "An MCP client"
+
+
+def test_a_client_with_a_token_has_its_token_s_approvals_whatever_it_calls_itself() -> None:
+    session = Session("s", client=wire.ClientInfo(name="Claude Code"), principal="ci-robot")
+    assert client_name(session) == "ci-robot"
+    assert shown_client(session) == "Claude Code (ci-robot)"
