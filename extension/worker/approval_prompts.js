@@ -42,8 +42,8 @@ export class ApprovalPrompts {
   #ports = new Map();
   /** Windows are opened and closed one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** Until when a window of the last worker stays without its client. */
-  #orphanUntil = Date.now() + ORPHAN_MS;
+  /** Until when a window of the last worker waits for its client to come back. */
+  #orphanUntil = 0;
   #isBadgeOnly = false;
   /** The user wants to see the first prompt although there is only a badge. */
   #isWanted = false;
@@ -67,7 +67,10 @@ export class ApprovalPrompts {
     this.#window ??= stored.window ?? null;
     this.#given = stored.given ?? [];
     this.#isBadgeOnly = local[BADGE_ONLY_KEY] === true;
-    if (this.#window) setTimeout(() => void this.#advance(), this.#orphanUntil - Date.now());
+    if (this.#window) {
+      this.#orphanUntil = Date.now() + ORPHAN_MS;
+      setTimeout(() => void this.#advance(), ORPHAN_MS);
+    }
     this.#showBadge();
   }
 
@@ -97,6 +100,7 @@ export class ApprovalPrompts {
     const timer = setTimeout(() => reject(late()), PROMPT_SECONDS * 1000);
     signal.addEventListener("abort", () => reject(withdrawn()));
     this.#waiting.set(prompt.prompt, { prompt, resolve, reject });
+    this.#orphanUntil = 0; // the client is back, or another one waits
     void this.#advance();
     try {
       return { choice: await promise };

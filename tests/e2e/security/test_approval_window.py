@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from approval_window import approval_targets, wait_approval_window, wait_no_appr
 from browsing import Browsing, Tab, Tools
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
+from onlooker import hosts as native_hosts
 
 SECONDS = 60
 APPROVALS = "state/approvals.json"
@@ -303,6 +306,19 @@ def test_a_prompt_outlives_its_worker_and_is_answered_once(
     assert not call.result(SECONDS).is_error
     assert len(hosts.requests(SHOP)) == 1
     wait_no_approval_window(browsing.browser)
+
+
+def test_a_lost_connection_withdraws_the_window_and_the_prompt_comes_back_with_the_next_one(
+    browsing: Browsing, tools: Tools, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
+    window = wait_approval_window(browsing.browser)
+    window.choices()
+    for host in native_hosts(browsing.chain):
+        os.kill(host.pid, signal.SIGKILL)
+    wait_approval_window(browsing.browser, but=window.target_id).press("once")
+    assert not call.result(SECONDS).is_error
+    assert len(hosts.requests(SHOP)) == 1
 
 
 def test_with_a_badge_only_the_popup_opens_the_window(
