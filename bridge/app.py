@@ -36,7 +36,9 @@ from bridge.links.native import NativeLinks
 from bridge.pause_sync import PauseSync
 from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
+from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.pauses_file import PausesFile
+from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.store import SqliteToolStore
 from native_host import endpoint, memory, published_channel, wire
 from native_host.home import mcpb_home
@@ -79,6 +81,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
     terms = _terms(config)
+    approvals = Approvals(_state())
     site_rules = SiteRules(links, partial(_site_rules_of, terms.policy))
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
@@ -87,8 +90,9 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             terms=terms,
             store=store,
             keep=keep,
+            approvals=ApprovalsOf(approvals, "page-tools"),
         )
-        tools = _browser_tools(config, router, links, terms.policy)
+        tools = _browser_tools(config, router, links, terms.policy, approvals)
         pauses = PauseSync(router.registry, links, router.news, PausesFile(_state()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
@@ -121,20 +125,19 @@ def _set_config(
     terms.pace.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
     router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
-    router.set_terms(replace(terms, call_s=config.call_timeout_s, max_listed=config.max_listed_tools))
-
-
-def _browser_tools(config: Config, router: Router, links: NativeLinks, policy: Policy) -> BrowserTools:
-    tools = BrowserTools(
-        router.registry,
-        links,
-        router.news,
-        policy,
-        config.browser,
-        router.settle,
-        router.whats_missing,
-        mcpb_home(),
+    changed = replace(
+        terms,
+        call_s=config.call_timeout_s,
+        max_listed=config.max_listed_tools,
+        ask_in=config.browser.ask_in,
     )
+    router.set_terms(changed)
+
+
+def _browser_tools(
+    config: Config, router: Router, links: NativeLinks, policy: Policy, approvals: Approvals
+) -> BrowserTools:
+    tools = BrowserTools(router, links, policy, config.browser, mcpb_home(), approvals)
     router.provide(tools)
     return tools
 
@@ -171,6 +174,7 @@ def _terms(config: Config) -> Terms:
         pages=config.pages,
         asks_sites=config.browser.sites == "ask",
         pace=CallPace(config.calls_per_minute),
+        ask_in=config.browser.ask_in,
     )
 
 
@@ -203,6 +207,7 @@ async def _serve_stdio(config: Config) -> None:
             async with open_hub(config, audit.keep) as hub:
                 top.start_soon(hub.pauses.run)
                 top.start_soon(_reload(hub, audit, config).run)
+                top.start_soon(_publish_approvals, hub)
                 with speaking:
                     await speak_mcp(hub, stdio.serve)
             top.cancel_scope.cancel()
@@ -238,6 +243,10 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
     finally:
         with trio.move_on_after(_RELEASE_S, shield=True):
             await hub.router.release(session)
+
+
+async def _publish_approvals(hub: Hub) -> None:
+    await ApprovalPublisher(hub.router.registry, hub.links, Approvals(_state())).run()
 
 
 async def _give_memory_back() -> None:
@@ -307,6 +316,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
             async with open_hub(_of_http(config), to_each(audit.keep, metrics.keep)) as hub:
                 reload = _reload(hub, audit, config, is_over_http=True)
                 top.start_soon(reload.run)
+                top.start_soon(_publish_approvals, hub)
                 tell_hosts = _together(hub.set_sessions)
                 channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = Watching(

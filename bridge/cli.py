@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from install.browsers import Kind
 
 _ELSEWHERE = {
+    "allow": ("bridge.allow_command:allow", "List, grant or revoke approvals of sites."),
     "audit": ("bridge.audit_command:audit", "Show which tools were called."),
     "doctor": ("bridge.doctor_command:doctor", "Find out what is wrong, and what mends it."),
     "install-native-host": (

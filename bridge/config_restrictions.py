@@ -48,6 +48,7 @@ RESTRICTIONS: dict[str, IsTighter] = {
     "browser.enabled": _is_off,
     "browser.tabs": _is_one_of_the_first("own", "ask", "any"),
     "browser.sites": _is_one_of_the_first("ask", "any"),
+    "browser.ask_in": _is_one_of_the_first("extension", "both", "client"),
     "browser.find_with_model": _is_off,
     "browser.resume": _is_one_of_the_first("terminal", "any"),
     "existing_channel.attach": _is_off,

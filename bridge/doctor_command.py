@@ -21,7 +21,6 @@ import trio
 
 from bridge import __version__, log
 from bridge.browser_tools import shortcuts
-from bridge.browser_tools.approvals import Approvals, ApprovalsError
 from bridge.config import Config, ConfigError
 from bridge.config import read as read_config
 from bridge.doctor import PING_S, Answer, SeenBrowser, UnlinkedHost, see
@@ -37,6 +36,7 @@ from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem
+from bridge.state.site_approvals import Approvals, ApprovalsError
 from bridge.terminal import shown
 from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
@@ -158,7 +158,7 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
 def _of_browser_tools(home: Path) -> Iterator[Finding]:
     """Files of the browser's own tools that the person may edit."""
     try:
-        Approvals(home / "state").look()
+        Approvals(home / "state").refresh()
     except ApprovalsError as error:
         yield Finding(code="approvals-invalid", hop="environment", text=str(error), level="warning")
     try:

@@ -9,6 +9,7 @@ import { Code, WireError } from "./wire.js";
 
 /**
  * @import { Session } from "./wire.js"
+ * @import { ApprovalPrompts } from "./worker/approval_prompts.js"
  * @import { Asked, Command } from "./calls.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./frames.js"
@@ -17,11 +18,12 @@ import { Code, WireError } from "./wire.js";
  * @import { Pauses } from "./pauses.js"
  * @import { SiteAccess } from "./site_access.js"
  * @import { SessionTabs } from "./session_tabs.js"
+ * @import { SiteApprovals } from "./worker/site_approvals.js"
  * @import { SiteRules } from "./worker/rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
  *   siteAccess: SiteAccess, siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs,
- *   devtools: DevTools | null }} Browser
+ *   devtools: DevTools | null, prompts: ApprovalPrompts, approvals: SiteApprovals }} Browser
  *   `devtools`: null where the browser has none
  */
 
@@ -79,6 +81,8 @@ function working(browser) {
   const { tabs, frames, owners, siteRules } = browser;
   return {
     "browser/siteRules": (params, asked) => setSiteRules(siteRules, params, asked),
+    "browser/ask": (params, { signal }) => browser.prompts.ask(params, signal),
+    "browser/approvals": (params, { signal }) => browser.approvals.watch(params, signal),
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
     createTab: (params, asked) => createTab(browser, params, asked),

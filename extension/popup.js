@@ -4,12 +4,13 @@
  */
 
 import { POPUP_PORT } from "./popups.js";
+import { BADGE_ONLY_KEY } from "./worker/approval_prompts.js";
 import { LABEL_KEY } from "./profile.js";
 import { ALL_SITES, SiteAccess } from "./site_access.js";
 
 /**
  * @import { PopupMessage, Report } from "./popups.js"
- * @import { Client } from "./wire.js"
+ * @import { Client, SiteApproval } from "./wire.js"
  */
 
 const REDIAL_MS = 250;
@@ -29,6 +30,10 @@ label.value = String((await chrome.storage.local.get(LABEL_KEY))[LABEL_KEY] ?? "
 label.addEventListener("change", () => void chrome.storage.local.set({ [LABEL_KEY]: label.value.trim() }));
 
 const siteAccess = new SiteAccess(showAccess);
+const badgeOnly = /** @type {HTMLInputElement} */ (element("badge-only"));
+badgeOnly.checked = (await chrome.storage.local.get(BADGE_ONLY_KEY))[BADGE_ONLY_KEY] === true;
+badgeOnly.addEventListener("change", () => void chrome.storage.local.set({ [BADGE_ONLY_KEY]: badgeOnly.checked }));
+
 element("allow").addEventListener("click", () => void chrome.permissions.request(ALL_SITES));
 void siteAccess.load().then(showAccess);
 
@@ -80,6 +85,12 @@ function show({ connected, resting, attempts, trouble, host, sites, owner, hande
   element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
   const attached = about.clients.flatMap((client) => clientItems(client, about));
   element("clients").replaceChildren(...orNone(attached));
+  element("waiting").hidden = about.prompts === 0;
+  element("prompts").replaceChildren(
+    about.prompts === 1 ? "A client waits for your approval." : `${about.prompts} clients wait for your approval.`,
+    button("Show", { type: "show-prompt" }),
+  );
+  element("approvals").replaceChildren(...orNone(about.approvals.map(approvalItem)));
   element("tab").replaceChildren(...(blocked ? blockedPage(blocked) : []), ...handOver(owner, handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
@@ -135,6 +146,16 @@ function siteItem({ origin, paused }) {
 function blockedPage({ origin, rule, clients }) {
   const text = `mcpb keeps this tab from ${origin}: ${rule}. The tab is used by ${clients.join(", ")}. `;
   return [text, button("Release this tab", { type: "release" }), document.createElement("br")];
+}
+
+/** @param {SiteApproval} approval */
+function approvalItem(approval) {
+  const { origin, for: words, client, until } = approval;
+  const end = until ? `, until ${new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}` : "";
+  return line(
+    `${origin}: ${words.join(", ")}, for ${client || "every client"}${end}`,
+    button("Revoke", { type: "revoke", approval }),
+  );
 }
 
 /**

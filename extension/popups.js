@@ -4,7 +4,9 @@ import { isTooLarge } from "./link.js";
 import { canonical, isOrigin } from "./site_patterns.js";
 
 /**
- * @import { Client, Tab } from "./wire.js"
+ * @import { ApprovalPrompts } from "./worker/approval_prompts.js"
+ * @import { Client, SiteApproval, Tab } from "./wire.js"
+ * @import { SiteApprovals } from "./worker/site_approvals.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./frames.js"
  * @import { Handovers } from "./handovers.js"
@@ -16,7 +18,8 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
- *   controlling: string[], sites: Site[], owner: string | null, handedOver: boolean, blocked: Blocked | null,
+ *   controlling: string[], sites: Site[], prompts: number, approvals: SiteApproval[], owner: string | null,
+ *   handedOver: boolean, blocked: Blocked | null,
  *   offers: ReturnType<Frames["ofTab"]> }} Report
  *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
  *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
@@ -29,7 +32,9 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @typedef {{ type: "pause-session", session: string, paused: boolean }} PauseSession
  * @typedef {{ type: "hand-over", handedOver: boolean }} HandOver the tab that is watched
  * @typedef {{ type: "release" }} Release the tab that is watched: no client's, and under no site rules
- * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release} PopupMessage
+ * @typedef {{ type: "show-prompt" }} ShowPrompt
+ * @typedef {{ type: "revoke", approval: SiteApproval }} Revoke
+ * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Revoke} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -40,10 +45,12 @@ export class Popups {
 
   /**
    * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: Owners, pauses: Pauses, siteRules: SiteRules,
-   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, clients: () => Client[],
-   *   loaded: Promise<unknown> }} parts `loaded`: what is kept is known
+   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, prompts: ApprovalPrompts,
+   *   approvals: SiteApprovals, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded }) {
+  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded, ...approving }) {
+    this.prompts = approving.prompts;
+    this.approvals = approving.approvals;
     this.native = native;
     this.tabs = tabs;
     this.frames = frames;
@@ -85,6 +92,10 @@ export class Popups {
         return this.uses.set(message.origin, message.use);
       case "pause-session":
         return this.pauses.setSession(message.session, message.paused);
+      case "show-prompt":
+        return this.prompts.show();
+      case "revoke":
+        return this.approvals.revoke(message.approval);
       case "hand-over":
         return this.#handOver(Number(this.#open.get(port)), message.handedOver);
       case "release":
@@ -134,6 +145,8 @@ export class Popups {
       pausedSessions: this.pauses.all.sessions,
       controlling: this.devtools?.sessions ?? [],
       sites: this.#sites(this.tabs.get(tabId), offers),
+      prompts: this.prompts.count,
+      approvals: this.approvals.all,
       owner: this.#owner(tabId),
       handedOver: this.handovers.has(tabId),
       blocked: this.#blocked(tabId),

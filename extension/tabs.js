@@ -47,8 +47,9 @@ export class Tabs {
   async all() {
     await this.loaded;
     const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
-    this.#focusedWindow = focused;
-    return tabs.map((tab) => this.#describe(tab)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
+    // The focus of a window of ours says nothing about which page the user looks at.
+    if (!tabs.some((tab) => tab.windowId === focused && isOwnPage(tab))) this.#focusedWindow = focused;
+    return tabs.filter((tab) => !isOwnPage(tab)).map((tab) => this.#describe(tab)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
   }
 
   /** Tell a link everything; only then do changes follow. @param {Link} link */
@@ -76,6 +77,10 @@ export class Tabs {
     await this.loaded;
     const read = await existing(tabId);
     if (!read) return undefined;
+    if (isOwnPage(read)) {
+      if (this.#known.has(tabId)) await this.removed(tabId);
+      return undefined;
+    }
     if (this.#reading > 0) this.#meanwhile.add(tabId);
     const tab = this.#describe(read);
     const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
@@ -146,6 +151,17 @@ export class Tabs {
       discarded: tab.discarded,
     };
   }
+}
+
+/**
+ * Return whether a tab shows a page of this extension, or is on its way to one. Clients neither see nor control those:
+ * the approval window is one of them.
+ *
+ * @param {chrome.tabs.Tab} tab
+ */
+function isOwnPage({ url, pendingUrl }) {
+  const own = chrome.runtime.getURL("");
+  return (url || pendingUrl || "").startsWith(own);
 }
 
 /**

@@ -11,6 +11,9 @@
  * @typedef {"webmcp" | "mcp-b" | "polyfill"} Via who runs a tool
  * @typedef {{ id: string, title?: string, client: { name: string, version?: string } }} Session
  * @typedef {{ connection: string, pid: number, version: string, sessions: Session[] }} Client
+ * @typedef {{ prompt: string, session: string, client: string, origin: string, kind: string, text: string,
+ *   choices: string[] }} Prompt a question to the user: the parameters of `browser/ask`
+ * @typedef {{ origin: string, for: string[], client?: string, until?: string }} SiteApproval
  */
 
 import "./content/bounds.js";
@@ -40,6 +43,7 @@ export const Code = Object.freeze({
   TOO_LARGE: -32012,
   NAVIGATED: -32013,
   NOT_ALLOWED: -32014,
+  RATE_LIMITED: -32015,
   NOT_YOURS: -32016,
   WIRE_VERSION: -32017,
   NO_LONGER_OFFERED: -32018,

@@ -1,5 +1,7 @@
 /** The service worker: wires the parts and the browser's events together. All state in it can be rebuilt. */
 
+import { APPROVAL_PORT, ApprovalPrompts } from "./worker/approval_prompts.js";
+import { SiteApprovals } from "./worker/site_approvals.js";
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunks.js";
 import { Calls } from "./calls.js";
 import { commands } from "./commands.js";
@@ -74,8 +76,12 @@ const devtools = isFirefox
       changed: () => popups.tell(),
       stopped: (session) => pauses.setSession(session, true),
     });
-const browser = { tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools };
-const built = commands(browser);
+const prompts = new ApprovalPrompts(() => popups.tell());
+const approvals = new SiteApprovals(() => popups.tell());
+const built = commands({
+  ...{ tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools },
+  ...{ prompts, approvals },
+});
 const questions = new Questions();
 const calls = new Calls(built, questions);
 
@@ -102,6 +108,7 @@ const native = new NativePort(
 );
 const popups = new Popups({
   ...{ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, loaded },
+  ...{ prompts, approvals },
   clients: () => clients,
 });
 
@@ -185,6 +192,7 @@ async function releaseUnnamed() {
 chrome.runtime.onConnect.addListener((port) => {
   if (port.name === FRAME_PORT) return frames.accept(port);
   if (port.name === POPUP_PORT) return popups.accept(port);
+  if (port.name === APPROVAL_PORT) return prompts.accept(port);
   port.disconnect();
 });
 chrome.runtime.onInstalled.addListener(({ reason }) => {

@@ -546,6 +546,47 @@ class Pause(Wire, kw_only=True):
     """When the user did it, in milliseconds since the epoch; a later change of the same stays. 0: now."""
 
 
+class AskUser(Asked, kw_only=True):
+    """Ask the user to approve something, in a window of the extension."""
+
+    prompt: str
+    """Id of the prompt, chosen at random by the client: the same prompt may be sent again after a
+    connection was lost, and has one answer."""
+    client: str
+    """Name of the MCP client, for display."""
+    origin: str
+    """The origin, or the origins separated by `, `, that the approval is about."""
+    kind: str
+    """`read`, `act`, `page-tools` or `upload`; later versions add words."""
+    text: str
+    """What the client wants, in one sentence; further lines for a plan."""
+    choices: list[str]
+    """Of `once`, `session`, `hour`, `client`, `always`, `no`."""
+
+
+class UserChoice(Wire, kw_only=True):
+    """The user's choice, one of those offered."""
+
+    choice: str
+
+
+class SiteApproval(Wire, kw_only=True):
+    """One stored approval of a site."""
+
+    origin: str
+    words: list[str] = msgspec.field(name="for")
+    client: str = ""
+    """The only client that it is for; empty: any."""
+    until: str = ""
+    """Its end in RFC 3339; empty: it does not end."""
+
+
+class SiteApprovals(Asked, kw_only=True):
+    """All stored approvals, for the popup; answered when the user revokes one there."""
+
+    approvals: list[SiteApproval]
+
+
 class Nothing(Wire, kw_only=True):
     """`{}`."""
 
@@ -646,6 +687,8 @@ METHODS: dict[str, Method] = {
         Method("forwardCDPCommand", "client → extension", ForwardCdpCommand, Anything),
         Method("subscribeCDP", "client → extension", SubscribeCdp, Nothing),
         Method("browser/pause", "client → extension", Pause, Nothing),
+        Method("browser/ask", "client → extension", AskUser, UserChoice),
+        Method("browser/approvals", "client → extension", SiteApprovals, SiteApproval),
         Method("browser/cancel", "client → extension", Cancel),
         Method("host/chunk", "host → extension", Chunk),
         Method("host/chunkAbort", "host ↔ extension", ChunkAbort),

@@ -238,6 +238,10 @@ class Firefox:
             raise
         return page
 
+    def attach(self, handle: str) -> FirefoxPage:
+        """A tab or window that is there already."""
+        return FirefoxPage(self._marionette, handle)
+
     async def open_extension_page(self, path: str) -> FirefoxPage:
         """A page of our extension in a new tab, such as `popup.html`."""
         return await self.open_page(f"moz-extension://{EXTENSION_HOST}/{path}")

@@ -20,6 +20,7 @@ from bridge.hub.records import Record
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
+from bridge.state.site_approvals import Approvals
 from native_host import wire
 from native_host.wire import Code
 from played_transport import Answer, Asked, PlayedTransport
@@ -51,25 +52,24 @@ class PlayedTools:
         rules: PolicyRules | None = None,
         **settings: Any,
     ) -> None:
-        policy = Policy(rules)
+        policy, browser_settings = Policy(rules), BrowserSettings(**settings)
         self.transport = PlayedTransport()
+        terms = Terms(policy=policy, ask_in=browser_settings.ask_in)
         self.records: list[Record] = []
         """What the audit log is given."""
         self.router = Router(
             self.transport,
             lambda _: "Run: mcpb doctor",
-            terms=Terms(policy=policy),
+            terms=terms,
             keep=self.records.append,
         )
         self.tools = BrowserTools(
-            self.router.registry,
+            self.router,
             self.transport,
-            self.router.news,
             policy,
-            BrowserSettings(**settings),
-            self.router.settle,
-            self.router.whats_missing,
+            browser_settings,
             home,
+            Approvals(home / "state"),
         )
         self.router.provide(self.tools)
         self.session = Session(SESSION, title="Agent in app")
@@ -77,6 +77,9 @@ class PlayedTools:
         self.person: Person | None = None
         self.sent_on: dict[str, str] = {}
         """Where an address leads to."""
+        self.window = "no"
+        """What the user chooses in the extension's window."""
+        self.progress: list[wire.Progress] = []
         self.devtools: dict[str, Any] = {}
         """The results of DevTools commands, by method; there are no others."""
         self.transport.on_request = self._obey
@@ -84,12 +87,17 @@ class PlayedTools:
         self.transport.happen(LookedAround())
 
     def connect(
-        self, *tabs: wire.Tab, host: str = "h1", profile: str = "p1", label: str = "", pid: int = 100
+        self,
+        *tabs: wire.Tab,
+        host: str = "h1",
+        profile: str = "p1",
+        label: str = "",
+        pid: int = 100,
+        commands: tuple[str, ...] = ("forwardCDPCommand",),
     ) -> None:
         """A browser with these tabs."""
-        hello = msgspec.structs.replace(
-            browser_hello(profile, label), capabilities=wire.Capabilities(commands=["forwardCDPCommand"])
-        )
+        capabilities = wire.Capabilities(commands=list(commands))
+        hello = msgspec.structs.replace(browser_hello(profile, label), capabilities=capabilities)
         self.transport.happen(HostSeen(host, 1.0), HostLinked(host, host_hello(host, pid)))
         self.transport.announce(host, hello, wire.Tabs(tabs=list(tabs)), wire.HostReplayed())
 
@@ -107,7 +115,7 @@ class PlayedTools:
         return await self.call_as(self.session, name, **arguments)
 
     async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
-        caller = Caller(on_question=self._ask) if self.person else Caller()
+        caller = Caller(self.progress.append, self._ask if self.person else None)
         raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
@@ -131,6 +139,8 @@ class PlayedTools:
 
     def _obey(self, asked: Asked) -> Answer:
         match asked.params:
+            case wire.AskUser():
+                return {"choice": self.window}
             case wire.CreateTab():
                 self.transport.announce(asked.tab.host, wire.TabChanged(tab=own_tab(9, "about:blank")))
                 return {"tabId": 9, "windowId": 1, "groupId": 5, "url": "about:blank"}

@@ -54,8 +54,8 @@ def test_two_clients_live_a_day_at_the_library_at_once_each_in_its_own_tab_group
     hosts = (browsing.site.url, browsing.site.elsewhere)
     user = AskedUser("for this session")
     with (
-        browsing.client(f"first-{run}", cwd=files, elicitation_callback=user.answer) as first,
-        browsing.client(f"second-{run}", cwd=files, elicitation_callback=user.answer) as second,
+        browsing.client(f"first-{run}", cwd=files, **user.options) as first,
+        browsing.client(f"second-{run}", cwd=files, **user.options) as second,
     ):
         agents = [Agent(tools, origin, files) for tools, origin in zip((first, second), hosts, strict=True)]
         assert agents[0].group != agents[1].group

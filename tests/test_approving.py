@@ -9,10 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.approving import form, origin_at
+from bridge.browser_tools.approving import origin_at
+from bridge.hub.approval_prompts import form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
+from bridge.state.site_approvals import Approvals
 from native_host import wire
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 
@@ -124,7 +126,7 @@ async def test_what_is_allowed_always_holds_for_other_sessions_and_bridges(
     tools.says("always")
     await tools.call("navigate", url=SHOP)
     kept = json.loads((tmp_path / "state" / "approvals.json").read_text())
-    assert kept[SHOP]["client"] == "Agent in app"
+    assert kept[SHOP]["for"] == ["act"]
     others = PlayedTools(nursery, tmp_path, sites="ask")
     others.connect(own_tab(1))
     assert not (await others.call("navigate", url=SHOP)).is_error
@@ -134,8 +136,8 @@ async def test_what_is_allowed_always_holds_for_other_sessions_and_bridges(
     ("choice", "says"),
     [
         ("no", "the user was asked about https://shop.example and said no. Nothing was run. Do not look for"),
-        ("perhaps", "and gave no answer"),
-        (None, "the user was asked about https://shop.example and gave no answer"),
+        ("perhaps", "the user was asked and gave no answer"),
+        (None, "the user was asked and gave no answer"),
     ],
 )
 async def test_whoever_says_no_or_nothing_is_asked_again_next_time(
@@ -157,13 +159,9 @@ async def test_a_client_that_cannot_ask_is_told_what_the_user_can_set(
     tools.connect(own_tab(1))
     said = await tools.ask_fails("navigate", url=SHOP)
     assert "https://shop.example was not allowed yet, and this client cannot ask the user" in said
-    path = tmp_path / "state" / "approvals.json"
-    assert f'write {{"https://shop.example": {{}}}} into {path}' in said
-    assert 'or set browser.sites = "any" in config.toml' in said
-    path.parent.mkdir(mode=0o700)
-    path.write_text('{"https://bank.example": {}}')
-    said = await tools.ask_fails("navigate", url=SHOP)
-    assert f'add "https://shop.example": {{}} to the sites in {path}' in said
+    assert "Ask the user: they can approve this site, or update the extension, which then asks them." in said
+    assert "mcpb allow" not in said  # a model with a terminal must not be told how to approve itself
+    assert "approvals.json" not in said
 
 
 async def test_a_broken_file_of_approvals_allows_nothing_and_is_named(
@@ -174,7 +172,7 @@ async def test_a_broken_file_of_approvals_allows_nothing_and_is_named(
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / "approvals.json").write_text("{")
     tools.says("always")
-    assert f"{tmp_path}/state/approvals.json: it is no JSON" in await tools.ask_fails("navigate", url=SHOP)
+    assert f"{tmp_path}/state/approvals.json: it is not JSON" in await tools.ask_fails("navigate", url=SHOP)
     assert not tools.questions
 
 
@@ -218,7 +216,75 @@ async def test_nobody_is_waited_for_without_end(
     tools.person = never
     with trio.fail_after(QUESTION_S + 5):
         said = await tools.ask_fails("navigate", url=SHOP)
-    assert "did not answer within 120 s. Nothing was done." in said
+    assert "the user was asked and did not answer within 120 s. Nothing was run." in said
+
+
+# ── In the extension's window ───────────────────────────────────────────────────────────────────────────────
+
+WINDOW = ("forwardCDPCommand", "browser/ask")
+
+
+async def test_once_in_the_window_is_one_call_also_of_several_steps(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask")
+    tools.connect(own_tab(1), commands=WINDOW)
+    tools.window = "once"
+    tools.says("always")  # a client that would approve is not asked
+    steps = [{"name": "navigate", "input": {"url": url}} for url in (SHOP, f"{SHOP}/tea", f"{SHOP}/cart")]
+    assert not (await tools.call("browser_batch", actions=steps)).is_error
+    (prompt,) = tools.sent("browser/ask")
+    assert (prompt.origin, prompt.kind, prompt.client) == (SHOP, "act", "Agent in app")
+    assert prompt.text == "Agent in app wants to open https://shop.example."
+    messages = [report.message for report in tools.progress]
+    assert messages[1] == "Waiting for the user: mcpb window in Chromium"
+    numbers = [report.progress for report in tools.progress]
+    assert numbers == sorted(set(numbers))
+    await tools.call("navigate", url=SHOP)
+    assert len(tools.sent("browser/ask")) == 2
+    assert not tools.questions
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("choice", "prompts", "others"), [("hour", 1, 1), ("client", 1, 1), ("always", 1, 0), ("no", 2, 1)]
+)
+async def test_choices_in_the_window_hold_for_whom_they_say(
+    nursery: trio.Nursery, tmp_path: Path, choice: str, prompts: int, others: int
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask")
+    tools.connect(own_tab(1), commands=WINDOW)
+    tools.window = choice
+    for _ in range(2):
+        assert (await tools.call("navigate", url=SHOP)).is_error is (choice == "no")
+    assert len(tools.sent("browser/ask")) == prompts
+    await tools.call_as(Session("another", title="Other"), "navigate", url=SHOP)
+    assert len(tools.sent("browser/ask")) == prompts + others
+
+
+async def test_a_revoked_approval_counts_no_more_in_sessions_that_run(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask")
+    tools.connect(own_tab(1), commands=WINDOW)
+    tools.window = "always"
+    assert not (await tools.call("navigate", url=SHOP)).is_error
+    Approvals(tmp_path / "state").revoke(SHOP)
+    tools.window = "no"
+    assert "said no" in await tools.ask_fails("navigate", url=SHOP)
+
+
+async def test_a_call_that_only_reads_asks_to_read(nursery: trio.Nursery, tmp_path: Path) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask")
+    tools.connect(own_tab(1), commands=WINDOW)
+    tools.window = "client"
+    assert "not played" in await tools.ask_fails("computer", action="screenshot")  # it was admitted
+    tools.window = "no"
+    assert "said no" in await tools.ask_fails("computer", action="left_click", coordinate=[1, 1])
+    assert [(prompt.kind, prompt.text) for prompt in tools.sent("browser/ask")] == [
+        ("read", "Agent in app wants to look at https://shop.example."),
+        ("act", "Agent in app wants to look at, click and type on https://shop.example."),
+    ]
 
 
 # ── Policy and pauses ───────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ SANS_IO = [
     *(
         str(path.relative_to(ROOT))
         for path in (ROOT / "bridge/hub").glob("*.py")
-        if path.name not in {"routing.py", "opening.py", "news.py", "awaiting.py"}
+        if path.name not in {"routing.py", "opening.py", "news.py", "awaiting.py", "approval_prompts.py"}
     ),
 ]
 IO = {

@@ -1,16 +1,15 @@
 """docs/BROWSER_TOOLS.md: every tool is in it, and what it shows can be used."""
 
-import json
 import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.batch import BrowserBatch
 from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.shortcuts import read, steps, values
+from bridge.state.site_approvals import Approvals
 
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENT = (DOCS / "BROWSER_TOOLS.md").read_text()
@@ -45,7 +44,10 @@ def test_the_approvals_of_the_configuration_can_be_used(tmp_path: Path) -> None:
     text = example("json approvals.json", (DOCS / "CONFIGURATION.md").read_text())
     (tmp_path / "approvals.json").write_text(text)
     approvals = Approvals(tmp_path)
-    assert all(approvals.has(origin) for origin in json.loads(text))
+    assert approvals.has("https://shop.example", "act", "any")
+    assert approvals.has("https://tea.example", "act", "Claude Code")
+    assert approvals.has("https://tea.example", "page-tools", "any")
+    assert not approvals.has("https://tea.example", "act", "any")
 
 
 @pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md"])

@@ -317,7 +317,8 @@ class TestModules:
     ) -> None:
         told = modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
             const native = { host: null, connect() {}, last: { inARow: 0 } };
-            const parts = { native, clients: () => [], loaded: Promise.resolve(),
+            const parts = { prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
+                native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },
                 siteRules: { blockedIn: () => null },

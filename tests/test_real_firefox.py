@@ -190,6 +190,37 @@ async def test_a_tab_is_sent_somewhere_and_back_what_does_not_load_says_why_and_
             await onlooker.until(lambda: onlooker.hello["sitesAllowed"])
 
 
+async def test_the_approval_window_asks_and_takes_one_answer(chain: Chain, firefox: Firefox) -> None:
+    prompt = {
+        "session": "s1",
+        "prompt": "7f3a91c0d2e45b68",
+        "client": "Agent",
+        "origin": "https://shop.example",
+        "kind": "act",
+        "text": "Agent wants to act.",
+        "choices": ["once", "no"],
+    }
+    before = set(await firefox.pages())
+    with trio.fail_after(60):
+        async with onlooking(chain) as onlooker, trio.open_nursery() as nursery:
+            answers: list[object] = []
+
+            async def ask() -> None:
+                answers.append(await onlooker.request("browser/ask", **prompt))
+
+            nursery.start_soon(ask)
+            while not (opened := set(await firefox.pages()) - before):  # noqa: ASYNC110 - nobody tells
+                await trio.sleep(0.05)
+            window = firefox.attach(opened.pop())
+            await window.wait_until("!document.getElementById('prompt')?.hidden")
+            assert await window.evaluate("document.getElementById('origin').textContent") == prompt["origin"]
+            await window.wait_until("!document.querySelector('button').disabled")
+            await window.click("button[data-choice=once]")
+        assert answers == [{"choice": "once"}]
+        while set(await firefox.pages()) != before:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.05)
+
+
 # ── Browsers and hosts that come and go ─────────────────────────────────────────────────────────────────────
 
 

@@ -43,6 +43,7 @@ from bridge.hub.transport import LookedAround
 from bridge.pause_sync import PauseSync
 from bridge.serve_record import ServeRecord, published
 from bridge.state.pauses_file import PausesFile
+from bridge.state.site_approvals import Approvals
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events, OneToken
@@ -450,12 +451,15 @@ class Served:
         assert answer.status_code == 303
 
     async def pause(self, body: Any, **headers: str) -> httpx2.Response:
+        return await self.post("/page/pause", body, **headers)
+
+    async def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         """As the page's own script, unless `headers` say otherwise; an empty one is left out."""
         own = {"Origin": self.url, "X-Mcpb-Page": "1", "Content-Type": "application/json"}
         given = {**own, **{name.replace("_", "-"): value for name, value in headers.items()}}
         given = {name: value for name, value in given.items() if value}
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return await self.client.post("/page/pause", content=content, headers=given)
+        return await self.client.post(path, content=content, headers=given)
 
 
 @asynccontextmanager
@@ -611,6 +615,25 @@ async def test_what_no_script_of_the_page_has_sent_changes_nothing(
     assert answer.status_code == status
     assert answer.json()["error"]["message"]
     assert served.page.transport.asked == []
+
+
+async def test_approvals_are_listed_and_revoked(served: Served, short_tmp: Path) -> None:
+    approvals = Approvals(short_tmp / "state")
+    approvals.grant([SHOP], ["act"], client=EVIL)
+    approvals.grant(["https://tea.example"], ["read", "page-tools"])
+    revoke = {"origin": "https://tea.example", "for": ["read", "page-tools"], "client": ""}
+    assert (await served.post("/page/revoke", revoke)).status_code == 401
+    await served.sign_in()
+    shown = served.page.shown()
+    assert "https://tea.example read, page-tools · for every client Revoke" in shown.text
+    assert "https://shop.example" in shown.having("data-revoke")
+    assert not [name for name, _ in shown.elements if name == "img"]
+    assert (await served.post("/page/revoke", revoke, Origin="")).status_code == 403
+    assert (await served.post("/page/revoke", {"origin": SHOP})).status_code == 400
+    assert (await served.post("/page/revoke", revoke)).json() == {"errors": []}
+    assert [each.origin for each in approvals.current()] == [SHOP]
+    (short_tmp / "state/approvals.json").write_text("[]")
+    assert "it is not an object" in served.page.shown().text
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_the_person_is_asked_before_a_site_is_used_for_the_first_time(browsing: 
         asked.append(params.message)
         return mcp_types.ElicitResult(action="accept", content={"allow": next(choices)})
 
-    ask = {"MCPB_BROWSER_SITES": "ask"}
+    ask = {"MCPB_BROWSER_SITES": "ask", "MCPB_BROWSER_ASK_IN": "client"}
     with browsing.client(f"asking {mode}", settings=ask, mode=mode, elicitation_callback=person) as tools:
         site, elsewhere = browsing.site.url, browsing.site.elsewhere
         assert "said no" in tools.refused("navigate", url=site)

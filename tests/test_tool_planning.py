@@ -180,7 +180,7 @@ async def test_a_broken_file_of_approvals_is_named(tools: PlayedTools, tmp_path:
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / "approvals.json").write_text("{]")
     told = await tools.call("permissions_check", url=SHOP)
-    assert "approvals.json: it is no JSON" in told.text
+    assert "approvals.json: it is not JSON" in told.text
 
 
 @pytest.mark.parametrize(

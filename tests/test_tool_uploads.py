@@ -44,7 +44,7 @@ def project(browsing: Browsing) -> Path:
 def tools(browsing: Browsing, project: Path) -> Iterator[Tools]:
     """A client that works in the project."""
     user = AskedUser("for this session")
-    with browsing.client(cwd=project, elicitation_callback=user.answer) as tools:
+    with browsing.client(cwd=project, **user.options) as tools:
         yield tools
 
 
@@ -121,7 +121,7 @@ def test_the_client_s_roots_are_allowed(browsing: Browsing, project: Path, mode:
         cwd=browsing.chain.home,
         mode=mode,
         list_roots_callback=roots,
-        elicitation_callback=user.answer,
+        **user.options,
     ) as tools:
         tools.open_site("upload.html")
         ref = tools.ref_of("Manuscript")

@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trio
 
-from bridge.browser_tools.approvals import ApprovalsError
 from bridge.errors import CallError
 from bridge.hub import origins
-from bridge.hub.describing import MAX_TITLE, cleaned, quoted
+from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
+from bridge.hub.user_prompts import Kind, client_name, shown_client
+from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host import wire
 from native_host.wire import Code
 
 if TYPE_CHECKING:
     from bridge.browser_tools.turn import Turn
 
-FOR_SESSION = "for this session"
-ALWAYS = "always"
-NO = "no"
-CHOICE = "allow"
-"""The one field of our forms."""
-MAX_WHO = 80
+LOOK_NO_FURTHER = "Do not look for another way; ask them what they want instead."
 
 ACTS = {
     "navigate": "open",
@@ -47,6 +43,8 @@ ACTS = {
 }
 """What a tool does with a site, as the person is told."""
 _ELSE = "act on"
+_READS = {"computer": "look at"}
+"""The same of a tool's calls that only read, where that is less."""
 LOOK = "tabs_context_mcp lists your tabs."
 
 _AROUND = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
@@ -62,8 +60,8 @@ _log = logging.getLogger(__name__)
 class Allowed:
     """What the person has allowed to a session, for as long as it lasts."""
 
-    sites: set[str] = field(default_factory=set)
-    """Origins in canonical form."""
+    sites: set[tuple[str, str]] = field(default_factory=set)
+    """Origins in canonical form, each with what was approved: `read` or `act`."""
     tabs: set[tuple[str, int, int]] = field(default_factory=set)
     """By profile, browser process and tab."""
     asking: trio.Lock = field(default_factory=trio.Lock)
@@ -97,9 +95,11 @@ class _Doubt(NamedTuple):
 
     question: str
     choices: tuple[str, ...]
-    allow: Callable[[Allowed], None]
-    kept: str
-    """The origin that an `always` is about; empty: there is no such choice."""
+    allow: Callable[[str], Awaitable[None]]
+    """Lets a choice hold that is not `no`."""
+    origin: str
+    host: str
+    """Native host of the browser that is concerned."""
     subject: str
     instead: str
 
@@ -193,12 +193,16 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
         return Verdict("yes", 'browser.sites is "any", and no rule forbids it')
     if wish.leaves or not wish.origin:
         return Verdict("yes", "no site is touched")
-    site = origins.canonical(wish.origin)
-    if site in _allowed(turn).sites:
-        return Verdict("yes", f"the user allowed {site} for this session")
+    site, kind = origins.canonical(wish.origin), kind_of(turn)
+    for word in dict.fromkeys((kind, "act")):
+        if (site, word) in turn.once:
+            return Verdict("yes", f"the user allowed {site} for this call")
+        if (site, word) in _allowed(turn).sites:
+            return Verdict("yes", f"the user allowed {site} for this session")
+    approvals = turn.around.approvals
     try:
-        if turn.around.approvals.has(site):
-            return Verdict("yes", f"the user allowed {site} always ({turn.around.approvals.path.name})")
+        if approvals.has(site, kind, client_name(turn.session)):
+            return Verdict("yes", f"the user allowed {site} ({approvals.path.name})")
     except ApprovalsError as error:
         return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
     return Verdict("ask", f'browser.sites is "ask", and {named(site)} was not allowed yet')
@@ -227,94 +231,91 @@ async def admit(turn: Turn, wish: Wish) -> None:
 
 
 async def _ask(turn: Turn, doubt: _Doubt, verdict: Verdict) -> None:
-    if not turn.can_ask:
+    if not turn.around.prompts.can_ask(turn.caller, doubt.host):
         detail = f"{verdict.rule}, and this client cannot ask the user"
         raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=doubt.instead)
-    choice = answer(await turn.ask(doubt.question, form("Allow it?", doubt.choices)))
-    if choice not in doubt.choices or choice == NO:
-        said = "said no" if choice == NO else "gave no answer"
-        detail = f"the user was asked about {doubt.subject} and {said}"
-        then = "Do not look for another way; ask them what they want instead."
-        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
-    doubt.allow(_allowed(turn))
-    if choice == ALWAYS:
-        await keep(turn, [doubt.kept])
+    choice = await turn.prompt(doubt.question, doubt.choices, doubt.origin, kind_of(turn), doubt.host)
+    if choice == "no":
+        detail = f"the user was asked about {doubt.subject} and said no"
+        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=LOOK_NO_FURTHER)
+    await doubt.allow(choice)
 
 
-async def keep(turn: Turn, sites: list[str]) -> str:
-    """The person allowed these for good; why that could not be kept, or nothing."""
-    try:
-        await trio.to_thread.run_sync(turn.around.approvals.add, sites, who(turn))
-    except ApprovalsError as error:
-        _log.warning("what was allowed always holds for this session alone: %s", error)
-        return str(error)
-    return ""
+async def approve(turn: Turn, sites: list[str], kind: Kind, choice: str) -> str:
+    """Let the user's choice hold; return why it could not be stored, or nothing.
 
-
-def allow_sites(turn: Turn, sites: list[str]) -> None:
-    """For this session."""
-    _allowed(turn).sites.update(map(origins.canonical, sites))
-
-
-def form(title: str, choices: tuple[str, ...]) -> dict[str, Any]:
-    """An MCP form with one choice to make. Its values can be read by people: some clients show no titles."""
-    choice = {"type": "string", "title": title, "enum": list(choices), "default": choices[0]}
-    return {"type": "object", "properties": {CHOICE: choice}, "required": [CHOICE]}
-
-
-def answer(result: Any) -> str:
-    """What an ElicitResult chose in such a form: `no` where it was declined, empty where it was put away."""
-    match result:
-        case {"action": "accept", "content": {"allow": str(choice)}}:
-            return choice
-        case {"action": "decline"}:
-            return NO
-        case _:
+    What cannot be stored holds for this session.
+    """
+    sites = [origins.canonical(site) for site in sites]
+    if choice == "once":
+        turn.once.update((site, kind) for site in sites)
+        return ""
+    trouble = ""
+    if choice in STORED_CHOICES:
+        grant = turn.around.approvals.grant_choice
+        try:
+            await trio.to_thread.run_sync(grant, sites, kind, choice, client_name(turn.session))
+        except ApprovalsError as error:
+            _log.warning("an approval holds for this session only: %s", error)
+            trouble = str(error)
+        else:
             return ""
+    _allowed(turn).sites.update((site, kind) for site in sites)
+    return trouble
+
+
+def kind_of(turn: Turn) -> Kind:
+    """Return what the call needs an approval for; `act` includes `read`."""
+    return "read" if turn.tool.reads_only else "act"
 
 
 def who(turn: Turn) -> str:
-    """The client, as the person knows it."""
-    return cleaned(turn.session.title or turn.session.client.name, MAX_WHO) or "An MCP client"
+    """Return the client's name, as the user knows it."""
+    return shown_client(turn.session)
 
 
 def _doubt(turn: Turn, wish: Wish) -> _Doubt:
-    act = f"{ACTS.get(turn.tool.name, _ELSE)} {named(wish.origin)}"
+    reads = _READS if turn.tool.reads_only else {}
+    act = f"{reads.get(turn.tool.name) or ACTS.get(turn.tool.name, _ELSE)} {named(wish.origin)}"
     if wish.tab is not None and _of_tab(turn, wish) is not None:
         return _about_tab(turn, wish, wish.tab, act)
-    kept = origins.origin_of(wish.origin)
-    entry = f"{_by_hand(turn, kept)}, or " if kept else ""
+    host, site = wish.browser.host, origins.origin_of(wish.origin)
+    has_window = turn.around.prompts.has_window(host)
+    # A form in the client has asked for a whole session, and to act, ever since.
+    kind: Kind = kind_of(turn) if has_window else "act"
+
+    async def allow(choice: str) -> None:
+        await approve(turn, [wish.origin], kind, choice)
+
+    choices = ("once", "hour", "client", "always", "no") if has_window else ("session", "always", "no")
+    unstored = ("once", "session", "no") if has_window else ("session", "no")
     return _Doubt(
-        f"{who(turn)} wants to {act}. May it act on this site?",
-        (FOR_SESSION, ALWAYS, NO) if kept else (FOR_SESSION, NO),
-        lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
-        kept,
+        f"{who(turn)} wants to {act}."
+        if has_window
+        else f"{who(turn)} wants to {act}. May it act on this site?",
+        choices if site else unstored,
+        allow,
+        site or named(wish.origin),
+        host,
         named(wish.origin),
-        f'The user can {entry}set browser.sites = "any" in config.toml.',
+        "Ask the user: they can approve this site, or update the extension, which then asks them.",
     )
-
-
-def _by_hand(turn: Turn, site: str) -> str:
-    """What the person can do to allow a site for good."""
-    path = turn.around.approvals.path
-    if path.exists():
-        return f'add "{site}": {{}} to the sites in {path}'
-    return f'write {{"{site}": {{}}}} into {path}'
 
 
 def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
     title = quoted(tab.title, MAX_TITLE)
 
-    def allow(allowed: Allowed) -> None:
-        allowed.tabs.add(_key(wish.browser, tab))
+    async def allow(choice: str) -> None:
+        _allowed(turn).tabs.add(_key(wish.browser, tab))
         if wish.origin:
-            allowed.sites.add(origins.canonical(wish.origin))
+            await approve(turn, [wish.origin], "act", choice)
 
     return _Doubt(
         f"{who(turn)} wants to {act}, in a tab of yours that calls itself {title}. May it use that tab?",
-        (FOR_SESSION, NO),
+        ("session", "no"),
         allow,
-        "",
+        named(wish.origin) or "an empty tab",
+        wish.browser.host,
         f"tab {tab.tab_id}",
         "The user can hand the tab over in the extension's popup; or open the page in a tab of yours.",
     )

@@ -11,6 +11,7 @@ from bridge.browser_tools import access, approving
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.turn import Turn
+from bridge.hub.approval_prompts import answer, form
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
 from bridge.hub.transport import QUESTION_S
@@ -86,7 +87,7 @@ async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
         )
     named = {each.name: connected[each.device_id] for each in _listed(turn)}
     question = f"{approving.who(turn)} wants to work in another browser. Which one?"
-    chosen = approving.answer(await turn.ask(question, approving.form("Browser", tuple(named))))
+    chosen = answer(await turn.ask(question, form("Browser", tuple(named))))
     if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
     return _choose(turn, named[chosen])

@@ -11,12 +11,13 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import ALWAYS, FOR_SESSION, NO, Verdict, Wish
+from bridge.browser_tools.approving import Verdict, Wish
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.navigating import address
 from bridge.browser_tools.turn import Turn
 from bridge.errors import paused_sentence
 from bridge.hub import origins
+from bridge.hub.approval_prompts import NoAnswerError
 from bridge.hub.describing import cleaned
 from native_host.wire import Code
 
@@ -59,19 +60,17 @@ async def update_plan(given: UpdatePlan, turn: Turn) -> Answer:
     for site in sites:
         if refusal := turn.around.policy.origin_refusal(site):
             raise ToolError(f"{site} cannot be part of a plan: {refusal}. The user was not asked.")
-    if not turn.can_ask:
+    if not turn.around.prompts.can_ask(turn.caller):
         raise ToolError(f"This client cannot ask the user. {_instead(turn)}")
-    chosen = approving.answer(
-        await turn.ask(
-            _question(turn, sites, given.approach),
-            approving.form("Is it approved?", (FOR_SESSION, ALWAYS, NO)),
-        )
-    )
-    if chosen not in (FOR_SESSION, ALWAYS):
-        return _not_approved(sites, chosen)
-    approving.allow_sites(turn, sites)
-    trouble = await approving.keep(turn, sites) if chosen == ALWAYS else ""
-    is_remembered = chosen == ALWAYS and not trouble
+    question = _question(turn, sites, given.approach)
+    try:
+        choice = await turn.prompt(question, ("session", "always", "no"), ", ".join(sites), "act")
+    except NoAnswerError:
+        return _not_approved(sites, is_declined=False)
+    if choice == "no":
+        return _not_approved(sites, is_declined=True)
+    trouble = await approving.approve(turn, sites, "act", choice)
+    is_remembered = choice == "always" and not trouble
     lasting = "always" if is_remembered else "for this session"
     but = f" It could not be remembered beyond that: {trouble}." if trouble else ""
     message = f"The user approved the plan, and {', '.join(sites)} {lasting}.{but} Go on."
@@ -115,8 +114,8 @@ def _instead(turn: Turn) -> str:
     return f"{ask} Sites need their approval here: {can}."
 
 
-def _not_approved(sites: list[str], chosen: str) -> Answer:
-    if chosen == NO:
+def _not_approved(sites: list[str], *, is_declined: bool) -> Answer:
+    if is_declined:
         message = "The user declined the plan. Do not carry it out; ask them what they want instead."
         return Answer(Planned(message=message, answer="declined", sites=sites, is_remembered=False))
     message = "The user put the question away without an answer. Do not carry the plan out yet; ask them."
@@ -173,7 +172,7 @@ _SAID = {"yes": "Allowed", "no": "Not allowed", "ask": "The user would be asked 
 
 
 def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], str]:
-    if verdict.decision == "ask" and not turn.can_ask:
+    if verdict.decision == "ask" and not turn.around.prompts.can_ask(turn.caller):
         return "no", f"{verdict.rule}, and this client cannot ask the user"
     then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
     rule = paused_sentence(verdict.rule).rstrip(".") if verdict.code is Code.PAUSED else verdict.rule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,21 +31,20 @@ from bridge.browser_tools import (
     windows,
 )
 from bridge.browser_tools.answer import Answer, ToolError, succeeded
-from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.browser_tools.turn import Surroundings, Turn
+from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
 from bridge.errors import CallError, failed
 from bridge.hub import answers
 from bridge.hub.arguments import Arguments
-from bridge.hub.news import News
 from bridge.hub.policy import Policy
 from bridge.hub.provided import Resource
 from bridge.hub.records import Recording
-from bridge.hub.registry import Registry
+from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, TabTransport
+from bridge.state.site_approvals import Approvals
 from native_host.wire import Code
 
 IDLE_S = 20.0
@@ -95,27 +94,26 @@ class BrowserTools:
 
     def __init__(
         self,
-        registry: Registry,
+        router: Router,
         transport: TabTransport,
-        news: News,
         policy: Policy,
         settings: BrowserSettings,
-        settle: Callable[[], Awaitable[None]],
-        whats_missing: Callable[[], str],
         home: Path,
+        approvals: Approvals,
     ) -> None:
         """`home` is where everything of mcpb is below."""
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
         self._around = Surroundings(
-            registry=registry,
+            registry=router.registry,
             transport=transport,
-            news=news,
+            news=router.news,
             policy=policy,
             settings=settings,
             home=home,
-            approvals=Approvals(home / "state"),
-            settle=settle,
-            whats_missing=whats_missing,
+            approvals=approvals,
+            prompts=router.prompts,
+            settle=router.settle,
+            whats_missing=router.whats_missing,
             tools=self._tools,
             call_tool=self._within,
         )
@@ -162,7 +160,8 @@ class BrowserTools:
     async def run(self, recording: Recording, caller: Caller) -> answers.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
-        turn = Turn(self._around, recording.session, self.kept(recording.session), caller, recording, tool)
+        kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
+        turn = Turn(self._around, recording.session, kept, caller, recording, tool, progress=progress)
         await turn.settle()
         try:
             return succeeded(await self._run(turn, recording.arguments))

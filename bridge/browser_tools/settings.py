@@ -21,6 +21,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Which tabs besides a session's own and those handed over: none, those the person allows, all."""
     sites: Literal["any", "ask"] = "any"
     """Whether the person is asked before a session first acts on a site."""
+    ask_in: Literal["extension", "client", "both"] = "extension"
+    """Where the user is asked to approve: in a window of the extension, in the MCP client, or in both."""
     upload_dirs: tuple[str, ...] = ()
     """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"

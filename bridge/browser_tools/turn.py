@@ -18,20 +18,22 @@ from msgspec import UNSET, UnsetType
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, ToolError
-from bridge.browser_tools.approvals import Approvals
 from bridge.browser_tools.approving import Wish
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
+from bridge.hub.approval_prompts import ApprovalPrompts
 from bridge.hub.entry import site_of
 from bridge.hub.news import News
 from bridge.hub.policy import Policy
 from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
-from bridge.hub.transport import QUESTION_S, Caller, Prompt, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, Caller, OnProgress, Prompt, TabAddress, TabTransport
+from bridge.hub.user_prompts import Kind, PromptRequest
+from bridge.state.site_approvals import Approvals
 from native_host import wire
 
 REQUEST_S = 15.0
@@ -44,6 +46,9 @@ ROOTS_S = 5.0
 """For a client to tell its roots, which it knows."""
 
 _log = logging.getLogger(__name__)
+
+_REMARK_STEP = 0.001
+"""How much further a call is after a message that says nothing of that."""
 
 R = TypeVar("R", bound=wire.Wire)
 
@@ -60,6 +65,7 @@ class Surroundings:
     home: Path
     """Where everything of mcpb is below."""
     approvals: Approvals
+    prompts: ApprovalPrompts
     settle: Callable[[], Awaitable[None]]
     """Waits until the browsers that live have said what they know."""
     whats_missing: Callable[[], str]
@@ -68,6 +74,28 @@ class Surroundings:
     """By name."""
     call_tool: Callable[[Turn, str, dict[str, Any], int], Any]
     """Another of our tools, within this call, and its step's number: an awaitable `Answer`."""
+
+
+@dataclass
+class ProgressReports:
+    """Progress of one call towards its client; its numbers only grow, as MCP wants."""
+
+    on_progress: OnProgress | None = None
+    """None: the client wants no progress."""
+    last: wire.Progress = field(default_factory=lambda: wire.Progress(progress=-1))
+
+    def report(self, progress: wire.Progress) -> None:
+        """Report how far the call is."""
+        self.last = progress
+        if self.on_progress:
+            self.on_progress(progress)
+
+    def remark(self, progress: wire.Progress) -> None:
+        """Report a message of a part of the call, which does not know how far the whole is."""
+        step = 1.0 if self.last.progress < 0 else _REMARK_STEP
+        self.report(
+            wire.Progress(progress=self.last.progress + step, total=self.last.total, message=progress.message)
+        )
 
 
 @dataclass
@@ -83,6 +111,10 @@ class Turn:
     """Which is being run; within a call of several, one after the other."""
     limits: list[trio.CancelScope] = field(default_factory=list)
     """What bounds the call's time; they stand still while a person is asked."""
+    once: set[tuple[str, str]] = field(default_factory=set)
+    """Origins that the user approved for this one call, each with `read` or `act`."""
+    progress: ProgressReports = field(default_factory=ProgressReports)
+    """What the client is told of this call, also by the steps of a batch."""
     told_roots: list[list[str]] = field(default_factory=list)
     """What the client has said of its roots, once it was asked in this call."""
 
@@ -312,6 +344,19 @@ class Turn:
         except CallError as error:
             raise ToolError(f"The user could not be asked: {error.detail}. Nothing was done.") from None
 
+    async def prompt(
+        self, text: str, choices: tuple[str, ...], origin: str, kind: Kind, host: str = ""
+    ) -> str:
+        """Ask the user to approve something, where `browser.ask_in` says, and return the choice.
+
+        Raises:
+            CallError: there is no choice; return it to the client.
+        """
+        caller = replace(self.caller, on_progress=self.progress.remark)
+        request = PromptRequest(self.session, origin, kind, text, choices, caller, host)
+        with self.unhurried():
+            return await self.around.prompts.ask(request)
+
     @property
     def can_sample(self) -> bool:
         """Whether the client lets its model be asked, and the person allows it."""
@@ -351,7 +396,7 @@ class Turn:
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """How far a call is that takes long."""
         if self.caller.on_progress:
-            self.caller.on_progress(wire.Progress(progress=progress, total=total, message=message))
+            self.progress.report(wire.Progress(progress=progress, total=total, message=message))
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────
 

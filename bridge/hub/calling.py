@@ -26,6 +26,7 @@ from bridge.hub.records import Keep, Recording
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Identity, Session
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
+from bridge.hub.user_prompts import UserPrompts
 from native_host import wire
 from native_host.wire import Code
 
@@ -59,6 +60,7 @@ class Surroundings:
     catalog: Catalog
     admission: Admission
     transport: TabTransport
+    prompts: UserPrompts
     call_s: float
     now: Callable[[], float]
     consent: PageToolConsent

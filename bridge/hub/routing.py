@@ -15,10 +15,10 @@ from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import toolbox
 from bridge.hub.admission import Admission
 from bridge.hub.answers import Answer
+from bridge.hub.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.arguments import Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
-from bridge.hub.caller_prompts import CallerPrompts
 from bridge.hub.calling import Call, OnOutcome, Outcome, PageResult, Surroundings
 from bridge.hub.catalog import Catalog
 from bridge.hub.entry import CachedEntry, Entry, LiveEntry
@@ -66,6 +66,7 @@ class Terms:
     asks_sites: bool = False
     """Whether the user is asked before a client first uses a site (`browser.sites`)."""
     pace: CallPace = field(default_factory=CallPace)
+    ask_in: AskIn = "extension"
 
 
 class Router:
@@ -82,9 +83,8 @@ class Router:
         prompts: UserPrompts | None = None,
         approvals: PageToolApprovals | None = None,
     ) -> None:
-        """Ask the user through `prompts`, without them through the client whose call waits."""
+        """Ask the user about page tools through `prompts`, else where `terms.ask_in` says."""
         self._terms = terms or Terms()
-        self._prompts = prompts or CallerPrompts()
         self._asking: dict[str, trio.Lock] = {}
         """By session: one question about page tools at a time."""
         self._store = store or NothingKept()
@@ -103,6 +103,8 @@ class Router:
         self._whats_missing = whats_missing
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
         self.news = News()
+        self.prompts = ApprovalPrompts(self.registry, transport, self.news, self._terms.ask_in)
+        self._prompts = prompts or self.prompts
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
         """What is to be waited for once `run` does."""
@@ -113,6 +115,7 @@ class Router:
             self.catalog,
             Admission(self._terms.pace),
             transport,
+            self.prompts,
             call_s=self._terms.call_s,
             now=trio.current_time,
             consent=self.consent,
@@ -135,6 +138,7 @@ class Router:
         """
         self._terms = terms
         self._around = replace(self._around, call_s=terms.call_s)
+        self.prompts.ask_in = terms.ask_in
         self._list_anew()
         for call in list(self._around.running):
             if isinstance(call, Call):

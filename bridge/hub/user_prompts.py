@@ -51,4 +51,12 @@ class UserPrompts(Protocol):
 
 def client_name(session: Session) -> str:
     """Return the name by which approvals for one client are stored."""
-    return cleaned(session.client.name or session.title, MAX_CLIENT) or "An MCP client"
+    name = session.principal or session.client.name or session.title
+    return cleaned(name, MAX_CLIENT) or "An MCP client"
+
+
+def shown_client(session: Session) -> str:
+    """Return the client as prompts show it: its own name, and the principal where that is another."""
+    name = cleaned(session.title or session.client.name, MAX_CLIENT) or "An MCP client"
+    principal = cleaned(session.principal, MAX_CLIENT)
+    return f"{name} ({principal})" if principal and principal != name else name

@@ -9,12 +9,17 @@ import mcp_types
 
 
 class AskedUser:
-    """`elicitation_callback=user.answer` gives a client this user; `before` runs before each answer."""
+    """`**user.options` gives a client this user; `before` runs before each answer."""
 
     def __init__(self, choice: str, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
         self.choice = choice
         self.questions: list[str] = []
         self._before = before
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of `Browsing.client`: its prompts reach this user, and not a window of the extension."""
+        return {"settings": {"MCPB_BROWSER_ASK_IN": "client"}, "elicitation_callback": self.answer}
 
     async def answer(self, _context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
         self.questions.append(params.message)

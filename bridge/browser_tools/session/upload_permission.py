@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from bridge.browser_tools.approving import FOR_SESSION, NO, answer, form, named, who
+from bridge.browser_tools.approving import LOOK_NO_FURTHER, named, who
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub import origins
@@ -42,8 +42,8 @@ async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str
     `where` describes a receiver whose site is not known.
 
     Raises:
-        CallError: the user said no or cannot be asked; return it to the client.
-        ToolError: the user did not answer; return it to the client.
+        CallError: the user did not allow it or cannot be asked; return it to the client.
+        ToolError: no browser is connected; return it to the client.
     """
     approvals, site = turn.kept.of(UploadApprovals), origins.canonical(origin)
     with turn.unhurried():
@@ -57,7 +57,8 @@ async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str
 
 
 async def _ask(turn: Turn, receiver: str, paths: Sequence[str]) -> None:
-    if not turn.can_ask:
+    host = turn.browser().host
+    if not turn.around.prompts.can_ask(turn.caller, host):
         raise CallError(
             Code.NOT_ALLOWED,
             f"giving files to {receiver} needs the user's approval, and this client cannot ask the user",
@@ -65,14 +66,13 @@ async def _ask(turn: Turn, receiver: str, paths: Sequence[str]) -> None:
             then="The user can allow files or directories: [browser] upload_dirs in config.toml.",
         )
     question = f"{who(turn)} wants to give files of this computer to {receiver}: {_listed(paths)}. Allow it?"
-    choice = answer(await turn.ask(question, form("Allow uploads to this site?", (FOR_SESSION, NO))))
-    if choice == FOR_SESSION:
+    if await turn.prompt(question, ("session", "no"), receiver, "upload", host) == "session":
         return
     raise CallError(
         Code.NOT_ALLOWED,
         f"the user was asked about giving files to {receiver} and did not allow it",
         handed=False,
-        then="Do not look for another way; ask them what they want instead.",
+        then=LOOK_NO_FURTHER,
     )
 
 

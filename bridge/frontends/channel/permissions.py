@@ -10,8 +10,8 @@ import msgspec
 import trio
 
 from bridge import questions
-from bridge.browser_tools.approving import NO
 from bridge.errors import CallError
+from bridge.hub.approval_prompts import WORDS
 from bridge.questions import Asked, Question
 from native_host.channel_wire import PermissionResponse
 from native_host.wire import Code
@@ -80,7 +80,7 @@ def _yes(form: dict[str, Any]) -> dict[str, Any] | None:
             return {}
         case [(name, {"type": "boolean"})]:
             return {name: True}
-        case [(name, {"type": "string", "enum": [first, *others]})] if NO in others:
+        case [(name, {"type": "string", "enum": [first, *others]})] if WORDS["no"] in others:
             return {name: first}
     return None
 

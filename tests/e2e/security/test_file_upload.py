@@ -62,7 +62,7 @@ def test_secrets_of_the_working_folder_are_not_given_even_if_the_user_says_yes(
     browsing: Browsing, hosts: LoggedHosts, project: Path, path: str
 ) -> None:
     user = AskedUser("for this session")
-    with browsing.client("model", cwd=project, elicitation_callback=user.answer) as tools:
+    with browsing.client("model", cwd=project, **user.options) as tools:
         ref = open_page(tools, hosts, "thief.localhost")
         assert "upload_dirs" in tools.refused("file_upload", ref=ref, paths=["poem.txt", path])
         assert "upload_dirs" in tools.refused("file_upload", ref=ref, paths=[path])
@@ -74,7 +74,7 @@ def test_a_client_started_among_keys_gives_none(
 ) -> None:
     user = AskedUser("for this session")
     cwd = browsing.chain.home / ".ssh"
-    with browsing.client("keys", cwd=cwd, elicitation_callback=user.answer) as tools:
+    with browsing.client("keys", cwd=cwd, **user.options) as tools:
         ref = open_page(tools, hosts, "thief.localhost")
         tools.refused("file_upload", ref=ref, paths=["id_rsa"])
     assert (user.questions, loot(hosts, "thief.localhost")) == ([], [])
@@ -96,7 +96,7 @@ def test_the_user_is_asked_once_per_site_and_sees_the_files(
     browsing: Browsing, hosts: LoggedHosts, project: Path
 ) -> None:
     user = AskedUser("for this session")
-    with browsing.client("asks", cwd=project, elicitation_callback=user.answer) as tools:
+    with browsing.client("asks", cwd=project, **user.options) as tools:
         ref = open_page(tools, hosts)
         tools.done("file_upload", ref=ref, paths=["poem.txt", "other.txt"])
         tools.look(tools.done("read_page").structured["tabId"]).wait_until("document.title === 'taken'")
@@ -114,7 +114,7 @@ def test_a_no_gives_nothing_and_the_next_call_asks_again(
     browsing: Browsing, hosts: LoggedHosts, project: Path
 ) -> None:
     user = AskedUser("no")
-    with browsing.client("refused", cwd=project, elicitation_callback=user.answer) as tools:
+    with browsing.client("refused", cwd=project, **user.options) as tools:
         ref = open_page(tools, hosts, "thief.localhost")
         for _ in range(2):
             assert "did not allow it" in tools.refused("file_upload", ref=ref, paths=["poem.txt"])
@@ -124,7 +124,7 @@ def test_a_no_gives_nothing_and_the_next_call_asks_again(
 def test_a_client_that_cannot_ask_is_told_what_the_user_can_do(
     browsing: Browsing, hosts: LoggedHosts, project: Path
 ) -> None:
-    with browsing.client("mute", cwd=project) as tools:
+    with browsing.client("mute", cwd=project, settings={"MCPB_BROWSER_ASK_IN": "client"}) as tools:
         ref = open_page(tools, hosts, "thief.localhost")
         assert "[browser] upload_dirs" in tools.refused("file_upload", ref=ref, paths=["poem.txt"])
     assert loot(hosts, "thief.localhost") == []
@@ -152,7 +152,7 @@ def test_a_page_that_goes_elsewhere_while_the_user_is_asked_gets_nothing(
         await tab.page.wait_until("location.hostname === 'thief.localhost'")
 
     user = AskedUser("for this session", before=leave)
-    with browsing.client("leaves", cwd=project, elicitation_callback=user.answer) as tools:
+    with browsing.client("leaves", cwd=project, **user.options) as tools:
         ref = open_page(tools, hosts)
         tab = tools.look(tools.done("read_page").structured["tabId"])
         tools.refused("file_upload", ref=ref, paths=["poem.txt"])

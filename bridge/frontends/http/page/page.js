@@ -35,6 +35,7 @@ function watch(page) {
   page.addEventListener("click", ({ target }) => {
     const button = /** @type {Element} */ (target).closest("button");
     if (button?.dataset["pause"]) void pause(button);
+    if (button?.dataset["revoke"]) void revoke(button);
   });
   listen();
 
@@ -70,8 +71,21 @@ function watch(page) {
 
   /** @param {HTMLButtonElement} button */
   async function pause({ dataset }) {
-    const body = { [String(dataset["pause"])]: dataset["who"], paused: dataset["paused"] === "true" };
-    const answer = await ask("/page/pause", {
+    await change("/page/pause", { [String(dataset["pause"])]: dataset["who"], paused: dataset["paused"] === "true" });
+  }
+
+  /** @param {HTMLButtonElement} button */
+  async function revoke({ dataset }) {
+    const words = String(dataset["words"]).split(",");
+    await change("/page/revoke", { origin: dataset["revoke"], for: words, client: dataset["client"] });
+  }
+
+  /**
+   * @param {string} url
+   * @param {object} body
+   */
+  async function change(url, body) {
+    const answer = await ask(url, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Mcpb-Page": "1" },
       body: JSON.stringify(body),

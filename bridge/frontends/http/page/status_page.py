@@ -31,6 +31,7 @@ from bridge.hub.routing import Router
 from bridge.hub.site_patterns import read_pattern
 from bridge.pause_sync import PauseSync
 from bridge.pausing import Target, live_browsers, pause
+from bridge.state.site_approvals import ApprovalsError
 
 _MAX_BODY_BYTES = 4096
 _HEADERS = {
@@ -58,6 +59,14 @@ class _PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
     session: str = ""
 
 
+class _RevokeRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"words": "for"}):
+    """One approval, as it is listed."""
+
+    origin: str
+    words: list[str]
+    client: str = ""
+
+
 class StatusPage:
     """What answers there. `url` is where browsers reach us, with a slash at its end."""
 
@@ -78,6 +87,7 @@ class StatusPage:
             Route("/page/events", self._tell, methods=["GET"]),
             Route("/page/links", self._make_link, methods=["POST"]),
             Route("/page/pause", self._pause, methods=["POST"]),
+            Route("/page/revoke", self._revoke, methods=["POST"]),
             _file("page.css", "text/css"),
             _file("page.js", "text/javascript"),
         ]
@@ -139,6 +149,20 @@ class StatusPage:
         answers, problem = await pause(self._pauses, browsers, target, paused=asked.paused)
         errors = [f"{each.browser}: {each.error}" for each in answers if each.error]
         return _json({"errors": [*errors, problem] if problem else errors})
+
+    async def _revoke(self, request: Request) -> Response:
+        self._check_signed_in(request)
+        _check_own_script(request)
+        try:
+            asked = msgspec.json.decode(await read_json(request, _MAX_BODY_BYTES), type=_RevokeRequest)
+        except msgspec.DecodeError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"this cannot be revoked: {error}") from None
+        revoke = self._watching.approvals.revoke_approval
+        try:
+            await trio.to_thread.run_sync(revoke, asked.origin, asked.words, asked.client)
+        except ApprovalsError as error:
+            return _json({"errors": [str(error)]})
+        return _json({"errors": []})
 
 
 class _News(Response):

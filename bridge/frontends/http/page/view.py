@@ -15,7 +15,9 @@ import msgspec
 
 from bridge import audit_text
 from bridge.frontends.http.page.elements import Html, document, element, together
+from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.pausing import short_id
+from bridge.state.site_approvals import SiteApproval
 
 SIGN_IN = "mcpb status --web"
 RELOAD_S = 10
@@ -55,6 +57,8 @@ class Seen:
     query: str = ""
     transports: Mapping[str, str] = field(default_factory=dict)
     """What our own sessions are connected over, by id."""
+    approvals: Sequence[SiteApproval] = ()
+    """Stored approvals of sites."""
 
 
 def status_page(seen: Seen) -> Html:
@@ -106,7 +110,7 @@ def now(seen: Seen) -> Html:
         element(
             "div",
             element("div", _calls(seen), _tools(seen), class_="main"),
-            element("div", _clients(seen), _paused_sites(found), class_="side"),
+            element("div", _clients(seen), _paused_sites(found), _approvals(seen), class_="side"),
             class_="columns",
         ),
     )
@@ -391,6 +395,31 @@ def _paused_sites(found: Mapping[str, Any]) -> Html | None:
         for site in sites
     ]
     return _section("paused", "Paused sites", [element("ul", listed)])
+
+
+def _approvals(seen: Seen) -> Html | None:
+    if not seen.approvals:
+        return None
+    return _section("approvals", "Approved sites", [element("ul", map(_approval, seen.approvals))])
+
+
+def _approval(each: SiteApproval) -> Html:
+    origin, approval = each
+    words, client = ",".join(approval.granted), approval.only_client
+    facts = [
+        cleaned(", ".join(approval.granted), MAX_ORIGIN),
+        f"for {cleaned(client, MAX_TITLE) or 'every client'}",
+        f"until {approval.until}" if approval.until else "",
+    ]
+    revoke = {"data_revoke": origin, "data_words": words, "data_client": client}
+    return element(
+        "li",
+        element("h3", origin),
+        element("p", " · ".join(filter(None, facts)), class_="facts"),
+        _button("Revoke", f"Revoke {words} for {origin}", **revoke),
+        class_="head",
+        id=f"approval-{origin}-{words}-{client}",
+    )
 
 
 def _pause(kind: str, who: str, called: str, *, is_paused: bool) -> Html:

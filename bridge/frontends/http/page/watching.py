@@ -13,6 +13,7 @@ import trio
 from bridge.audit_reading import Filter, Follower
 from bridge.frontends.http.page.view import Seen
 from bridge.hub.routing import Router
+from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 from bridge.status import Problems, Rules, running, status, tools
 
 SHOWN_CALLS = 50
@@ -43,6 +44,7 @@ class Watching:
         self._router = router
         self._links = links
         self._state = state
+        self.approvals = Approvals(state)
         self._url = url
         self._transports = transports
         self._rules = rules
@@ -56,9 +58,11 @@ class Watching:
         self._listen()
         query = query[:_MAX_QUERY]
         found = status(self._router, self._links, list(self._calls), rules=self._rules())
+        approvals, trouble = self._read_approvals()
+        found["problems"] += [trouble] if trouble else []
         under_way = running(self._router, trio.current_time(), time.time())
         shown, count = tools(self._router.catalog, query, SHOWN_TOOLS)
-        return Seen(found, under_way, shown, count, self._url, query, self._transports())
+        return Seen(found, under_way, shown, count, self._url, query, self._transports(), approvals)
 
     async def tell_changes(
         self, tell: Callable[[bool], Awaitable[None]], is_welcome: Callable[[], bool]
@@ -95,9 +99,17 @@ class Watching:
             registry.pauses.changes,
             [problem.text for problem in self._links.problems.values()],
             self._rules(),
+            self._read_approvals(),
             # What is wrong with a registration nobody tells us: it is looked at again.
             None if browsers else trio.current_time() // PING_S,
         )
+
+    def _read_approvals(self) -> tuple[list[SiteApproval], str]:
+        """Return the stored approvals, or why they cannot be read."""
+        try:
+            return self.approvals.current(), ""
+        except ApprovalsError as error:
+            return [], str(error)
 
     def _listen(self) -> None:
         try:

@@ -1,0 +1,118 @@
+"""`mcpb allow`: lists, grants and revokes approvals of sites."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from bridge.hub import origins
+from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
+from bridge.terminal import shown
+from native_host.home import mcpb_home
+
+_UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
+
+
+def _read_words(_ctx: click.Context, _argument: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if word not in WORDS:
+            close = get_close_matches(word, WORDS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.BadParameter(f"{word!r} cannot be approved.{hint} Words are {', '.join(WORDS)}.")
+    return words
+
+
+def _read_origin(_ctx: click.Context, _argument: click.Parameter, origin: str | None) -> str | None:
+    if origin is None:
+        return None
+    try:
+        return str(origins.read(origin))
+    except origins.OriginError as error:
+        raise click.BadParameter(
+            f"{origin!r} is not a site: {error}. Write it as https://shop.example."
+        ) from None
+
+
+def _read_duration(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    if not (found := re.fullmatch(r"([1-9]\d{0,4})([mhd])", text)):
+        raise click.BadParameter(f"{text!r} is not a duration: write 30m, 1h or 7d.")
+    return float(int(found[1]) * _UNITS_S[found[2]])
+
+
+@click.command()
+@click.argument("origin", required=False, callback=_read_origin)
+@click.argument("what", nargs=-1, callback=_read_words)
+@click.option("--client", metavar="NAME", help="Only for this client (default: every client).")
+@click.option(
+    "--for", "lasts_s", metavar="TIME", callback=_read_duration, help="For 30m, 1h or 7d (default: no end)."
+)
+@click.option("--revoke", is_flag=True, help="Revoke it; without WHAT, everything for ORIGIN.")
+@click.option("--json", "as_json", is_flag=True, help="List as JSON.")
+def allow(
+    origin: str | None,
+    what: tuple[str, ...],
+    *,
+    client: str | None,
+    lasts_s: float | None,
+    revoke: bool,
+    as_json: bool,
+) -> None:
+    """List, grant or revoke approvals of sites (`browser.sites = "ask"`).
+
+    WHAT is read, act, page-tools or upload. To act includes to read. Without WHAT, the approvals are listed.
+    """
+    if revoke and origin is None:
+        raise click.UsageError("--revoke needs an ORIGIN; `mcpb allow` lists what is approved.")
+    if revoke and lasts_s is not None:
+        raise click.UsageError("--revoke cannot be combined with --for.")
+    approvals = Approvals(mcpb_home() / "state")
+    try:
+        if revoke and origin:
+            _revoke(approvals, origin, what, client)
+        elif origin and what:
+            approvals.grant([origin], what, client=client or "", lasts_s=lasts_s)
+            click.echo(shown(f"Approved {origin} for {', '.join(what)}, to {client or 'every client'}."))
+        else:
+            _list([each for each in approvals.current() if origin in (None, each.origin)], as_json=as_json)
+    except ApprovalsError as error:
+        raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+
+
+def _revoke(approvals: Approvals, origin: str, what: Sequence[str], client: str | None) -> None:
+    revoked = sum(approvals.revoke(origin, word, client) for word in what or ("",))
+    if revoked == 0:
+        named = ", ".join(
+            f"{each.origin} for {', '.join(each.approval.granted)}" for each in approvals.current()
+        )
+        raise click.ClickException(
+            shown(
+                f"Nothing like that is approved for {origin}. Approved: {named or 'nothing'}.", on=sys.stderr
+            )
+        )
+    click.echo(shown(f"Revoked {revoked} approval{'' if revoked == 1 else 's'} of {origin}."))
+
+
+def _list(found: Sequence[SiteApproval], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(shown(json.dumps({"approvals": [_row(each) for each in found]}, indent=2)))
+        return
+    for origin, approval in found:
+        end = f", until {approval.until}" if approval.until else ""
+        words = ", ".join(approval.granted)
+        click.echo(shown(f"{origin}  {words}  for {approval.only_client or 'every client'}{end}"))
+    if not found:
+        click.echo("No site is approved.")
+
+
+def _row(each: SiteApproval) -> dict[str, Any]:
+    approval = each.approval
+    row = {"origin": each.origin, "for": list(approval.granted)}
+    return row | {"client": approval.only_client, "until": approval.until, "since": approval.since}

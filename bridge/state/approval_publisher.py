@@ -1,0 +1,100 @@
+"""Publishes stored approvals to extensions, whose popups list and revoke them.
+
+Rules: docs/PROTOCOL.md, "browser/approvals".
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import partial
+
+import msgspec
+import trio
+
+from bridge.errors import CallError
+from bridge.hub.registry import Browser, Registry
+from bridge.hub.transport import Pending, TabAddress, TabTransport
+from bridge.state.site_approvals import Approvals, ApprovalsError
+from native_host import wire
+
+COMMAND = "browser/approvals"
+POLL_S = 2.0
+"""Seconds between two looks at the file and at the browsers."""
+
+_log = logging.getLogger(__name__)
+
+
+class ApprovalPublisher:
+    """Sends every browser the list whenever it changes."""
+
+    def __init__(self, registry: Registry, transport: TabTransport, approvals: Approvals) -> None:
+        self._registry = registry
+        self._transport = transport
+        self._approvals = approvals
+        self._sent: dict[str, tuple[list[wire.SiteApproval], Pending]] = {}
+        """By host: the list that its browser has."""
+        self._revoked = trio.Event()
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._publish(nursery)
+                with trio.move_on_after(POLL_S):
+                    await self._revoked.wait()
+                self._revoked = trio.Event()
+
+    def _publish(self, nursery: trio.Nursery) -> None:
+        browsers = {it.host: it for it in self._registry.browsers() if it.is_live and _has_popup(it)}
+        self._sent = {host: sent for host, sent in self._sent.items() if host in browsers}
+        rows = self._rows() if browsers else []
+        for host in browsers:
+            before = self._sent.get(host)
+            if before and before[0] == rows:
+                continue
+            if before:
+                before[1].cancel()
+            on_done = partial(self._answered, nursery, host)
+            params = wire.SiteApprovals(approvals=rows)
+            pending = self._transport.send(TabAddress(host), COMMAND, params, math.inf, on_done)
+            self._sent[host] = rows, pending
+
+    def _rows(self) -> list[wire.SiteApproval]:
+        try:
+            found = self._approvals.current()
+        except ApprovalsError as error:
+            _log.warning("the popup lists no approvals: %s", error)
+            return []
+        return [
+            wire.SiteApproval(
+                origin=each.origin,
+                words=list(each.approval.granted),
+                client=each.approval.only_client,
+                until=each.approval.until,
+            )
+            for each in found
+        ]
+
+    def _answered(self, nursery: trio.Nursery, host: str, answer: bytes | CallError) -> None:
+        if isinstance(answer, CallError):
+            return  # the browser has gone, or knows no such list: it is sent with the next change
+        try:
+            revoked = msgspec.json.decode(answer, type=wire.SiteApproval)
+        except msgspec.DecodeError as error:
+            _log.warning("the extension revoked what cannot be read: %s", error)
+            return
+        nursery.start_soon(self._revoke, host, revoked)
+
+    async def _revoke(self, host: str, revoked: wire.SiteApproval) -> None:
+        revoke = self._approvals.revoke_approval
+        try:
+            await trio.to_thread.run_sync(revoke, revoked.origin, revoked.words, revoked.client)
+        except ApprovalsError as error:
+            _log.warning("an approval could not be revoked: %s", error)
+        self._sent.pop(host, None)
+        self._revoked.set()
+
+
+def _has_popup(browser: Browser) -> bool:
+    return browser.hello is not None and COMMAND in browser.hello.capabilities.commands

@@ -1,0 +1,346 @@
+"""Site approvals of the user: `state/approvals.json`, shared by all bridges.
+
+It asks no one and opens no window. Users may edit the file; `mcpb allow` does it for them.
+Format: docs/CONFIGURATION.md, "Sites that you are asked about".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from bridge import own_files
+from bridge.hub import origins
+from native_host import endpoint
+
+FILE = "approvals.json"
+HOUR_S = 3600
+WORDS = ("read", "act", "page-tools", "upload")
+"""What a site can be approved for. Later versions add words; unknown ones in the file have no effect."""
+STORED_CHOICES = ("hour", "client", "always")
+"""Choices of an approval prompt that last longer than the session."""
+_INCLUDED_IN = {"read": "act"}
+"""A wider word that covers a word as well."""
+
+
+class ApprovalsError(Exception):
+    """The file cannot be used, so no site counts as approved; the text has path, cause and remedy."""
+
+
+class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words": "for"}):
+    """One approval of a site. Unknown members are ignored."""
+
+    words: tuple[str, ...] | None = None
+    """What the site is approved for; None means `act`, as in files of earlier versions."""
+    since: str = ""
+    """Day of the approval, as 2026-11-22."""
+    client: str = ""
+    """The only client it holds for; empty: any. Without `for` it has no effect: earlier versions stored
+    there which client had asked."""
+    until: str = ""
+    """End of the approval in RFC 3339; empty: it does not end."""
+
+    def __post_init__(self) -> None:
+        """Reject a time that cannot be read: an approval without an end would be wider."""
+        if self.until:
+            datetime.fromisoformat(self.until)
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """What the site is approved for."""
+        return ("act",) if self.words is None else self.words
+
+    @property
+    def only_client(self) -> str:
+        """The only client it holds for; empty: any."""
+        return "" if self.words is None else self.client
+
+    def is_current(self, now: float) -> bool:
+        """Return whether the approval has not ended (`now` in seconds since the epoch)."""
+        if not self.until:
+            return True
+        until = datetime.fromisoformat(self.until)
+        return now < (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp()
+
+    def covers(self, word: str, client: str) -> bool:
+        """Return whether the approval is for this word and this client."""
+        is_granted = word in self.granted or _INCLUDED_IN.get(word) in self.granted
+        return is_granted and self.only_client in ("", client)
+
+
+class SiteApproval(NamedTuple):
+    """An approval and its site."""
+
+    origin: str
+    approval: Approval
+
+
+class Approvals:
+    """The file, read again when it has changed."""
+
+    def __init__(self, state: Path) -> None:
+        """Use the file in the directory `state`, which the first approval creates."""
+        self.path = state / FILE
+        self._found: dict[str, Any] = {}
+        """The file's content, unknown members included."""
+        self._approved: dict[str, list[Approval]] = {}
+        """By origin."""
+        self._identity: tuple[int, int, int] | None = None
+
+    def has(self, origin: str, word: str, client: str) -> bool:
+        """Return whether the user has approved the origin for this, to this client.
+
+        Raises:
+            ApprovalsError: the file cannot be used; treat the site as not approved and report the text.
+        """
+        self.refresh()
+        approved, now = self._approved.get(origins.canonical(origin), ()), time.time()
+        return any(each.covers(word, client) and each.is_current(now) for each in approved)
+
+    def current(self) -> list[SiteApproval]:
+        """Return all approvals that have not ended, by origin.
+
+        Raises:
+            ApprovalsError: the file cannot be used.
+        """
+        self.refresh()
+        now = time.time()
+        return [
+            SiteApproval(origin, each)
+            for origin, approved in sorted(self._approved.items())
+            for each in approved
+            if each.is_current(now)
+        ]
+
+    def grant(
+        self, sites: Iterable[str], words: Iterable[str], *, client: str = "", lasts_s: float | None = None
+    ) -> None:
+        """Store an approval of these origins. It may wait for another process that writes the file.
+
+        Raises:
+            ApprovalsError: it cannot be stored; the file is unchanged.
+        """
+        now = datetime.now(UTC)
+        until = ""
+        if lasts_s is not None:
+            until = datetime.fromtimestamp(now.timestamp() + lasts_s, UTC).isoformat(timespec="seconds")
+        new = Approval(tuple(words), now.date().isoformat(), client, until)
+
+        def add(found: Mapping[str, Any]) -> dict[str, Any]:
+            changed = dict(found)
+            for site in map(origins.canonical, sites):
+                key = next((key for key in changed if str(origins.read(key)) == site), site)
+                others = [each for each in _values(changed.get(key, [])) if not _is_replaced(each, new)]
+                changed[key] = _written([*others, msgspec.to_builtins(new)])
+            return changed
+
+        self._change(add)
+
+    def grant_choice(self, sites: Iterable[str], word: str, choice: str, client: str) -> None:
+        """Store a choice of an approval prompt: `hour` and `client` hold for this client, `always` for all.
+
+        Raises:
+            ApprovalsError: it cannot be stored; the file is unchanged.
+        """
+        assert choice in STORED_CHOICES
+        lasts_s = HOUR_S if choice == "hour" else None
+        self.grant(sites, [word], client="" if choice == "always" else client, lasts_s=lasts_s)
+
+    def revoke(self, site: str, word: str = "", client: str | None = None) -> int:
+        """Remove approvals of an origin and return how many changed.
+
+        Args:
+            site: the origin.
+            word: only this; revoking `read` also revokes `act`, which includes it. Empty: everything.
+            client: only approvals for this client (empty: for any client). None: all.
+
+        Raises:
+            ApprovalsError: they cannot be removed; the file is unchanged.
+        """
+        revoked = 0
+        words = {word, _INCLUDED_IN.get(word, word)}
+
+        def remove(found: Mapping[str, Any]) -> dict[str, Any]:
+            nonlocal revoked
+            changed = {}
+            for key, value in found.items():
+                left = []
+                for each in _values(value):
+                    approval = msgspec.convert(each, Approval)
+                    is_meant = str(origins.read(key)) == origins.canonical(site)
+                    is_meant = is_meant and client in (None, approval.only_client)
+                    rest = [it for it in approval.granted if word and it not in words]
+                    if not is_meant or len(rest) == len(approval.granted):
+                        left.append(each)
+                        continue
+                    revoked += 1
+                    if rest:
+                        left.append({**each, "for": rest})
+                if left:
+                    changed[key] = _written(left)
+            return changed
+
+        self._change(remove)
+        return revoked
+
+    def revoke_approval(self, site: str, words: Iterable[str], client: str) -> int:
+        """Remove what one listed approval allows. See `revoke`."""
+        return sum(self.revoke(site, word, client) for word in words)
+
+    def refresh(self) -> None:
+        """Read the file if it has changed.
+
+        Raises:
+            ApprovalsError: it cannot be used.
+        """
+        identity = _identity(self.path)
+        if identity == self._identity and identity is not None:
+            return
+        try:
+            file = own_files.read(self.path)
+        except own_files.OwnFileError as error:
+            raise ApprovalsError(str(error)) from error
+        found = self._decoded(file.content) if file else {}
+        approved: dict[str, list[Approval]] = {}
+        for name, value in found.items():
+            approved.setdefault(self._site(name), []).extend(self._approvals(name, value))
+        self._found, self._approved, self._identity = found, approved, identity
+
+    def _change(self, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+        try:
+            endpoint.prepare(self.path.parent)
+            with _locked(self.path.parent):
+                self.refresh()
+                changed = change(self._found)
+                if changed != self._found:
+                    self._write(_without_ended(changed))
+        except (endpoint.EndpointError, OSError) as error:
+            raise ApprovalsError(f"{self.path} cannot be written: {error}") from error
+
+    def _decoded(self, content: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise self._broken(f"it is not JSON: {error.msg} in line {error.lineno}") from None
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise self._broken(f"it is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise self._broken('it is not an object: write {"https://shop.example": {}}')
+        return found
+
+    def _site(self, name: str) -> str:
+        try:
+            return str(origins.read(name))
+        except origins.OriginError as error:
+            raise self._broken(f'"{name}" is not a site: {error}; write it as https://shop.example') from None
+
+    def _approvals(self, name: str, value: object) -> list[Approval]:
+        try:
+            return [msgspec.convert(each, Approval) for each in _values(value)]
+        except msgspec.ValidationError as error:
+            raise self._broken(f'the value of "{name}" cannot be read ({error}); write {{}}') from None
+
+    def _broken(self, why: str) -> ApprovalsError:
+        return ApprovalsError(f"{self.path}: {why}. Correct it, or remove it to be asked again")
+
+    def _write(self, found: Mapping[str, Any]) -> None:
+        """Replace the file in one step, readable for this user alone."""
+        path = self.path.resolve()
+        draft = path.with_suffix(".json.new")
+        content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        with open(draft, "w", encoding="utf-8", opener=_create_private) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+
+
+class ApprovalsOf:
+    """Approvals for one word, as the hub's call path takes them."""
+
+    def __init__(self, approvals: Approvals, word: str) -> None:
+        self._approvals = approvals
+        self._word = word
+
+    @property
+    def version(self) -> object:
+        """Changes when `has` may answer otherwise: with the file, or because an approval has ended."""
+        try:
+            return self._approvals.current()
+        except ApprovalsError as error:
+            return str(error)
+
+    def has(self, origin: str, client: str) -> bool:
+        """Return whether the user has approved the origin; an empty client means every client."""
+        try:
+            return self._approvals.has(origin, self._word, client)
+        except ApprovalsError:
+            return False  # `mcpb doctor` and the status page report it
+
+    async def grant(self, origin: str, choice: str, client: str) -> None:
+        """Store a choice of an approval prompt that lasts (`STORED_CHOICES`).
+
+        Raises:
+            ApprovalsError: it cannot be stored; it holds for this call only.
+        """
+        await trio.to_thread.run_sync(self._approvals.grant_choice, [origin], self._word, choice, client)
+
+
+def _values(value: Any) -> list[Any]:
+    """Return the approvals of a site: the file has one object, or several in a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def _written(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _is_replaced(value: Any, new: Approval) -> bool:
+    """Return whether a new approval renews a stored one: the same words and client, not ending earlier."""
+    old = msgspec.convert(value, Approval)
+    is_same = (set(old.granted), old.only_client) == (set(new.granted), new.only_client)
+    return is_same and (not new.until or bool(old.until))
+
+
+def _without_ended(found: Mapping[str, Any]) -> dict[str, Any]:
+    now = time.time()
+    left = {
+        key: [each for each in _values(value) if msgspec.convert(each, Approval).is_current(now)]
+        for key, value in found.items()
+    }
+    return {key: _written(values) for key, values in left.items() if values}
+
+
+def _create_private(path: str, _flags: int) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Let one process at a time write."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
