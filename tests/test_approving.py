@@ -9,10 +9,11 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.approving import form, origin_at
+from bridge.browser_tools.approving import form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
+from bridge.origins import get_origin
 from native_host import wire
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 
@@ -425,7 +426,7 @@ async def test_a_paused_site_and_a_paused_client_are_refused(nursery: trio.Nurse
     ],
 )
 def test_the_origin_of_an_address_is_the_one_that_rules_know(url: str, origin: str) -> None:
-    assert origin_at(url) == origin
+    assert get_origin(url) == origin
 
 
 def test_a_form_has_one_choice_that_every_client_can_show() -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge import own_files
-from bridge.hub import origins
+from bridge import origins, own_files
 from native_host import endpoint
 
 FILE = "approvals.json"
@@ -52,7 +51,7 @@ class Approvals:
             ApprovalsError: nobody can tell.
         """
         self.look()
-        return origins.canonical(origin) in self._approved
+        return origins.canonicalize(origin) in self._approved
 
     def add(self, allowed: Iterable[str], client: str) -> None:
         """Keep these origins of web pages. It may wait for other processes that do the same.
@@ -65,7 +64,7 @@ class Approvals:
             endpoint.prepare(self.path.parent)
             with _alone(self.path.parent):
                 self.look()
-                new = {origins.canonical(origin): approval for origin in allowed}
+                new = {origins.canonicalize(origin): approval for origin in allowed}
                 self._write(new | self._approved)
         except (endpoint.EndpointError, OSError) as error:
             raise ApprovalsError(f"{self.path} cannot be written: {error}") from error
@@ -99,7 +98,7 @@ class Approvals:
 
     def _site(self, name: str) -> str:
         try:
-            return str(origins.read(name))
+            return str(origins.parse_origin(name))
         except origins.OriginError as error:
             raise self._broken(f'"{name}" is no site: {error}; write it as https://shop.example') from None
 

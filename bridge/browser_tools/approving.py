@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import trio
 
+from bridge import origins
 from bridge.browser_tools.approvals import ApprovalsError
 from bridge.errors import CallError
-from bridge.hub import origins
 from bridge.hub.describing import MAX_TITLE, cleaned, quoted
 from bridge.hub.registry import Browser
 from native_host import wire
@@ -48,12 +47,6 @@ ACTS = {
 """What a tool does with a site, as the person is told."""
 _ELSE = "act on"
 LOOK = "tabs_context_mcp lists your tabs."
-
-_AROUND = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
-"""What stands before the address of whose page it really is."""
-
-_NEW_TABS = ("chrome://newtab/", "chrome://new-tab-page/", "edge://newtab/")
-"""What a tab shows that was just opened, by the names that browsers have for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,31 +117,6 @@ def judge_tool(turn: Turn) -> Verdict:
     return Verdict("yes", f"no rule forbids {tool.name}")
 
 
-def origin_at(url: str) -> str:
-    """The origin that the policy knows an address by: `null` and `file://` where it is no web page's."""
-    inner = _AROUND.sub("", url.strip())
-    if is_blank(inner):
-        return ""
-    return origins.origin_of(inner) or ("file://" if inner[:5].lower() == "file:" else "null")
-
-
-def is_blank(url: str) -> bool:
-    """Nobody's page."""
-    return url in ("", "about:blank", *_NEW_TABS)
-
-
-def named(origin: str) -> str:
-    """An origin in a sentence; no page of the web has the one that is called null."""
-    return "a page of no site" if origin == "null" else origin
-
-
-def origin_in(tab: wire.Tab) -> str:
-    """Whose page a tab shows; empty: nobody's."""
-    if tab.origin in ("", "null"):
-        return origin_at(tab.url)
-    return tab.origin
-
-
 def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
     """By what is paused, and by the policy."""
     policy, tool = turn.around.policy, turn.tool
@@ -193,7 +161,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
         return Verdict("yes", 'browser.sites is "any", and no rule forbids it')
     if wish.leaves or not wish.origin:
         return Verdict("yes", "no site is touched")
-    site = origins.canonical(wish.origin)
+    site = origins.canonicalize(wish.origin)
     if site in _allowed(turn).sites:
         return Verdict("yes", f"the user allowed {site} for this session")
     try:
@@ -201,7 +169,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
             return Verdict("yes", f"the user allowed {site} always ({turn.around.approvals.path.name})")
     except ApprovalsError as error:
         return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
-    return Verdict("ask", f'browser.sites is "ask", and {named(site)} was not allowed yet')
+    return Verdict("ask", f'browser.sites is "ask", and {origins.format_origin(site)} was not allowed yet')
 
 
 # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +221,7 @@ async def keep(turn: Turn, sites: list[str]) -> str:
 
 def allow_sites(turn: Turn, sites: list[str]) -> None:
     """For this session."""
-    _allowed(turn).sites.update(map(origins.canonical, sites))
+    _allowed(turn).sites.update(map(origins.canonicalize, sites))
 
 
 def form(title: str, choices: tuple[str, ...]) -> dict[str, Any]:
@@ -279,17 +247,17 @@ def who(turn: Turn) -> str:
 
 
 def _doubt(turn: Turn, wish: Wish) -> _Doubt:
-    act = f"{ACTS.get(turn.tool.name, _ELSE)} {named(wish.origin)}"
+    act = f"{ACTS.get(turn.tool.name, _ELSE)} {origins.format_origin(wish.origin)}"
     if wish.tab is not None and _of_tab(turn, wish) is not None:
         return _about_tab(turn, wish, wish.tab, act)
-    kept = origins.origin_of(wish.origin)
+    kept = origins.get_web_origin(wish.origin)
     entry = f"{_by_hand(turn, kept)}, or " if kept else ""
     return _Doubt(
         f"{who(turn)} wants to {act}. May it act on this site?",
         (FOR_SESSION, ALWAYS, NO) if kept else (FOR_SESSION, NO),
-        lambda allowed: allowed.sites.add(origins.canonical(wish.origin)),
+        lambda allowed: allowed.sites.add(origins.canonicalize(wish.origin)),
         kept,
-        named(wish.origin),
+        origins.format_origin(wish.origin),
         f'The user can {entry}set browser.sites = "any" in config.toml and restart this client.',
     )
 
@@ -308,7 +276,7 @@ def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
     def allow(allowed: Allowed) -> None:
         allowed.tabs.add(_key(wish.browser, tab))
         if wish.origin:
-            allowed.sites.add(origins.canonical(wish.origin))
+            allowed.sites.add(origins.canonicalize(wish.origin))
 
     return _Doubt(
         f"{who(turn)} wants to {act}, in a tab of yours that calls itself {title}. May it use that tab?",

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from bridge.browser_tools.page_text import cut, host_of, is_of_page, origin_of
+from bridge import origins
+from bridge.browser_tools.page_text import cut
 from native_host import wire
 
 MAX_MESSAGES = 1000
@@ -194,7 +195,7 @@ class Console:
         """`url`: where the tab is."""
         self.dropped = 0
         """Older ones that there was no room for."""
-        self._host = host_of(url)
+        self._host = origins.get_host(url)
         self._entries: deque[Entry] = deque()
         self._chars = 0
         self._contexts: dict[tuple[str, int], tuple[str, bool]] = {}
@@ -293,7 +294,7 @@ class Console:
         if entry.source == "worker":
             return  # it has a session of its own, which says the same
         place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
-        origin = origin_of(entry.url)
+        origin = origins.get_origin(entry.url)
         self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], origin))
 
     def _revoke(self, exception: int) -> None:
@@ -305,14 +306,15 @@ class Console:
                 return
 
     def _learn(self, context: _Context, session: str) -> None:
-        is_own = context.aux_data.get("isDefault", True) is not False and is_of_page(context.origin)
+        is_default = context.aux_data.get("isDefault", True) is not False
+        is_own = is_default and not origins.is_of_browser(context.origin)
         if len(self._contexts) < MAX_CONTEXTS:
             self._contexts[session, context.id] = context.origin.removeprefix("://"), is_own
 
     def _navigated(self, frame: _NavigatedFrame) -> None:
         if frame.parent_id:
             return
-        host = host_of(frame.url)
+        host = origins.get_host(frame.url)
         if host != self._host:
             self._host = host
             self.clear()

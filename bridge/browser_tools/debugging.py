@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from bridge import origins
 from bridge.browser_tools import console, network
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.capturing import Began, Capture, Switches
@@ -20,7 +21,7 @@ from bridge.browser_tools.devtools import CommandError
 from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
 from bridge.browser_tools.network import Network, Request
 from bridge.browser_tools.page import Page
-from bridge.browser_tools.page_text import cut, origin_of, printable
+from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.patterns import compiled
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
@@ -247,10 +248,10 @@ async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
     may_read = _readable(turn)
 
     def fits(request: Request) -> bool:
-        return wanted in request.url.lower() and may_read(origin_of(request.document))
+        return wanted in request.url.lower() and may_read(origins.get_origin(request.document))
 
     newest, found = capture.log.newest(given.limit or LIMIT, fits=fits)
-    is_one = bool(wanted) and len(newest) == 1 and may_read(origin_of(newest[0].url))
+    is_one = bool(wanted) and len(newest) == 1 and may_read(origins.get_origin(newest[0].url))
     content = await _content(page, newest[0]) if is_one else None
     requests = [_exchange(request) for request in newest]
     lines = _newest_within(MAX_SHOWN, [_exchange_line(request) for request in requests])

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import trio
 
+from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import named, origin_at
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned, quoted
@@ -403,7 +403,8 @@ class Devtools(ABC):
                 self.is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
-                without = f"The tab is at {named(origin_at(url))} now, of which nothing may be told."
+                there = origins.format_origin(origins.get_origin(url))
+                without = f"The tab is at {there} now, of which nothing may be told."
                 self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.", url, without)
             case "Page.loadEventFired":
                 self._is_loading = False

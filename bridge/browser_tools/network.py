@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from bridge import origins
 from bridge.browser_tools.masking import masked_url
-from bridge.browser_tools.page_text import host_of, is_of_page
 from native_host import wire
 
 MAX_REQUESTS = 1000
@@ -187,7 +187,7 @@ class Network:
         """`url`: where the tab is."""
         self.dropped = 0
         """Older ones that there was no room for."""
-        self._host = host_of(url)
+        self._host = origins.get_host(url)
         self._requests: deque[Request] = deque()
         self._newest: dict[tuple[str, str], Request] = {}
         """By DevTools' session and id; of a chain of redirects the last."""
@@ -218,7 +218,7 @@ class Network:
     # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
 
     def _sent(self, sent: _Sent, session: str) -> None:
-        if not is_of_page(sent.document_url):
+        if origins.is_of_browser(sent.document_url):
             return
         if sent.redirect_response and (earlier := self._newest.get((session, sent.request_id))):
             self._respond(earlier, sent.redirect_response)
@@ -279,7 +279,7 @@ class Network:
 
     def _navigated(self, navigated: _Navigated, session: str) -> None:
         frame = navigated.frame
-        host = host_of(frame.url)
+        host = origins.get_host(frame.url)
         if session or frame.parent_id or host == self._host:
             return
         self._host = host

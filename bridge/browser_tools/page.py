@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.devtools import (
     COMMAND_S,
     ON_ITS_WAY,
@@ -314,7 +314,7 @@ class Page(Devtools):
         )
         params = {"expression": begin, "contextId": context, "returnByValue": True}
         here = (await self._evaluate(params, frame, COMMAND_S))["result"]["value"]
-        if here != FAILED and origin_at(here) != origin_at(frame.url):
+        if here != FAILED and origins.get_origin(here) != origins.get_origin(frame.url):
             raise GoneError(ELSEWHERE)
         self._contexts[frame.id] = frame.loader, context
         return context

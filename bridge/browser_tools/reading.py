@@ -12,9 +12,9 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
+from bridge import origins
 from bridge.browser_tools import closed_roots, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.outline import Cut, Outline, Seen, Viewport
 from bridge.browser_tools.page import FRAME_S, Frame, GoneError, Page, look_inside
@@ -198,7 +198,9 @@ def readable(turn: Turn, frames: Sequence[Frame]) -> list[Frame]:
         if not frame.number:
             turn.check_here(frame.url)
         scheme = frame.url.partition(":")[0]
-        may_be_read = scheme in _PART_OF_PAGE or (scheme in _OF_PAGES and turn.may_read(origin_at(frame.url)))
+        may_be_read = scheme in _PART_OF_PAGE or (
+            scheme in _OF_PAGES and turn.may_read(origins.get_origin(frame.url))
+        )
         if frame.parent in left_out or (frame.number and not may_be_read):
             left_out.add(frame.id)
         else:
@@ -225,9 +227,9 @@ def _frame_of(frames: Sequence[Frame], ref: Ref) -> Frame:
 def origins_of(frames: Iterable[Frame]) -> str:
     """Whose words are in an answer."""
     urls = (frame.url for frame in frames if frame.url.partition(":")[0] not in _PART_OF_PAGE)
-    origins = list(dict.fromkeys(map(origin_at, urls)))
-    more = " and others" if len(origins) > MAX_ORIGINS else ""
-    return ", ".join(origins[:MAX_ORIGINS]) + more
+    found = list(dict.fromkeys(map(origins.get_origin, urls)))
+    more = " and others" if len(found) > MAX_ORIGINS else ""
+    return ", ".join(found[:MAX_ORIGINS]) + more
 
 
 def refuse_pdf(page: Page, *, is_pdf: bool) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
+from bridge import origins
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, ToolError
@@ -136,15 +137,15 @@ class Turn:
 
     def _wishes(self, place: Place, leaves: bool) -> list[Wish]:
         """DevTools may hear of another site before the tab is announced anew."""
-        tab, found = place.tab, [approving.origin_in(place.tab)]
+        tab, found = place.tab, [origins.get_tab_origin(place.tab)]
         known = self.kept.pages.get((place.browser.host, tab.tab_id))
         if known and known.url:
-            found.append(approving.origin_at(known.url))
+            found.append(origins.get_origin(known.url))
         return [Wish(place.browser, origin, tab, leaves) for origin in found]
 
     async def admit(self, url: str) -> None:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
-        browser, origin = self.browser(), approving.origin_at(url)
+        browser, origin = self.browser(), origins.get_origin(url)
         self.record(browser, origin, self.recording.site.tab_id)
         await approving.admit(self, Wish(browser, origin))
 
@@ -163,7 +164,7 @@ class Turn:
 
     def may_tell(self, url: str) -> bool:
         """The same of an address."""
-        return self.may_read(approving.origin_at(url))
+        return self.may_read(origins.get_origin(url))
 
     def check_frame(self, url: str) -> None:
         """A document inside a page that may be used is to be acted on.
@@ -171,9 +172,9 @@ class Turn:
         Raises:
             ToolError: its site may not be used.
         """
-        origin = approving.origin_at(url)
+        origin = origins.get_origin(url)
         if not url.startswith("about:") and not self.may_read(origin):
-            whose = approving.named(origin)
+            whose = origins.format_origin(origin)
             raise ToolError(f"There is a frame of {whose}, which may not be used. Nothing was done in it.")
 
     def check_here(self, url: str) -> None:
@@ -183,7 +184,7 @@ class Turn:
             ToolError: it has gone to a site that may not be used, or not unasked.
         """
         if not self.may_see(url):
-            there = approving.named(approving.origin_at(url))
+            there = origins.format_origin(origins.get_origin(url))
             raise ToolError(
                 f"The tab has just gone to {there}. Nothing was done there, and nothing "
                 "of it is told. Call again: whether you may use that site is decided then."
@@ -191,7 +192,7 @@ class Turn:
 
     def may_see(self, url: str) -> bool:
         """Whether a page that a tab was led to may be looked at, without asking the person."""
-        origin = approving.origin_at(url)
+        origin = origins.get_origin(url)
         is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision == "yes"
         if is_allowed:
             self._touch(origin)

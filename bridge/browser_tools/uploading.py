@@ -11,9 +11,9 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
+from bridge import origins
 from bridge.browser_tools import local_files, recording, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
@@ -125,7 +125,7 @@ async def file_upload(given: FileUpload, turn: Turn) -> Answer:
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
     files = await _files(given, turn)
     if paths := unconfigured_paths(files):
-        origin = origin_at(frame.url) or origin_at((await page.main()).url)
+        origin = origins.get_origin(frame.url) or origins.get_origin((await page.main()).url)
         if await admit_upload(turn, origin, paths):
             page, frame = await _same_frame(given, turn, ref, frame)
     return await _give(turn, page, frame, {"ref": ref.number}, files)
