@@ -131,6 +131,15 @@ def get_origin(url: str) -> str:
     return get_web_origin(inner) or (FILE if inner[:5].lower() == "file:" else OPAQUE)
 
 
+def get_document_origin(url: str, around: str) -> str:
+    """Return the origin that rules know a frame's document by.
+
+    A document without a site of its own (`srcdoc`, `data:`, empty) has the origin of the one `around` it.
+    """
+    found = get_origin(url)
+    return around if around and found in ("", OPAQUE) else found
+
+
 def get_tab_origin(tab: Tab) -> str:
     """Return the origin of what a tab shows; empty if it is blank and nobody's."""
     return get_origin(tab.url) if tab.origin in ("", OPAQUE) else tab.origin

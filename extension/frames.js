@@ -52,6 +52,7 @@ export class Frames {
    */
   constructor(tabs, origins, pauses, consent, host) {
     this.tabs = tabs;
+    tabs.reportedOrigin = (tabId, documentId) => this.#ofDocument(tabId, documentId)?.origin ?? "";
     this.origins = origins;
     this.pauses = pauses;
     this.consent = consent;
@@ -68,6 +69,7 @@ export class Frames {
     port.onDisconnect.addListener(() => this.#left(frame));
     this.host.wanted();
     this.#tellStatus(frame);
+    if (frame.frameId === 0 && frame.url.startsWith("about:")) void this.tabs.refresh(tabId);
   }
 
   /** Tell a link of all frames; only then do changes follow. @param {Link} link */

@@ -25,6 +25,9 @@ export class Tabs {
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
 
+  /** Origin of a tab's document as the browser reports it. @type {(tabId: number, documentId: string) => string} */
+  reportedOrigin = () => "";
+
   /**
    * @param {Ordinals} ordinals
    * @param {Owners} owners
@@ -48,7 +51,8 @@ export class Tabs {
     await this.loaded;
     const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
     this.#focusedWindow = focused;
-    return tabs.map((tab) => this.#describe(tab)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
+    const described = tabs.map(async (tab) => this.#describe(tab, await mainDocument(tab.id)));
+    return (await Promise.all(described)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
   }
 
   /** Tell a link everything; only then do changes follow. @param {Link} link */
@@ -74,10 +78,10 @@ export class Tabs {
    */
   async refresh(tabId) {
     await this.loaded;
-    const read = await existing(tabId);
+    const [read, documentId] = await Promise.all([existing(tabId), mainDocument(tabId)]);
     if (!read) return undefined;
     if (this.#reading > 0) this.#meanwhile.add(tabId);
-    const tab = this.#describe(read);
+    const tab = this.#describe(read, documentId);
     const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
     this.#known.set(tabId, tab);
     if (changed) this.#announce("browser/tabChanged", { tab });
@@ -116,6 +120,18 @@ export class Tabs {
     await this.refresh(added);
   }
 
+  /**
+   * Of its address; an empty page has its opener's.
+   *
+   * @param {number} tabId
+   * @param {string} url
+   * @param {string} documentId
+   */
+  #originOf(tabId, url, documentId) {
+    const origin = URL.parse(url)?.origin ?? "";
+    return origin === "null" ? this.reportedOrigin(tabId, documentId) || origin : origin;
+  }
+
   /** @param {string} method @param {object} params */
   #announce(method, params) {
     if (this.#reading === 0) this.#link?.post(notification(method, params));
@@ -123,16 +139,17 @@ export class Tabs {
 
   /**
    * @param {chrome.tabs.Tab} tab
+   * @param {string} documentId
    * @returns {Tab}
    */
-  #describe(tab) {
+  #describe(tab, documentId) {
     const tabId = tab.id ?? chrome.tabs.TAB_ID_NONE;
     const url = tab.url ?? "";
     return {
       tabId,
       windowId: tab.windowId,
       url: cut(url, URL_BYTES),
-      origin: URL.parse(url)?.origin ?? "",
+      origin: this.#originOf(tabId, url, documentId),
       title: cut(tab.title ?? "", TITLE_BYTES),
       status: tab.status ?? "",
       active: tab.active,
@@ -144,6 +161,7 @@ export class Tabs {
       lastAccessed: tab.lastAccessed ?? 0,
       incognito: tab.incognito,
       discarded: tab.discarded,
+      documentId,
     };
   }
 }
@@ -157,6 +175,20 @@ export async function existing(tabId) {
     return await chrome.tabs.get(tabId);
   } catch {
     return null; // the only way this fails: no tab with that id
+  }
+}
+
+/**
+ * The document that a tab shows; empty: there is none, or the browser does not name it.
+ *
+ * @param {number} [tabId]
+ */
+async function mainDocument(tabId) {
+  if (tabId === undefined || tabId === chrome.tabs.TAB_ID_NONE) return "";
+  try {
+    return (await chrome.webNavigation.getFrame({ tabId, frameId: 0 }))?.documentId ?? "";
+  } catch {
+    return ""; // the only way this fails: no tab with that id
   }
 }
 

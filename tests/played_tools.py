@@ -88,7 +88,8 @@ class PlayedTools:
     ) -> None:
         """A browser with these tabs."""
         hello = msgspec.structs.replace(
-            browser_hello(profile, label), capabilities=wire.Capabilities(commands=["forwardCDPCommand"])
+            browser_hello(profile, label),
+            capabilities=wire.Capabilities(commands=["forwardCDPCommand", "documentId"]),
         )
         self.transport.happen(HostSeen(host, 1.0), HostLinked(host, host_hello(host, pid)))
         self.transport.announce(host, hello, wire.Tabs(tabs=list(tabs)), wire.HostReplayed())

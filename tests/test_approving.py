@@ -16,6 +16,7 @@ from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
 from native_host import wire
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
+from said_by_hosts import browser_hello
 
 NOTHING_RAN = "Nothing was run."
 
@@ -458,3 +459,15 @@ async def test_a_tool_that_is_forbidden_everywhere_is_not_listed_and_says_so_whe
     assert "javascript_tool" not in names
     said = await tools.ask_fails("javascript_tool", action="javascript_exec", text="1", tabId=1)
     assert 'policy.tools[2] (origin "*", name "javascript_tool") forbids javascript_tool' in said
+
+
+async def test_an_extension_that_does_not_bind_commands_to_documents_is_rejected(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path)
+    tools.connect(own_tab(1))
+    older = wire.Capabilities(commands=["forwardCDPCommand"])
+    tools.transport.announce("h1", msgspec.structs.replace(browser_hello(), capabilities=older))
+    for name, arguments in (("computer", {"action": "screenshot"}), ("tabs_create_mcp", {})):
+        assert "`mcpb extension`" in await tools.ask_fails(name, **arguments)
+    assert not tools.transport.asked

@@ -121,6 +121,8 @@ def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
     """By what is paused, and by the policy."""
     policy, tool = turn.around.policy, turn.tool
     touched = [] if wish.leaves or not wish.origin else [wish.origin]
+    if touched == [origins.OPAQUE] and (rule := _site_rule(turn)):
+        return Verdict("no", f"{rule}, and the site of that page cannot be determined")
     try:
         turn.around.registry.pauses.check(turn.session, *touched)
     except CallError as paused:
@@ -132,6 +134,13 @@ def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
         if refusal:
             return Verdict("no", refusal)
     return None
+
+
+def _site_rule(turn: Turn) -> str:
+    """Return what forbids pages whose site is not known; empty if nothing does."""
+    if turn.around.policy.has_rules_about_sites:
+        return "config.toml has rules about sites"
+    return "a site is paused" if turn.around.registry.pauses.sites else ""
 
 
 def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:

@@ -13,8 +13,9 @@ from bridge import origins
 from bridge.browser_tools import recording
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.bound_documents import bind_document
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DOWNLOAD_S
+from bridge.browser_tools.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
@@ -29,6 +30,7 @@ TOLD_S = 1.0
 """Until DevTools tell of what the browser has told already."""
 MAX_SHOWN = 80
 """Characters of an address in a sentence of ours."""
+MAX_TITLE = 500
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
 _NO_PAGE = "net::ERR_ABORTED"
@@ -89,16 +91,19 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
             return await _without_page(turn, place, page, downloads)
         if page:  # until then its tab would be judged by the site that it has left
             there = ("", origins.get_origin(here.url))
-            await page.wait_until(lambda: origins.get_origin(page.url) in there, TOLD_S)
+            await page.wait_until(lambda: page.origin in there, TOLD_S)
     finally:
         if page:
-            page.happened.take(turn.may_tell)  # that it has gone there is no news
+            turn.take_notes(page)  # that it has gone there is no news
     await _arrive(turn, here)
     with suppress(ToolError):  # without DevTools there are no pictures
-        await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")
-    url = cleaned(here.url, MAX_URL)
-    message = f"Tab {here.tab_id} is at {'an empty page' if origins.is_blank(url) else url}."
-    return Answer(Navigated(message=message, tab_id=here.tab_id, url=url, title=here.title))
+        shown = turn.page_of(place)
+        bind_document((shown.host, shown.tab_id), here.document_id)
+        await recording.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
+    url, title = cleaned(here.url, MAX_URL), cleaned(here.title, MAX_TITLE)
+    message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
+    told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)
+    return Answer(told, rest_of_address(url), origins.get_origin(here.url))
 
 
 def _has_tab(turn: Turn) -> bool:
@@ -125,7 +130,7 @@ async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: 
     if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
         raise ToolError(text + stays)
-    message = f"That address is no page.{page.happened.take(turn.may_tell)}{stays}"
+    message = f"That address is no page.{turn.take_notes(page)}{stays}"
     if turn.may_read(origins.get_tab_origin(tab)):
         return Answer(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
     return Answer(Navigated(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title=""))

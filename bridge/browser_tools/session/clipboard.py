@@ -44,7 +44,7 @@ async def copy_selection(turn: Turn, page: Page, main: Frame, frame: Frame) -> s
         return "No text was selected: there is nothing that a paste key could insert."
     if not text:
         return f"The {chars} selected characters are too many for a paste key ({MAX_CHARS} are the most)."
-    sites = dict.fromkeys((origins.get_origin(frame.url), origins.get_origin(main.url)))
+    sites = dict.fromkeys((frame.origin, main.origin))
     clipboard.copied = CopiedText(text, tuple(filter(None, sites)))
     return f"Copied {chars} characters for your paste keys."
 
