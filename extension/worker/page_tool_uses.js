@@ -3,9 +3,8 @@
  * It decides nothing about sites that the user has not set: that is the bridges' part.
  */
 
-import { canonical } from "../origins.js";
+import { canonical, isOrigin } from "../site_patterns.js";
 import { invalid } from "../params.js";
-import { isOrigin } from "../pauses.js";
 import { notification } from "../wire.js";
 
 /**
