@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bridge.hub import origins
+from bridge import origins
 from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
 from bridge.terminal import shown
 from native_host.home import mcpb_home
@@ -32,7 +32,7 @@ def _read_origin(_ctx: click.Context, _argument: click.Parameter, origin: str | 
     if origin is None:
         return None
     try:
-        return str(origins.read(origin))
+        return str(origins.parse_origin(origin))
     except origins.OriginError as error:
         raise click.BadParameter(
             f"{origin!r} is not a site: {error}. Write it as https://shop.example."

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import trio
 
+from bridge import origins
 from bridge.errors import CallError
-from bridge.hub import origins
 from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.pauses import Pauses, PauseTarget
 from bridge.hub.registry import Browser, Registry

@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from bridge.hub.caching import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
-from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool, read_tools
+from bridge.origins import get_web_origin
 from native_host import endpoint, wire
 
 FILE = "tools.sqlite"
@@ -136,7 +136,7 @@ class SqliteToolStore:
         Raises:
             StoreError: it is no web page's origin, or the file cannot be changed.
         """
-        wanted = origin_of(origin.strip())
+        wanted = get_web_origin(origin.strip())
         if not wanted:
             raise StoreError(f"{origin!r} is no origin of web pages; write it like https://shop.example")
         try:

@@ -61,7 +61,7 @@ class SimulatedBrowser:
             extension=wire.ExtensionInfo(id=extension_id, version=__version__),
             browser=wire.BrowserInfo(brand=brand, version=__version__),
             profile=wire.Profile(id=profile_id or secrets.token_hex(16), label=profile_label),
-            capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS]),
+            capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, "documentId"]),
         )
         """What is said first on each port."""
         self.tabs: dict[int, SimulatedTab] = {}

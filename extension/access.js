@@ -42,6 +42,7 @@ export async function mine(browser, params, asked) {
   const tab = await present(browser, params);
   checkOwner(tab, optionalText(params, "session"));
   await browser.siteRules.use(tab.tabId, sessionsOf(browser, params, asked));
+  checkDocument(tab, optionalText(params, "documentId"));
   return tab;
 }
 
@@ -54,6 +55,16 @@ export async function mine(browser, params, asked) {
  */
 export function sessionsOf({ siteRules }, params, { id }) {
   return siteRules.sessionsOf(optionalText(params, "session"), id);
+}
+
+/**
+ * @param {Tab} tab
+ * @param {string} documentId for which the client judged the command; empty: the one that is shown
+ */
+function checkDocument(tab, documentId) {
+  if (!documentId || tab.documentId === documentId) return;
+  const what = `Tab ${tab.tabId} shows another document than the one that the command is for. Look at it again.`;
+  throw new WireError(Code.NAVIGATED, what, { handed: false });
 }
 
 /**
@@ -90,6 +101,19 @@ export function checkUrl(browser, url, sessions) {
     throw invalid(`${url} cannot be opened: clients may open http, https and about:blank.`);
   checkSite(browser, parsed, sessions);
   return parsed.href;
+}
+
+/**
+ * A tab's page is asked of: may it be? An empty page has the origin of its opener, which its address does not tell.
+ *
+ * @param {Browser} browser
+ * @param {Tab} tab
+ * @param {string[]} sessions whose site rules hold
+ */
+export function checkTab(browser, { url, origin }, sessions) {
+  checkShown(browser, url, sessions);
+  if (origin === "" || origin === "null" || URL.parse(url)?.origin === origin) return;
+  checkSite(browser, parse(origin), sessions);
 }
 
 /**

@@ -46,7 +46,17 @@ export class DevTools {
    * @throws {import("./wire.js").WireError} the browser refuses it, or the page is gone before it answered
    */
   async send(tabId, asking, signal) {
-    return (await this.#attached(tabId, asking.session)).send(asking, signal);
+    return (await this.attach(tabId, asking.session)).send(asking, signal);
+  }
+
+  /**
+   * The attachment of a tab, if it is in force: then a command can be sent without a wait.
+   *
+   * @param {number} tabId
+   */
+  attachmentOf(tabId) {
+    const attachment = this.#attachments.get(tabId);
+    return attachment?.isReady ? attachment : undefined;
   }
 
   /**
@@ -58,7 +68,7 @@ export class DevTools {
    * @throws {import("./wire.js").WireError} the subscription may hear no more, or the tab cannot be attached to
    */
   async subscribe(tabId, subscription, signal) {
-    await (await this.#attached(tabId, subscription.session)).subscribe(subscription, signal);
+    await (await this.attach(tabId, subscription.session)).subscribe(subscription, signal);
   }
 
   /**
@@ -71,7 +81,7 @@ export class DevTools {
    * @throws {import("./wire.js").WireError} there is nothing on that side
    */
   async step(tabId, by, { session, signal }) {
-    const attachment = await this.#attached(tabId, session).catch(() => null);
+    const attachment = await this.attach(tabId, session).catch(() => null);
     if (!attachment) return false;
     const ask = (/** @type {string} */ method, /** @type {Record<string, unknown>} */ params) =>
       attachment.send({ session, sessionId: "", method, params }, signal);
@@ -110,8 +120,14 @@ export class DevTools {
     }
   }
 
-  /** @param {number} tabId @param {string} session for which */
-  async #attached(tabId, session) {
+  /**
+   * Attach to a tab, unless that was done.
+   *
+   * @param {number} tabId
+   * @param {string} session for which
+   * @throws {import("./wire.js").WireError} the tab cannot be attached to
+   */
+  async attach(tabId, session) {
     await this.#tidied;
     const attachment = this.#attachments.get(tabId) ?? new Attachment(tabId, () => this.#forget(tabId));
     this.#attachments.set(tabId, attachment);

@@ -3,6 +3,7 @@
 import { isExtensionPage } from "./access.js";
 import { EventRoom } from "./event_room.js";
 import { Code, WireError } from "./wire.js";
+import { MainDocument } from "./worker/main_document.js";
 
 /**
  * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Order `sessionId`: empty for the tab
@@ -20,10 +21,14 @@ const PROTOCOL = "1.3";
 const LINGER_MS = 5_000;
 /** For what is in the tab to be found. A page that is busy answers when it is done. */
 const EXPLORING_MS = 1_000;
+/** For the event that reports an execution context, which may come after the answer. */
+const CONTEXT_MS = 1_000;
 const AUTO_ATTACH = { autoAttach: true, waitForDebuggerOnStart: false, flatten: true };
 const DIALOG_OPENING = "Page.javascriptDialogOpening";
 /** An event of our own, for every subscription: it is in force, and has heard of what there is. */
 const SUBSCRIBED = "mcpb.subscribed";
+/** The document that a command was bound to is gone: nothing ran. */
+const UNBOUND = /uniqueContextId not found/;
 const INTERRUPTED = /^Detached while|navigated or closed|context was destroyed/;
 /** No such method, parameters, session: the target answered, and did nothing. */
 const NOTHING_RAN = new Set([-32601, -32602, -32001]);
@@ -43,6 +48,10 @@ const SETTING_UP = [
 ];
 
 export class Attachment {
+  /** The tab's main document. */
+  document = new MainDocument();
+  /** The tab can be sent commands. */
+  isReady = false;
   /** Of clients: those that have used it. @type {Set<string>} */
   sessions = new Set();
   /** @type {Set<Subscribed>} */
@@ -62,6 +71,10 @@ export class Attachment {
   #lingering;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the dialog is dismissed */
   #unheard;
+  /** Sessions in which we have switched on Runtime. @type {Map<string, Promise<void>>} */
+  #watched = new Map();
+  /** Sessions in which a client has. @type {Set<string>} */
+  #watchedByClients = new Set();
   /** Under way. @type {Set<Promise<void>>} */
   #explorations = new Set();
 
@@ -81,7 +94,17 @@ export class Attachment {
     if (isExtensionPage(url) || isExtensionPage(pendingUrl)) throw new Error("It shows a page of an extension.");
     await chrome.debugger.attach({ tabId: this.tabId }, PROTOCOL);
     for (const [method, params] of SETTING_UP) void this.#order("", method, params);
+    void this.#learnDocument();
     this.#explore("");
+    this.isReady = true;
+  }
+
+  async #learnDocument() {
+    try {
+      this.document.learn(await this.#command({ sessionId: "", method: "Page.getFrameTree", params: {} }));
+    } catch {
+      // The tab is gone, or its page has crashed: there is nothing to learn.
+    }
   }
 
   /**
@@ -97,7 +120,7 @@ export class Attachment {
     const release = this.#use(signal);
     this.#running.add(running);
     try {
-      return /** @type {object} */ (await Promise.race([this.#command(asking), failed]));
+      return /** @type {object} */ (await Promise.race([this.#passOn(asking), failed]));
     } catch (error) {
       throw error instanceof WireError ? error : refusal(error);
     } finally {
@@ -153,6 +176,7 @@ export class Attachment {
   heard(sessionId, method, params) {
     const event = { tabId: this.tabId, sessionId, method, params };
     if (method === "Page.screencastFrame") return; // of our own
+    this.document.handle(sessionId, method, params);
     if (method === "Target.attachedToTarget") this.#found(event);
     if (method === "Target.targetInfoChanged") this.#update(params.targetInfo);
     if (method === "Target.detachedFromTarget") this.#lost(params.sessionId);
@@ -168,11 +192,67 @@ export class Attachment {
   /** The browser has let go of the tab, or we have. */
   ended() {
     this.#hasEnded = true;
+    this.isReady = false;
+    this.document.end();
     clearTimeout(this.#lingering);
     this.#setDialog(null);
     for (const sessionId of this.#children.keys()) this.#lost(sessionId);
     this.#fail("", Code.NAVIGATED, "The browser let go of the tab.");
     for (const { end } of this.#subscriptions) end();
+  }
+
+  /**
+   * Have the default execution contexts of a session reported, the main frame's at least.
+   *
+   * @param {string} sessionId
+   */
+  async watchContexts(sessionId) {
+    if (!this.#watchedByClients.has(sessionId)) {
+      const watched = this.#watched.get(sessionId) ?? this.#order(sessionId, "Runtime.enable");
+      this.#watched.set(sessionId, watched);
+      await watched;
+    }
+    if (this.contextOf(sessionId)) return;
+    // A page that has run no script yet has no context until one is needed.
+    await this.#order(sessionId, "Runtime.evaluate", { expression: "0" });
+    await this.document.waitUntil(() => this.contextOf(sessionId) !== undefined, CONTEXT_MS);
+  }
+
+  /**
+   * The execution context that Runtime.evaluate means by default; undefined: not known, or the session has no frames.
+   *
+   * @param {string} sessionId
+   */
+  contextOf(sessionId) {
+    const child = /** @type {any} */ (this.#children.get(sessionId)?.params)?.targetInfo;
+    return this.document.contextOf(sessionId, child?.targetId ?? "");
+  }
+
+  /** @param {string} sessionId */
+  #forgetContexts(sessionId) {
+    this.#watched.delete(sessionId);
+    this.#watchedByClients.delete(sessionId);
+    this.document.forgetContexts(sessionId);
+  }
+
+  /** Whether a session is that of a document. @param {string} sessionId */
+  isOfDocument(sessionId) {
+    return sessionId === "" || /** @type {any} */ (this.#children.get(sessionId)?.params)?.targetInfo.type === "iframe";
+  }
+
+  /**
+   * A client's command. Runtime.enable reports what there is only where Runtime was off.
+   *
+   * @param {Order} order
+   */
+  async #passOn(order) {
+    const { sessionId, method } = order;
+    if (method === "Runtime.enable" && !this.#watchedByClients.has(sessionId)) {
+      this.#watchedByClients.add(sessionId);
+      if (this.#watched.delete(sessionId)) await this.#order(sessionId, "Runtime.disable");
+    }
+    if (method === "Runtime.disable") this.#forgetContexts(sessionId);
+    return this.#command(order);
   }
 
   /** @param {Order} order @returns {Promise<object>} */
@@ -272,6 +352,7 @@ export class Attachment {
   /** With all that is in it: of that the browser does not always tell. @param {string} sessionId */
   #lost(sessionId) {
     this.#children.delete(sessionId);
+    this.#forgetContexts(sessionId);
     this.#fail(sessionId, Code.NAVIGATED, "The frame is gone.");
     for (const [inner, { sessionId: outer }] of this.#children) if (outer === sessionId) this.#lost(inner);
   }
@@ -309,6 +390,7 @@ function tell(hearing, event) {
 function refusal(error) {
   const { code, message, data } = said(error instanceof Error ? error.message : String(error));
   const text = data ? `${message} ${data}` : message;
+  if (UNBOUND.test(text)) return new WireError(Code.NAVIGATED, text, { handed: false });
   if (INTERRUPTED.test(text)) return new WireError(Code.NAVIGATED, text, { handed: true });
   if (code === undefined || NOTHING_RAN.has(code)) return new WireError(Code.INVALID_PARAMS, text, { handed: false });
   return new WireError(Code.INTERNAL_ERROR, text, { handed: true });

@@ -55,6 +55,7 @@ export class Frames {
    */
   constructor(tabs, origins, pauses, siteAccess, consent, host) {
     this.tabs = tabs;
+    tabs.reportedOrigin = (tabId, documentId) => this.#ofDocument(tabId, documentId)?.origin ?? "";
     this.origins = origins;
     this.pauses = pauses;
     this.siteAccess = siteAccess;
@@ -72,6 +73,7 @@ export class Frames {
     port.onDisconnect.addListener(() => this.#left(frame));
     this.host.wanted();
     this.#tellStatus(frame);
+    if (frame.frameId === 0 && frame.url.startsWith("about:")) void this.tabs.refresh(tabId);
   }
 
   /** Tell a link of all frames; only then do changes follow. @param {Link} link */

@@ -25,6 +25,9 @@ export class Tabs {
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
 
+  /** Origin of a tab's document as the browser reports it. @type {(tabId: number, documentId: string) => string} */
+  reportedOrigin = () => "";
+
   /**
    * @param {Ordinals} ordinals
    * @param {Owners} owners
@@ -49,7 +52,9 @@ export class Tabs {
     const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
     // The focus of a window of ours says nothing about which page the user looks at.
     if (!tabs.some((tab) => tab.windowId === focused && isOwnPage(tab))) this.#focusedWindow = focused;
-    return tabs.filter((tab) => !isOwnPage(tab)).map((tab) => this.#describe(tab)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
+    const others = tabs.filter((tab) => !isOwnPage(tab));
+    const described = others.map(async (tab) => this.#describe(tab, await mainDocument(tab.id)));
+    return (await Promise.all(described)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
   }
 
   /** Tell a link everything; only then do changes follow. @param {Link} link */
@@ -75,14 +80,14 @@ export class Tabs {
    */
   async refresh(tabId) {
     await this.loaded;
-    const read = await existing(tabId);
+    const [read, documentId] = await Promise.all([existing(tabId), mainDocument(tabId)]);
     if (!read) return undefined;
     if (isOwnPage(read)) {
       if (this.#known.has(tabId)) await this.removed(tabId);
       return undefined;
     }
     if (this.#reading > 0) this.#meanwhile.add(tabId);
-    const tab = this.#describe(read);
+    const tab = this.#describe(read, documentId);
     const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
     this.#known.set(tabId, tab);
     if (changed) this.#announce("browser/tabChanged", { tab });
@@ -121,6 +126,18 @@ export class Tabs {
     await this.refresh(added);
   }
 
+  /**
+   * Of its address; an empty page has its opener's.
+   *
+   * @param {number} tabId
+   * @param {string} url
+   * @param {string} documentId
+   */
+  #originOf(tabId, url, documentId) {
+    const origin = URL.parse(url)?.origin ?? "";
+    return origin === "null" ? this.reportedOrigin(tabId, documentId) || origin : origin;
+  }
+
   /** @param {string} method @param {object} params */
   #announce(method, params) {
     if (this.#reading === 0) this.#link?.post(notification(method, params));
@@ -128,16 +145,17 @@ export class Tabs {
 
   /**
    * @param {chrome.tabs.Tab} tab
+   * @param {string} documentId
    * @returns {Tab}
    */
-  #describe(tab) {
+  #describe(tab, documentId) {
     const tabId = tab.id ?? chrome.tabs.TAB_ID_NONE;
     const url = tab.url ?? "";
     return {
       tabId,
       windowId: tab.windowId,
       url: cut(url, URL_BYTES),
-      origin: URL.parse(url)?.origin ?? "",
+      origin: this.#originOf(tabId, url, documentId),
       title: cut(tab.title ?? "", TITLE_BYTES),
       status: tab.status ?? "",
       active: tab.active,
@@ -149,6 +167,7 @@ export class Tabs {
       lastAccessed: tab.lastAccessed ?? 0,
       incognito: tab.incognito,
       discarded: tab.discarded,
+      documentId,
     };
   }
 }
@@ -173,6 +192,20 @@ export async function existing(tabId) {
     return await chrome.tabs.get(tabId);
   } catch {
     return null; // the only way this fails: no tab with that id
+  }
+}
+
+/**
+ * The document that a tab shows; empty: there is none, or the browser does not name it.
+ *
+ * @param {number} [tabId]
+ */
+async function mainDocument(tabId) {
+  if (tabId === undefined || tabId === chrome.tabs.TAB_ID_NONE) return "";
+  try {
+    return (await chrome.webNavigation.getFrame({ tabId, frameId: 0 }))?.documentId ?? "";
+  } catch {
+    return ""; // the only way this fails: no tab with that id
   }
 }
 

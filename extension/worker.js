@@ -33,6 +33,9 @@ import { PageToolUses } from "./worker/page_tool_uses.js";
  * @import { Link } from "./link.js"
  */
 
+/** What this extension supports beside its commands, for `capabilities.commands`. */
+const SUPPORTED = ["documentId"];
+
 const ordinals = new Ordinals();
 const owners = new Owners();
 const origins = new Origins();
@@ -90,7 +93,7 @@ const native = new NativePort(
   {
     hello: async () => {
       await loaded;
-      return hello(Object.keys(built), siteAccess.isEverywhere, last.newest);
+      return hello([...Object.keys(built), ...SUPPORTED], siteAccess.isEverywhere, last.newest);
     },
     opened: (link) => void announce(link),
     greeted: () => {
@@ -228,6 +231,7 @@ chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId
 });
 chrome.webNavigation.onBeforeNavigate.addListener((navigation) => void siteRules.began(navigation));
 chrome.webNavigation.onCommitted.addListener((navigation) => void siteRules.committed(navigation));
+chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => void (frameId === 0 && tabs.refresh(tabId)));
 chrome.webNavigation.onErrorOccurred.addListener((navigation) => void siteRules.failed(navigation));
 chrome.windows.onFocusChanged.addListener((windowId) => void tabs.focused(windowId));
 

@@ -242,6 +242,8 @@ class Tab(Wire, kw_only=True):
     """Milliseconds since the epoch."""
     incognito: bool = False
     discarded: bool = False
+    document_id: str = ""
+    """Document of the main frame; empty where the browser names none (Firefox)."""
 
 
 class Tabs(Wire, kw_only=True):
@@ -452,6 +454,8 @@ class ActivateTab(Asked, kw_only=True):
     """Show a tab to the person."""
 
     tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
     focus_window: bool = False
 
 
@@ -459,6 +463,8 @@ class OfTab(Asked, kw_only=True):
     """A request that names a tab and nothing else."""
 
     tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
 
 
 WindowState = Literal["normal", "maximized", "minimized", "fullscreen"]
@@ -468,6 +474,8 @@ class SetWindowBounds(Asked, kw_only=True):
     """Change a tab's window: its size in CSS pixels, which makes it `normal`, or its state."""
 
     tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
     width: Annotated[int, msgspec.Meta(gt=0)] | None = None
     height: Annotated[int, msgspec.Meta(gt=0)] | None = None
     state: WindowState | None = None
@@ -505,6 +513,8 @@ class Navigate(Asked, kw_only=True):
     """Load a URL; the answer comes when `wait_until` is reached."""
 
     tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
     url: str
     wait_until: Literal["load", "commit"] = "load"
     timeout_ms: Annotated[int, msgspec.Meta(gt=0)] | None = None
@@ -523,6 +533,8 @@ class ForwardCdpCommand(Asked, kw_only=True):
     """One DevTools command; its result is passed through."""
 
     tab_id: int
+    document_id: str = ""
+    """Document for which the client judged the command; a tab that shows another rejects it. Empty: any."""
     method: str
     params: RawOrUnset = msgspec.UNSET
     session_id: str = ""
@@ -532,6 +544,8 @@ class SubscribeCdp(Asked, kw_only=True):
     """DevTools events of a tab; answered only when the subscription ends."""
 
     tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
     events: list[str]
 
 

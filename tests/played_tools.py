@@ -93,7 +93,7 @@ class PlayedTools:
         profile: str = "p1",
         label: str = "",
         pid: int = 100,
-        commands: tuple[str, ...] = ("forwardCDPCommand",),
+        commands: tuple[str, ...] = ("forwardCDPCommand", "documentId"),
     ) -> None:
         """A browser with these tabs."""
         capabilities = wire.Capabilities(commands=list(commands))

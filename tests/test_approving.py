@@ -9,14 +9,15 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.approving import origin_at
 from bridge.hub.approval_prompts import form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
+from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
 from native_host import wire
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
+from said_by_hosts import browser_hello
 
 NOTHING_RAN = "Nothing was run."
 
@@ -491,7 +492,7 @@ async def test_a_paused_site_and_a_paused_client_are_refused(nursery: trio.Nurse
     ],
 )
 def test_the_origin_of_an_address_is_the_one_that_rules_know(url: str, origin: str) -> None:
-    assert origin_at(url) == origin
+    assert get_origin(url) == origin
 
 
 def test_a_form_has_one_choice_that_every_client_can_show() -> None:
@@ -523,3 +524,15 @@ async def test_a_tool_that_is_forbidden_everywhere_is_not_listed_and_says_so_whe
     assert "javascript_tool" not in names
     said = await tools.ask_fails("javascript_tool", action="javascript_exec", text="1", tabId=1)
     assert 'policy.tools[2] (origin "*", name "javascript_tool") forbids javascript_tool' in said
+
+
+async def test_an_extension_that_does_not_bind_commands_to_documents_is_rejected(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path)
+    tools.connect(own_tab(1))
+    older = wire.Capabilities(commands=["forwardCDPCommand"])
+    tools.transport.announce("h1", msgspec.structs.replace(browser_hello(), capabilities=older))
+    for name, arguments in (("computer", {"action": "screenshot"}), ("tabs_create_mcp", {})):
+        assert "`mcpb extension`" in await tools.ask_fails(name, **arguments)
+    assert not tools.transport.asked

@@ -19,6 +19,7 @@ def files(folder: str) -> list[Path]:
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 SANS_IO = [
+    "bridge/origins.py",
     "native_host/wire.py",
     "native_host/envelope.py",
     "native_host/framing.py",

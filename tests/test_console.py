@@ -223,7 +223,7 @@ def test_what_extensions_write_in_a_page_is_left_out() -> None:
     isolated, viewer = context(2, SHOP, is_page=False), context(3, "chrome-extension://abc")
     said = [written(f"by {number}", executionContextId=number) for number in (1, 2, 3)]
     found = entries(context(1, SHOP), isolated, viewer, *said)
-    assert [(entry.text, entry.origin) for entry in found] == [("by 1", SHOP)]
+    assert [(entry.text, entry.possible_origins) for entry in found] == [("by 1", (SHOP,))]
 
 
 def test_a_number_of_a_context_means_another_one_in_another_session_and_once_all_are_cleared() -> None:

@@ -44,6 +44,8 @@ class PlayedPage:
             case wire.ForwardCdpCommand(method="Page.createIsolatedWorld"):
                 return {"executionContextId": 7}
             case wire.ForwardCdpCommand(method="Runtime.evaluate") if self.unreachable:
+                return {"result": {"objectId": "mcpb"}}
+            case wire.ForwardCdpCommand(method="Runtime.callFunctionOn") if self.unreachable:
                 return {"result": {"value": FAILED}}
             case wire.ForwardCdpCommand(method="Runtime.evaluate"):
                 return CallError(Code.INTERNAL_ERROR, "Cannot find context with specified id", handed=True)

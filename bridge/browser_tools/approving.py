@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trio
 
+from bridge import origins
 from bridge.errors import CallError
-from bridge.hub import origins
 from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.user_prompts import Kind, client_name, shown_client
@@ -46,12 +45,6 @@ _ELSE = "act on"
 _READS = {"computer": "look at"}
 """The same of a tool's calls that only read, where that is less."""
 LOOK = "tabs_context_mcp lists your tabs."
-
-_AROUND = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
-"""What stands before the address of whose page it really is."""
-
-_NEW_TABS = ("chrome://newtab/", "chrome://new-tab-page/", "edge://newtab/")
-"""What a tab shows that was just opened, by the names that browsers have for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,35 +117,12 @@ def judge_tool(turn: Turn) -> Verdict:
     return Verdict("yes", f"no rule forbids {tool.name}")
 
 
-def origin_at(url: str) -> str:
-    """The origin that the policy knows an address by: `null` and `file://` where it is no web page's."""
-    inner = _AROUND.sub("", url.strip())
-    if is_blank(inner):
-        return ""
-    return origins.origin_of(inner) or ("file://" if inner[:5].lower() == "file:" else "null")
-
-
-def is_blank(url: str) -> bool:
-    """Nobody's page."""
-    return url in ("", "about:blank", *_NEW_TABS)
-
-
-def named(origin: str) -> str:
-    """An origin in a sentence; no page of the web has the one that is called null."""
-    return "a page of no site" if origin == "null" else origin
-
-
-def origin_in(tab: wire.Tab) -> str:
-    """Whose page a tab shows; empty: nobody's."""
-    if tab.origin in ("", "null"):
-        return origin_at(tab.url)
-    return tab.origin
-
-
 def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
     """By what is paused, and by the policy."""
     policy, tool = turn.around.policy, turn.tool
     touched = [] if wish.leaves or not wish.origin else [wish.origin]
+    if touched == [origins.OPAQUE] and (rule := _site_rule(turn)):
+        return Verdict("no", f"{rule}, and the site of that page cannot be determined")
     try:
         turn.around.registry.pauses.check(turn.session, *touched)
     except CallError as paused:
@@ -164,6 +134,13 @@ def _forbidden(turn: Turn, wish: Wish) -> Verdict | None:
         if refusal:
             return Verdict("no", refusal)
     return None
+
+
+def _site_rule(turn: Turn) -> str:
+    """Return what forbids pages whose site is not known; empty if nothing does."""
+    if turn.around.policy.has_rules_about_sites:
+        return "config.toml has rules about sites"
+    return "a site is paused" if turn.around.registry.pauses.sites else ""
 
 
 def _of_tab(turn: Turn, wish: Wish) -> Verdict | None:
@@ -193,7 +170,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
         return Verdict("yes", 'browser.sites is "any", and no rule forbids it')
     if wish.leaves or not wish.origin:
         return Verdict("yes", "no site is touched")
-    site, kind = origins.canonical(wish.origin), kind_of(turn)
+    site, kind = origins.canonicalize(wish.origin), kind_of(turn)
     for word in dict.fromkeys((kind, "act")):
         if (site, word) in turn.once:
             return Verdict("yes", f"the user allowed {site} for this call")
@@ -205,7 +182,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
             return Verdict("yes", f"the user allowed {site} ({approvals.path.name})")
     except ApprovalsError as error:
         return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
-    return Verdict("ask", f'browser.sites is "ask", and {named(site)} was not allowed yet')
+    return Verdict("ask", f'browser.sites is "ask", and {origins.format_origin(site)} was not allowed yet')
 
 
 # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +223,7 @@ async def approve(turn: Turn, sites: list[str], kind: Kind, choice: str) -> str:
 
     What cannot be stored holds for this session.
     """
-    sites = [origins.canonical(site) for site in sites]
+    sites = [origins.canonicalize(site) for site in sites]
     if choice == "once":
         turn.once.update((site, kind) for site in sites)
         return ""
@@ -276,10 +253,12 @@ def who(turn: Turn) -> str:
 
 def _doubt(turn: Turn, wish: Wish) -> _Doubt:
     reads = _READS if turn.tool.reads_only else {}
-    act = f"{reads.get(turn.tool.name) or ACTS.get(turn.tool.name, _ELSE)} {named(wish.origin)}"
+    act = (
+        f"{reads.get(turn.tool.name) or ACTS.get(turn.tool.name, _ELSE)} {origins.format_origin(wish.origin)}"
+    )
     if wish.tab is not None and _of_tab(turn, wish) is not None:
         return _about_tab(turn, wish, wish.tab, act)
-    host, site = wish.browser.host, origins.origin_of(wish.origin)
+    host, site = wish.browser.host, origins.get_web_origin(wish.origin)
     has_window = turn.around.prompts.has_window(host)
     # A form in the client has asked for a whole session, and to act, ever since.
     kind: Kind = kind_of(turn) if has_window else "act"
@@ -295,9 +274,9 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
         else f"{who(turn)} wants to {act}. May it act on this site?",
         choices if site else unstored,
         allow,
-        site or named(wish.origin),
+        site or origins.format_origin(wish.origin),
         host,
-        named(wish.origin),
+        origins.format_origin(wish.origin),
         "Ask the user: they can approve this site, or update the extension, which then asks them.",
     )
 
@@ -314,7 +293,7 @@ def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
         f"{who(turn)} wants to {act}, in a tab of yours that calls itself {title}. May it use that tab?",
         ("session", "no"),
         allow,
-        named(wish.origin) or "an empty tab",
+        origins.format_origin(wish.origin) or "an empty tab",
         wish.browser.host,
         f"tab {tab.tab_id}",
         "The user can hand the tab over in the extension's popup; or open the page in a tab of yours.",

@@ -150,6 +150,7 @@ async def _run(turn: Turn, step: Step, ran: Ran) -> bool:
     try:
         ran.answered(step.name, await turn.call_tool(step.name, step.input, step=number))
     except ToolError as error:
+        turn.quotes.extend(error.quotes)
         ran.failed(step.name, str(error))
     except CallError as error:
         ran.failed(step.name, sentence(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from msgspec import field as argument
 from bridge.browser_tools import keys, reading, recording, refs, saving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
+from bridge.browser_tools.bound_documents import has_left
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.page import Frame, Page
@@ -33,6 +34,7 @@ from bridge.browser_tools.screenshots import (
 )
 from bridge.browser_tools.session.clipboard import copy_selection, text_to_paste
 from bridge.browser_tools.turn import Turn
+from bridge.errors import CallError
 from native_host import wire
 
 LIMIT_S = 60.0
@@ -41,6 +43,8 @@ MAX_PRESSES = 500
 MAX_KEYED = 500
 """Characters that `type` writes key by key: into editors, and where there is no field for text."""
 DEFAULT_TICKS = 3.0
+
+_LEFT = "Then the tab left for another document, and the rest was not done. Look at it before you go on."
 
 
 class Computer(Given):
@@ -212,7 +216,7 @@ class Hand:
         """
         seen = await look(self.page, self.main, point)
         for frame, _ in seen.frames[1:]:
-            self.turn.check_frame(frame.url)
+            self.turn.check_frame(frame.origin)
         return seen
 
     async def aim(self, what: str, *points: Point) -> None:
@@ -267,13 +271,13 @@ def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answ
 async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
     held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
-    turn.check_here(main.url)
+    turn.check_here(main.origin)
     return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
 async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
     """What has come of an action, for the end of its sentence."""
-    news = page.happened.take(turn.may_tell)
+    news = turn.take_notes(page)
     for tab in await _new_tabs(turn, place, tabs):
         news += f" It opened tab {tab.tab_id}, which is yours; your current tab is still {page.tab_id}."
     return f"{news} {page.dialog}" if page.dialog else news
@@ -306,12 +310,12 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
         return _answer(given, page, "The text is in the prompt's field. key with text Return answers OK.")
     pressed = _pressed(given) if given.action == "key" else set()
     if pressed not in ({"Enter"}, {"Escape"}):
-        raise DialogError(str(dialog))
+        raise DialogError(dialog)
     accepts = pressed == {"Enter"}
     await page.answer_dialog(accept=accepts)
     await page.settle()
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
-    news = page.happened.take(turn.may_tell)
+    news = turn.take_notes(page)
     return _answer(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
 
 
@@ -326,7 +330,7 @@ async def _stop(given: Computer, turn: Turn, page: Page) -> Answer:
     await page.command("Page.stopLoading")
     await page.rest()
     said = "Stopped the tab's way to another page; it stays on this one."
-    return _answer(given, page, f"{said}{page.happened.take(turn.may_tell)}")
+    return _answer(given, page, f"{said}{turn.take_notes(page)}")
 
 
 # ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -379,7 +383,7 @@ async def _zoom(hand: Hand) -> Deed:
 
 async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
     """With the picture, kept for `upload_image` and for reading it by its link."""
-    hand.turn.check_here((await hand.page.main()).url)  # it may be a picture of another page
+    hand.turn.check_here((await hand.page.main()).origin)  # it may be a picture of another page
     picture = hand.turn.kept.pictures.keep(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
     name = f"{hand.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
@@ -395,7 +399,7 @@ async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
         saved = await trio.to_thread.run_sync(saving.save, shot.data, name, saving.downloads())
         taken.path = str(saved)
         said += f" Saved as {saved}."
-    said += hand.page.happened.take(hand.turn.may_tell)
+    said += hand.turn.take_notes(hand.page)
     acted = Acted(message=said, action=hand.given.action, tab_id=hand.page.tab_id, picture=taken)
     link = Link(picture.uri, name, shot.mime_type, len(shot.data))
     return Answer(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
@@ -429,8 +433,11 @@ def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand
                 "clicked: use file_upload."
             )
         await hand.aim(seen.what, point)
+        is_whole = True
         async with hand.input():
-            await hand.pointer.click(point, button, times)
+            is_whole = await hand.pointer.click(point, button, times)
+        if not is_whole and times > 1:
+            return Deed(f"Clicked {_the(seen.what)} at {hand.told(point)}. {_LEFT}", seen.what)
         said = f"{verb} {_the(seen.what)} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
         return Deed(said, seen.what)
 
@@ -470,15 +477,23 @@ async def _drag(hand: Hand) -> Deed:
     seen = await hand.look(start)
     await hand.look(end)
     await hand.aim(seen.what, start, end)
-    async with hand.input():
-        is_html = await hand.pointer.drag(start, end)
-    over = await look(hand.page, hand.main, end)
+    is_html = False
+    try:
+        async with hand.input():
+            is_html = await hand.pointer.drag(start, end)
+    except CallError as error:
+        if not has_left(error):
+            raise
+        raise ToolError(f"The drag was not completed; nothing was dropped. {_LEFT}") from None
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
-    said = (
-        f"Dragged {_the(seen.what)} from {hand.told(start)} to {hand.told(end)}, {kind}. At its end is now "
-        f"{_the(over.what)}."
-    )
-    return Deed(said, seen.what)
+    said = f"Dragged {_the(seen.what)} from {hand.told(start)} to {hand.told(end)}, {kind}."
+    try:
+        over = await look(hand.page, hand.main, end)
+    except CallError as error:
+        if not has_left(error):
+            raise
+        return Deed(f"{said} {_LEFT}", seen.what)
+    return Deed(f"{said} At its end is now {_the(over.what)}.", seen.what)
 
 
 async def _shown_spot(hand: Hand, ref: refs.Ref) -> Point:
@@ -574,16 +589,14 @@ async def _key(hand: Hand) -> Deed:
         text_to_paste(hand.turn)  # before the keys that come before it are pressed
     await _focused(hand)
     notes: dict[str, str] = {}
+    pressed = 0
     async with hand.input():
-        for count, chord in enumerate(chords * times):
-            if keys.is_paste(chord):
-                notes["paste"] = await _paste(hand, count)
-                continue
-            if keys.is_copy(chord):
-                frame, _ = await _focused(hand)
-                notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
-            await _press(hand.page, [chord])
+        pressed = await _press_sequence(hand, chords * times, notes)
     often = f", {times} times" if times > 1 else ""
+    if 0 < pressed < len(chords) * times:
+        return Deed(
+            " ".join([f"Pressed {pressed} of {len(chords) * times} keys.", *notes.values(), _LEFT]), text
+        )
     said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keys.browsers_own(chords)}"
     return Deed(" ".join([said, *notes.values()]), text)
 
@@ -608,11 +621,45 @@ async def _paste(hand: Hand, pressed: int) -> str:
     return f"Pasted the {len(text)} characters that you copied."
 
 
-async def _press(page: Page, chords: list[keys.Chord]) -> None:
-    for chord in chords:
-        with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
-            for event in keys.events(chord):
+async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str, str]) -> int:
+    """Press keys until the tab leaves its document; return how many were pressed.
+
+    `notes` takes sentences about what was copied and pasted.
+
+    Raises:
+        CallError: it had left before the first.
+    """
+    for pressed, chord in enumerate(chords):
+        is_there = True
+        try:
+            if keys.is_paste(chord):
+                notes["paste"] = await _paste(hand, pressed)
+                continue
+            if keys.is_copy(chord):
+                frame, _ = await _focused(hand)
+                notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
+            is_there = await _press_chord(hand.page, chord)
+        except CallError as error:
+            if not has_left(error) or pressed == 0:
+                raise
+            return pressed
+        if not is_there:
+            return pressed + 1
+    return len(chords)
+
+
+async def _press_chord(page: Page, chord: keys.Chord) -> bool:
+    """Press and release; return whether the tab still shows the document then."""
+    events = list(keys.events(chord))
+    with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+        for sent, event in enumerate(events):
+            try:
                 await page.command("Input.dispatchKeyEvent", event)
+            except CallError as error:
+                if has_left(error) and sent >= len(events) // 2:  # the first half goes down
+                    return False
+                raise
+    return True
 
 
 async def _type(hand: Hand) -> Deed:
@@ -629,16 +676,35 @@ async def _type(hand: Hand) -> Deed:
     async with hand.input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
-        for part in keys.parts_of(text, by_key=by_key):
-            if isinstance(part, str):
-                await hand.page.command("Input.insertText", {"text": part})
-            else:
-                await _press(hand.page, [part])
+        typed = await _type_parts(hand.page, keys.parts_of(text, by_key=by_key))
+        if typed < len(text):
+            return Deed(f"Typed {typed} of {len(text)} characters into {_the(what)}. {_LEFT}", what)
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
     if is_field:
         return Deed(f"Typed {count} into {_the(what)}.", what)
     why = f"The {what} has the focus and is no field for text" if what else "Nothing has the focus"
     return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
+
+
+async def _type_parts(page: Page, parts: Iterable[str | keys.Chord]) -> int:
+    """Type until the tab leaves its document; return the number of characters.
+
+    Raises:
+        CallError: it had left before the first.
+    """
+    typed = 0
+    for part in parts:
+        try:
+            if isinstance(part, str):
+                await page.command("Input.insertText", {"text": part})
+            else:
+                await _press_chord(page, part)
+        except CallError as error:
+            if not has_left(error) or typed == 0:
+                raise
+            break
+        typed += len(part) if isinstance(part, str) else 1
+    return typed
 
 
 async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
@@ -653,7 +719,7 @@ async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
         inner = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
         if inner is None:
             break
-        hand.turn.check_frame(inner.url)
+        hand.turn.check_frame(inner.origin)
         frame = inner
     return frame, found
 
@@ -671,7 +737,7 @@ async def _wait(given: Computer, turn: Turn, place: Place) -> Answer:
         raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
     acted = Acted(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
     if page := turn.kept.pages.get((place.browser.host, tab_id)):
-        acted.message += page.happened.take(turn.may_tell)
+        acted.message += turn.take_notes(page)
     return Answer(acted)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from bridge.browser_tools.page_text import cut, host_of, is_of_page, origin_of
+from bridge import origins
+from bridge.browser_tools.frame_origins import FrameOrigins
+from bridge.browser_tools.page_text import cut
 from native_host import wire
 
 MAX_MESSAGES = 1000
@@ -32,6 +34,7 @@ EVENTS = (
     "Runtime.exceptionThrown",
     "Runtime.exceptionRevoked",
     "Log.entryAdded",
+    "Page.frameAttached",
     "Page.frameNavigated",
 )
 _LEVELS = {
@@ -146,8 +149,14 @@ class _ContextCreated(_Shape):
 
 
 class _NavigatedFrame(_Shape):
+    id: str
     url: str
     parent_id: str = ""
+
+
+class _Attached(_Shape):
+    frame_id: str
+    parent_frame_id: str
 
 
 class _Navigated(_Shape):
@@ -166,19 +175,19 @@ class Entry:
     place: str = ""
     """`<url>:<line>:<column>`, counted from 1; empty: unknown."""
     stack: list[str] = field(default_factory=list)
-    origin: str = ""
-    """Whose words they are; empty: of a document without one, or unknown."""
+    possible_origins: tuple[str, ...] = (origins.OPAQUE,)
+    """Origins of the documents that it may belong to."""
     count: int = 1
     exception: int = 0
     """By which a rejection is taken back that was handled later."""
 
     def is_again(self, other: Entry) -> bool:
         """Whether the other one says the same once more."""
-        return (self.text, self.level, self.place, self.origin) == (
+        return (self.text, self.level, self.place, self.possible_origins) == (
             other.text,
             other.level,
             other.place,
-            other.origin,
+            other.possible_origins,
         )
 
     @property
@@ -194,7 +203,8 @@ class Console:
         """`url`: where the tab is."""
         self.dropped = 0
         """Older ones that there was no room for."""
-        self._host = host_of(url)
+        self.frames = FrameOrigins()
+        self._host = origins.get_host(url)
         self._entries: deque[Entry] = deque()
         self._chars = 0
         self._contexts: dict[tuple[str, int], tuple[str, bool]] = {}
@@ -215,15 +225,18 @@ class Console:
             case "Runtime.exceptionThrown":
                 self._thrown(msgspec.json.decode(params, type=_Thrown), session)
             case "Log.entryAdded":
-                self._logged(msgspec.json.decode(params, type=_Logged).entry)
+                self._logged(msgspec.json.decode(params, type=_Logged).entry, session)
             case "Runtime.exceptionRevoked":
                 self._revoke(msgspec.json.decode(params, type=_Revoked).exception_id)
             case "Runtime.executionContextCreated":
                 self._learn(msgspec.json.decode(params, type=_ContextCreated).context, session)
             case "Runtime.executionContextsCleared":
                 self._contexts = {key: known for key, known in self._contexts.items() if key[0] != session}
-            case "Page.frameNavigated" if not session:
-                self._navigated(msgspec.json.decode(params, type=_Navigated).frame)
+            case "Page.frameAttached":
+                attached = msgspec.json.decode(params, type=_Attached)
+                self.frames.attached(attached.frame_id, attached.parent_frame_id, session)
+            case "Page.frameNavigated":
+                self._navigated(msgspec.json.decode(params, type=_Navigated).frame, session)
 
     def newest(
         self, limit: int, *, only_errors: bool = False, fits: Callable[[Entry], bool] = lambda _: True
@@ -261,7 +274,7 @@ class Console:
                 called.timestamp,
                 _place(stack.call_frames),
                 _stack(stack) if has_stack else [],
-                origin,
+                (origin or origins.OPAQUE,),
             )
         )
 
@@ -284,17 +297,17 @@ class Console:
                 thrown.timestamp,
                 place,
                 [] if is_told else _stack(stack),  # an error's own text has it
-                origin,
+                (origin or origins.OPAQUE,),
                 exception=details.exception_id,
             )
         )
 
-    def _logged(self, entry: _LogEntry) -> None:
+    def _logged(self, entry: _LogEntry, session: str) -> None:
         if entry.source == "worker":
             return  # it has a session of its own, which says the same
         place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
-        origin = origin_of(entry.url)
-        self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], origin))
+        whose = self.frames.of_session(session)  # the address is that of a resource
+        self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], whose))
 
     def _revoke(self, exception: int) -> None:
         """A rejection that nobody handled has been handled after all."""
@@ -305,14 +318,16 @@ class Console:
                 return
 
     def _learn(self, context: _Context, session: str) -> None:
-        is_own = context.aux_data.get("isDefault", True) is not False and is_of_page(context.origin)
+        is_default = context.aux_data.get("isDefault", True) is not False
+        is_own = is_default and not origins.is_of_browser(context.origin)
         if len(self._contexts) < MAX_CONTEXTS:
             self._contexts[session, context.id] = context.origin.removeprefix("://"), is_own
 
-    def _navigated(self, frame: _NavigatedFrame) -> None:
-        if frame.parent_id:
+    def _navigated(self, frame: _NavigatedFrame, session: str) -> None:
+        self.frames.navigated(frame.id, frame.parent_id, frame.url, session)
+        if frame.parent_id or session:
             return
-        host = host_of(frame.url)
+        host = origins.get_host(frame.url)
         if host != self._host:
             self._host = host
             self.clear()

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+import trio
 from msgspec import UNSET, Meta, UnsetType
 
+from bridge import origins
 from bridge.browser_tools import console, network
-from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.capturing import Began, Capture, Switches
 from bridge.browser_tools.console import Console, Entry
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import CommandError
+from bridge.browser_tools.frame_origins import FrameOrigins
 from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
 from bridge.browser_tools.network import Network, Request
-from bridge.browser_tools.page import Page
-from bridge.browser_tools.page_text import cut, origin_of, printable
+from bridge.browser_tools.page import FRAME_S, Page
+from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.patterns import compiled
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
@@ -181,12 +185,14 @@ async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
     """Begin to capture, and tell what was captured."""
     has_match = compiled(given.pattern) if given.pattern else None
     place = await turn.place(given.tab_id)
-    capture = _captures(turn).console(turn.page_of(place), place.tab.url)
+    page = turn.page_of(place)
+    capture = _captures(turn).console(page, place.tab.url)
+    await _learn_frames(page, capture.log.frames)
     began = await capture.go_on()
     may_read = _readable(turn)
 
     def fits(entry: Entry) -> bool:
-        return may_read(entry.origin) and (has_match is None or has_match(entry.text))
+        return all(map(may_read, entry.possible_origins)) and (has_match is None or has_match(entry.text))
 
     newest, found = capture.log.newest(given.limit or LIMIT, only_errors=given.only_errors is True, fits=fits)
     messages = [_message(entry) for entry in newest]
@@ -242,15 +248,16 @@ async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
     place = await turn.place(given.tab_id)
     page = turn.page_of(place)
     capture = _captures(turn).network(page, place.tab.url)
+    await _learn_frames(page, capture.log.frames)
     began = await capture.go_on()
     wanted = (given.url_pattern or "").lower()
     may_read = _readable(turn)
 
     def fits(request: Request) -> bool:
-        return wanted in request.url.lower() and may_read(origin_of(request.document))
+        return wanted in request.url.lower() and may_read(request.origin)
 
     newest, found = capture.log.newest(given.limit or LIMIT, fits=fits)
-    is_one = bool(wanted) and len(newest) == 1 and may_read(origin_of(newest[0].url))
+    is_one = bool(wanted) and len(newest) == 1 and may_read(origins.get_origin(newest[0].url))
     content = await _content(page, newest[0]) if is_one else None
     requests = [_exchange(request) for request in newest]
     lines = _newest_within(MAX_SHOWN, [_exchange_line(request) for request in requests])
@@ -367,7 +374,13 @@ def _header_lines(headers: dict[str, str]) -> str:
 
 def _readable(turn: Turn) -> Callable[[str], bool]:
     """Whether what a document of an origin says may be told: a tab has frames of other sites."""
-    return cache(lambda origin: not origin or turn.may_read(origin))
+    return cache(turn.may_read)
+
+
+async def _learn_frames(page: Page, known: FrameOrigins) -> None:
+    """Learn of the frames that there are; of a page that is busy or in a dialog they stay unknown."""
+    with suppress(CallError, ToolError), trio.move_on_after(FRAME_S):
+        known.learn(await page.frames())
 
 
 def _counted(what: str, shown: int, found: int, capture: Capture[Any]) -> str:

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import trio
 
-from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import named, origin_at
+from bridge import origins
+from bridge.browser_tools import bound_documents
+from bridge.browser_tools.answer import Quote, ToolError
+from bridge.browser_tools.bound_documents import BoundDocument
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned, quoted
@@ -32,8 +34,10 @@ SETTLE_S = 5.0
 DOWNLOAD_S = 0.5
 """From the end of a navigation without a document to the news of its download; measured: 2 ms."""
 MAX_NOTES = 20
-MAX_SAID = 300
-"""Characters of what a page says in a dialog, or calls a file."""
+MAX_SAID = 80
+"""Characters of what a page says, in a sentence of ours; the rest is quoted below it."""
+MAX_QUOTED = 2000
+"""Characters of what a page says in a dialog."""
 
 SUBSCRIBED = "mcpb.subscribed"
 """The extension's own: from here on events are told, and all that went before is known."""
@@ -89,22 +93,21 @@ class CommandError(ToolError):
         self.said = said
 
 
-class DialogError(ToolError):
-    """A dialog of the page is open, and nothing else goes on in it until it is answered."""
-
-
 Told: TypeAlias = bytes | CallError | ToolError
 
 
 @dataclass(frozen=True)
 class Dialog:
-    """A dialog that a page has opened, and that somebody has to answer."""
+    """A dialog that a page has opened, and that the client has to answer."""
 
     kind: str
     """confirm, prompt or beforeunload."""
-    message: str
+    origin: str = ""
+    """Origin of the page that opened it."""
+    message: str = ""
+    """Empty: there is none, or it may not be told."""
     text: str = ""
-    """What is in the field of a prompt: the page's own first."""
+    """Text in the field of a prompt: the page's own first."""
 
     def __str__(self) -> str:
         said = f": {quoted(self.message, MAX_SAID)}" if self.message else ""
@@ -122,14 +125,43 @@ class Dialog:
         )
 
 
+class DialogError(ToolError):
+    """A dialog of the page is open, and nothing else goes on in it until it is answered."""
+
+    def __init__(self, dialog: Dialog) -> None:
+        super().__init__(str(dialog))
+        if rest := _rest_of(dialog.message):
+            self.quotes = (Quote(rest, dialog.origin),)
+
+
+def _rest_of(said: str) -> str:
+    """Return what to quote below a sentence that has only the beginning of it."""
+    return said if len(said) > MAX_SAID else ""
+
+
+def brief_address(url: str) -> str:
+    """Return an address for a sentence: the origin, and the beginning of what follows."""
+    if origins.is_blank(url):
+        return "an empty page"
+    origin = origins.get_web_origin(url)
+    return origin + cleaned(url.removeprefix(origin), MAX_SAID)
+
+
+def rest_of_address(url: str) -> str:
+    """Return what to quote below a sentence with `brief_address`."""
+    return cleaned(url, MAX_QUOTED) if len(url) - len(origins.get_web_origin(url)) > MAX_SAID else ""
+
+
 class Note(NamedTuple):
     """Something that a model should hear of."""
 
     text: str
-    url: str
-    """Of whom it tells; empty: of nobody."""
+    origin: str
+    """Origin of the page that it reports on; empty: none."""
     without: str
-    """The same without what is only theirs to tell; empty: nothing."""
+    """The same without what that page says; empty: nothing."""
+    quoted: str
+    """What the page says, if a sentence has only its beginning."""
 
 
 @dataclass
@@ -138,19 +170,20 @@ class Happened:
 
     notes: list[Note] = field(default_factory=list)
 
-    def note(self, text: str, url: str = "", without: str = "") -> None:
+    def note(self, text: str, origin: str = "", without: str = "", quoted: str = "") -> None:
         """See `Note`."""
         if len(self.notes) < MAX_NOTES:
-            self.notes.append(Note(text, url, without))
+            self.notes.append(Note(text, origin, without, quoted))
 
-    def take(self, may_tell: Callable[[str], bool]) -> str:
-        """All notes as text, with a space before; from now on there are none.
+    def take(self, may_read: Callable[[str], bool]) -> tuple[str, list[Quote]]:
+        """Return all notes as text, with a space before, and what to quote below it; then there are none.
 
-        `may_tell` says of an address whether what is there may be told.
+        `may_read` returns whether what pages of an origin say may be told.
         """
         notes, self.notes = self.notes, []
-        told = (note.text if may_tell(note.url) else note.without for note in notes)
-        return "".join(f" {text}" for text in told if text)
+        told = [(note.text, note) if may_read(note.origin) else (note.without, None) for note in notes]
+        text = "".join(f" {sentence}" for sentence, _ in told if sentence)
+        return text, [Quote(note.quoted, note.origin) for _, note in told if note and note.quoted]
 
 
 class Devtools(ABC):
@@ -177,6 +210,14 @@ class Devtools(ABC):
         """Of the document in the main frame, since one was loaded there; empty: not known."""
         self.children: dict[str, str] = {}
         """Sessions below the tab's own, of frames with a process of their own → the frame at the root."""
+        self.origin = ""
+        """Origin of the main document, as the browser reports it; empty: not known."""
+        self.documents = 0
+        """Number of documents that the main frame has had."""
+        self.judged = ("", 0)
+        """Document of the last call, and `documents` by then."""
+        self.may_read: Callable[[str], bool] = lambda _: True
+        """Returns whether this session may be told what pages of an origin say."""
         self.lost = 0
         """How often the browser let go of the tab, or we did: what was switched on in it is off since."""
         self._transport = transport
@@ -198,6 +239,11 @@ class Devtools(ABC):
         """How many have begun."""
         self._changed = trio.Event()
 
+    @property
+    def bound_document(self) -> BoundDocument:
+        """The document that the running call is bound to."""
+        return bound_documents.get_document((self.host, self.tab_id))
+
     # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def command(
@@ -217,7 +263,7 @@ class Devtools(ABC):
         if self._is_crashed:
             raise self._crashed()
         if self.dialog:
-            raise DialogError(str(self.dialog))
+            raise DialogError(self.dialog)
 
         def begin(on_done: Callable[[Told], None]) -> Pending:
             waiting = _Command(self._waiting, on_done)
@@ -227,7 +273,9 @@ class Devtools(ABC):
         told = await outcome_of(begin)
         if self.is_leaving and isinstance(told, CallError) and told.code == Code.TIMED_OUT:
             raise ToolError(ON_ITS_WAY)
-        return _result(method, told)
+        result = _result(method, told)
+        self.bound_document.commands += 1
+        return result
 
     def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
         """Send a command whose result nobody needs: so may who hears an event."""
@@ -268,6 +316,7 @@ class Devtools(ABC):
         asked = wire.ForwardCdpCommand(
             session=self._session,
             tab_id=self.tab_id,
+            document_id=self.bound_document.id,
             method=method,
             params=msgspec.Raw(msgspec.json.encode(params)) if params else msgspec.UNSET,
             session_id=session,
@@ -334,7 +383,7 @@ class Devtools(ABC):
         self.lost += 1
         self.children.clear()
         self.frames_changed()
-        self.url, self.dialog = "", None
+        self.url, self.origin, self.dialog = "", "", None
         self._is_crashed = self.is_leaving = self._is_loading = False
         self._tell()
 
@@ -353,7 +402,7 @@ class Devtools(ABC):
         """
         self.subscribe()
         if self.dialog:
-            raise DialogError(str(self.dialog))
+            raise DialogError(self.dialog)
         ended: list[T | Exception] = []
         async with trio.open_nursery() as nursery:
 
@@ -368,7 +417,8 @@ class Devtools(ABC):
                 ended.append(error)
             nursery.cancel_scope.cancel()
         if not ended:
-            raise DialogError(str(self.dialog))
+            assert self.dialog is not None, "what else ends the wait"
+            raise DialogError(self.dialog)
         if isinstance(ended[0], Exception):
             raise ended[0]
         return ended[0]
@@ -406,8 +456,12 @@ class Devtools(ABC):
                 self.is_leaving, self._is_loading, self._is_crashed = False, True, False
                 self._stayed = False
                 self.url = url = params["frame"].get("unreachableUrl") or params["frame"]["url"]
-                without = f"The tab is at {named(origin_at(url))} now, of which nothing may be told."
-                self.happened.note(f"The tab is at {cleaned(url, MAX_SAID)} now.", url, without)
+                self.origin = origins.get_origin(url)
+                self.documents += 1
+                there = origins.format_origin(self.origin)
+                without = f"The tab is at {there} now, of which nothing may be told."
+                said = f"The tab is at {brief_address(url)} now."
+                self.happened.note(said, self.origin, without, rest_of_address(url))
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
@@ -443,20 +497,27 @@ class Devtools(ABC):
                 self._stayed = False
                 self.downloads += 1
                 name = quoted(params.get("suggestedFilename", ""), MAX_SAID)
-                url = params.get("url", "")
-                self.happened.note(f"A download began: {name}.", url, "A download began.")
+                origin = origins.get_origin(params.get("url", ""))
+                self.happened.note(f"A download began: {name}.", origin, "A download began.")
 
     def _dialog_opened(self, params: Params) -> None:
-        message = params.get("message", "")
+        said, whose = cleaned(params.get("message", ""), MAX_QUOTED), self._origin_of_dialog(params)
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
-            text = f"The page said in an alert, which was closed: {quoted(message, MAX_SAID)}."
-            self.happened.note(text, params.get("url", ""))
+            text = f"The page said in an alert, which was closed: {quoted(said, MAX_SAID)}."
+            self.happened.note(text, whose, "A page opened an alert, which was closed.", _rest_of(said))
             self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return
-        default = params.get("defaultPrompt", "")
-        self.dialog = Dialog(kind, cleaned(message, MAX_SAID), default)
-        self._interrupt(DialogError(str(self.dialog)))
+        dialog = Dialog(kind, whose)
+        if self.may_read(whose):
+            dialog = Dialog(kind, whose, said, params.get("defaultPrompt", ""))
+        self.dialog = dialog
+        self._interrupt(DialogError(dialog))
+
+    def _origin_of_dialog(self, params: Params) -> str:
+        """Return the origin of the document that opened a dialog; the event has its address alone."""
+        url = params.get("url", "")
+        return (self.origin or origins.OPAQUE) if origins.is_blank(url) else origins.get_origin(url)
 
     def _crashed(self) -> ToolError:
         return ToolError(f"Tab {self.tab_id} has crashed. navigate loads a page in it again.")

@@ -71,7 +71,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     frame = await frame_of(turn, page, ref)
     asked = {"ref": ref.number, "value": given.value}
     if page.dialog:  # from before
-        raise DialogError(str(page.dialog))
+        raise DialogError(page.dialog)
     try:
         answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
@@ -81,7 +81,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     what = f"{filled.role} {_quoted(filled.name)}" if filled.name else filled.role
     await recording.after_action(turn, page, f"form_input {what}")
     told = Filled(
-        message=_message(what, ref, filled) + page.happened.take(turn.may_tell),
+        message=_message(what, ref, filled) + turn.take_notes(page),
         tab_id=page.tab_id,
         ref=str(ref),
         role=filled.role,
@@ -112,7 +112,7 @@ def _quoted(said: str) -> str:
 def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answer:
     """The page has asked something because of the new value."""
     told = Filled(
-        message=f"The value was given to {ref}. {dialog}{page.happened.take(turn.may_tell)}",
+        message=f"The value was given to {ref}. {dialog}{turn.take_notes(page)}",
         tab_id=page.tab_id,
         ref=str(ref),
         role="",

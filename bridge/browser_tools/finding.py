@@ -149,7 +149,7 @@ def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
 
 def _answer(turn: Turn, page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome) -> Answer:
     told = Found(
-        message=_message(query, outcome) + page.happened.take(turn.may_tell),
+        message=_message(query, outcome) + turn.take_notes(page),
         tab_id=page.tab_id,
         matches=outcome.matches,
         found=outcome.count,

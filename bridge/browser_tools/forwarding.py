@@ -18,10 +18,11 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
+from bridge import origins
 from bridge.browser_tools import approving, computer, keys, navigating, uploading
 from bridge.browser_tools.access import called
 from bridge.browser_tools.answer import Answer, Image, Told, ToolError
-from bridge.browser_tools.approving import Wish, origin_at
+from bridge.browser_tools.approving import Wish
 from bridge.browser_tools.declaring import Given
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.turn import Turn
@@ -179,11 +180,7 @@ async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> N
         if rule:
             raise _cannot_be_kept(channel, rule)
         return
-    origin = origin_at(navigating.address(url))
-    if rule and origin == "null":
-        detail = f"{rule}, and of which site that address is cannot be told for sure"
-        then = "Write it as browsers show it, such as https://shop.example/."
-        raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
+    origin = origins.get_origin(navigating.address(url))
     turn.record(channel, origin)
     turn.around.registry.pauses.check(turn.session, *filter(None, [origin]))
     await approving.admit(turn, Wish(channel, origin))

@@ -9,16 +9,17 @@ from typing import Annotated
 import trio
 from msgspec import UNSET, Meta, field
 
+from bridge import origins
 from bridge.browser_tools import recording
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import is_blank, named, origin_at, origin_in
+from bridge.browser_tools.bound_documents import bind_document
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DOWNLOAD_S
+from bridge.browser_tools.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from bridge.hub.describing import cleaned
+from bridge.hub.describing import cleaned, quoted
 from native_host import wire
 from native_host.wire import Code
 
@@ -27,6 +28,9 @@ ANSWER_S = 3.0
 """For a page that may still be loading."""
 TOLD_S = 1.0
 """Until DevTools tell of what the browser has told already."""
+MAX_SHOWN = 80
+"""Characters of an address in a sentence of ours."""
+MAX_TITLE = 500
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
 _NO_PAGE = "net::ERR_ABORTED"
@@ -83,20 +87,23 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
             return await _without_page(turn, place, page, downloads)
         raise ToolError(await _not_loaded(turn, place, error)) from None
     else:
-        if is_blank(here.url) and not is_blank(url or here.url):
+        if origins.is_blank(here.url) and not origins.is_blank(url or here.url):
             return await _without_page(turn, place, page, downloads)
         if page:  # until then its tab would be judged by the site that it has left
-            there = ("", origin_at(here.url))
-            await page.wait_until(lambda: origin_at(page.url) in there, TOLD_S)
+            there = ("", origins.get_origin(here.url))
+            await page.wait_until(lambda: page.origin in there, TOLD_S)
     finally:
         if page:
-            page.happened.take(turn.may_tell)  # that it has gone there is no news
+            turn.take_notes(page)  # that it has gone there is no news
     await _arrive(turn, here)
     with suppress(ToolError):  # without DevTools there are no pictures
-        await recording.after_action(turn, turn.page_of(place), f"navigate {here.url.partition('?')[0]}")
-    url = cleaned(here.url, MAX_URL)
-    message = f"Tab {here.tab_id} is at {'an empty page' if is_blank(url) else url}."
-    return Answer(Navigated(message=message, tab_id=here.tab_id, url=url, title=here.title))
+        shown = turn.page_of(place)
+        bind_document((shown.host, shown.tab_id), here.document_id)
+        await recording.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
+    url, title = cleaned(here.url, MAX_URL), cleaned(here.title, MAX_TITLE)
+    message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
+    told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)
+    return Answer(told, rest_of_address(url), origins.get_origin(here.url))
 
 
 def _has_tab(turn: Turn) -> bool:
@@ -123,10 +130,10 @@ async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: 
     if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
         raise ToolError(text + stays)
-    message = f"That address is no page.{page.happened.take(turn.may_tell)}{stays}"
-    if turn.may_read(origin_in(tab)):
+    message = f"That address is no page.{turn.take_notes(page)}{stays}"
+    if turn.may_read(origins.get_tab_origin(tab)):
         return Answer(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
-    return Answer(Navigated(message=message, tab_id=tab.tab_id, url=origin_in(tab), title=""))
+    return Answer(Navigated(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title=""))
 
 
 async def _not_loaded(turn: Turn, place: Place, error: CallError) -> str:
@@ -168,7 +175,7 @@ async def _arrive(turn: Turn, here: wire.Navigated) -> None:
     try:
         await turn.admit(here.url)
     except CallError as error:
-        there = named(origin_at(here.url))
+        there = origins.format_origin(origins.get_origin(here.url))
         raise ToolError(
             f"Tab {here.tab_id} was sent on to {there}, and nothing of that may be told: "
             f"{error.detail}. navigate to another address, or close the tab."
@@ -176,12 +183,30 @@ async def _arrive(turn: Turn, here: wire.Navigated) -> None:
 
 
 def address(url: str) -> str:
-    """What a person means who writes it into an address bar.
+    """Return the address to load, written so that the browser requests the site that the bridge judges.
 
     Raises:
-        ToolError: it is no address that can be loaded.
+        ToolError: it is not an address that can be loaded, or its site is not certain.
     """
-    url = url.strip()
+    url = complete_address(url)
+    if origins.is_blank(url):
+        return url
+    try:
+        return origins.parse_address(url).url
+    except origins.OriginError as error:
+        raise ToolError(
+            f"The site of {quoted(url, MAX_SHOWN)} cannot be determined for certain: {error}. Nothing was "
+            "loaded. Write the address as browsers show it, such as https://shop.example/."
+        ) from None
+
+
+def complete_address(url: str) -> str:
+    """Return an address with the scheme that a user means who leaves it out.
+
+    Raises:
+        ToolError: web pages cannot have that scheme.
+    """
+    url = origins.trim_url(url)
     scheme, separator, rest = url.partition(":")
     if scheme.lower() in _SCHEMES or url == "about:blank":
         return url

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from bridge import origins
+from bridge.browser_tools.frame_origins import FrameOrigins
 from bridge.browser_tools.masking import masked_url
-from bridge.browser_tools.page_text import host_of, is_of_page
 from native_host import wire
 
 MAX_REQUESTS = 1000
@@ -71,6 +72,7 @@ class _Sent(_Shape):
     timestamp: float
     wall_time: float
     loader_id: str = ""
+    frame_id: str = ""
     document_url: str = msgspec.field(name="documentURL", default="")
     initiator: _Initiator = msgspec.field(default_factory=_Initiator)
     redirect_response: _Response | None = None
@@ -117,9 +119,15 @@ class _SocketCreated(_OfRequest):
 
 
 class _NavigatedFrame(_Shape):
+    id: str
     url: str
     loader_id: str
     parent_id: str = ""
+
+
+class _Attached(_Shape):
+    frame_id: str
+    parent_frame_id: str
 
 
 class _Navigated(_Shape):
@@ -137,8 +145,8 @@ class Request:
     method: str
     url: str
     """With secrets masked, as it is shown and looked for."""
-    document: str
-    """Whose request it is: that document's address."""
+    origin: str
+    """Origin of the document that sent it."""
     loader: str
     began: float
     """Seconds, by the clock of events."""
@@ -177,7 +185,7 @@ class Request:
         """Of what is kept of it, about."""
         headers = (self.headers, self.response_headers)
         told = sum(len(name) + len(value) for each in headers for name, value in each.items())
-        return 500 + len(self.url) + len(self.document) + len(self.sent) + told
+        return 500 + len(self.url) + len(self.origin) + len(self.sent) + told
 
 
 class Network:
@@ -187,7 +195,8 @@ class Network:
         """`url`: where the tab is."""
         self.dropped = 0
         """Older ones that there was no room for."""
-        self._host = host_of(url)
+        self.frames = FrameOrigins()
+        self._host = origins.get_host(url)
         self._requests: deque[Request] = deque()
         self._newest: dict[tuple[str, str], Request] = {}
         """By DevTools' session and id; of a chain of redirects the last."""
@@ -218,7 +227,7 @@ class Network:
     # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
 
     def _sent(self, sent: _Sent, session: str) -> None:
-        if not is_of_page(sent.document_url):
+        if origins.is_of_browser(sent.document_url):
             return
         if sent.redirect_response and (earlier := self._newest.get((session, sent.request_id))):
             self._respond(earlier, sent.redirect_response)
@@ -230,7 +239,7 @@ class Network:
                 session,
                 asked.method,
                 _shown(asked.url + asked.url_fragment),
-                sent.document_url[:MAX_URL],
+                self._origin_of(sent.document_url, sent.frame_id),
                 sent.loader_id,
                 sent.timestamp,
                 sent.wall_time,
@@ -244,8 +253,14 @@ class Network:
 
     def _opened(self, created: _SocketCreated, session: str) -> None:
         kind, url, initiator = "websocket", _shown(created.url), _initiator(created.initiator)
-        document = created.initiator.url[:MAX_URL]
-        self._keep(Request(created.request_id, session, "GET", url, document, "", 0, 0, kind, initiator))
+        origin = self._origin_of(_script_of(created.initiator))
+        self._keep(Request(created.request_id, session, "GET", url, origin, "", 0, 0, kind, initiator))
+
+    def _origin_of(self, document: str, frame_id: str = "") -> str:
+        return origins.get_web_origin(document) or self.frames.of_frame(frame_id)
+
+    def _attached(self, attached: _Attached, session: str) -> None:
+        self.frames.attached(attached.frame_id, attached.parent_frame_id, session)
 
     def _from_cache(self, of: _OfRequest, session: str) -> None:
         if request := self._newest.get((session, of.request_id)):
@@ -279,7 +294,8 @@ class Network:
 
     def _navigated(self, navigated: _Navigated, session: str) -> None:
         frame = navigated.frame
-        host = host_of(frame.url)
+        self.frames.navigated(frame.id, frame.parent_id, frame.url, session)
+        host = origins.get_host(frame.url)
         if session or frame.parent_id or host == self._host:
             return
         self._host = host
@@ -312,6 +328,7 @@ class Network:
         "Network.webSocketHandshakeResponseReceived": (_Received, _received),
         "Network.webSocketFrameError": (_Ended, _ended),
         "Network.webSocketClosed": (_Ended, _ended),
+        "Page.frameAttached": (_Attached, _attached),
         "Page.frameNavigated": (_Navigated, _navigated),
     }
     """By event: its shape, and what it changes."""
@@ -339,6 +356,11 @@ def _initiator(initiator: _Initiator) -> str:
     if initiator.url:
         return f"{masked_url(initiator.url[:300])}:{int(initiator.line_number) + 1}"
     return initiator.type if initiator.type != "other" else ""
+
+
+def _script_of(initiator: _Initiator) -> str:
+    """Return the address of the script that asked for it; that of a page for a script inside."""
+    return next((frame.url for frame in _frames(initiator.stack) if frame.url), initiator.url)
 
 
 def _frames(stack: _Stack | None) -> Iterator[_Frame]:

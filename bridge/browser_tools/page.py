@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.devtools import (
     COMMAND_S,
     ON_ITS_WAY,
@@ -29,6 +29,8 @@ from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
 from native_host.wire import Code
 
+_WORLDS = "mcpb worlds"
+"""DevTools' name for our code in documents, as an object."""
 OBJECTS = "mcpb"
 """DevTools' name for the objects that we have been shown."""
 FRAME_S = 3.0
@@ -41,7 +43,7 @@ MAX_FAILURE = 500
 ELSEWHERE = "The page went to another document meanwhile. Look at it again (read_page)."
 KINDS = ("stale", "unfit", "hidden", "disabled")
 """Of what our code in a page cannot do with an element."""
-_NO_CONTEXT = "Cannot find context"
+_NO_CONTEXT = ("Cannot find context", "Could not find object")
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
 
 T = TypeVar("T")
@@ -79,6 +81,8 @@ class Frame:
     """The frame around it; empty for the tab's main frame, and where it is not known."""
     number: int = 0
     """In refs, `ref_f<number>_…`; 0: the main frame."""
+    origin: str = ""
+    """Origin that rules know the document by."""
 
 
 @dataclass
@@ -90,6 +94,16 @@ class Numbering:
     def reached(self, following: int) -> None:
         """A document will go on with this number."""
         self.next = max(self.next, following)
+
+
+class _World(NamedTuple):
+    """Our code in a document."""
+
+    loader: str
+    """Of the document."""
+    context: int
+    mcpb: str
+    """Object id of `mcpb` there, which no other document has."""
 
 
 class Page(Devtools):
@@ -109,8 +123,8 @@ class Page(Devtools):
         """Which look at them is the newest."""
         self._numbers: dict[str, int] = {}
         """By frame."""
-        self._contexts: dict[str, tuple[str, int]] = {}
-        """By frame: the document's loader, and our world in it."""
+        self._worlds: dict[str, _World] = {}
+        """By frame."""
         self._numbering = numbering
 
     def is_main(self, frame_id: str) -> bool:
@@ -129,7 +143,7 @@ class Page(Devtools):
         if looked_at is self._looked_at:  # else they have changed meanwhile
             self._frames = frames
             there = {frame.id for frame in frames}
-            self._contexts = {id_: known for id_, known in self._contexts.items() if id_ in there}
+            self._worlds = {id_: known for id_, known in self._worlds.items() if id_ in there}
         return frames
 
     def frames_changed(self) -> None:
@@ -155,12 +169,12 @@ class Page(Devtools):
             raise failed[0]
         if None in trees.values():
             self._looked_at = None  # it may answer the next time
-        return [
+        return with_origins(
             frame
             for session in ["", *inner]
             if (tree := trees[session]) is not None
             for frame in self._frames_in(tree, session)
-        ]
+        )
 
     async def _tree(self, session: str) -> Params:
         found: Params = await self.command("Page.getFrameTree", session=session)
@@ -182,6 +196,19 @@ class Page(Devtools):
     async def main(self) -> Frame:
         """The main frame."""
         return (await self.frames())[0]
+
+    async def blank_origin(self) -> str:
+        """Return the origin of an empty page: that of its opener, or nobody's (empty).
+
+        Raises as `call`.
+        """
+        if self.dialog:
+            return self.dialog.origin
+        main = await self.main()
+        if main.origin or not origins.is_blank(main.url):
+            return main.origin
+        origin, has_opener = (await self.evaluate("[origin, opener !== null]", main))["value"]
+        return origins.get_web_origin(origin) or (origins.OPAQUE if has_opener else "")
 
     async def placement(self, frame: Frame) -> Placement:
         """How a frame's viewport lies in the tab's.
@@ -244,13 +271,18 @@ class Page(Devtools):
 
         Objects are in the group OBJECTS. Raises as `call` does.
         """
-        params: Params = {"expression": expression, "returnByValue": by_value, "awaitPromise": True}
+        function = f"function () {{ return ({expression}\n); }}"
+        params: Params = {
+            "functionDeclaration": function,
+            "returnByValue": by_value,
+            "awaitPromise": True,
+        }
         if not by_value:
             params["objectGroup"] = OBJECTS
         try:
             answer = await self._in_our_world(params, frame, timeout_s)
         except CommandError as error:
-            if any(said in error.said for said in (_NO_CONTEXT, *_NAVIGATED)):
+            if any(said in error.said for said in (*_NO_CONTEXT, *_NAVIGATED)):
                 raise GoneError(ELSEWHERE) from None
             raise
         if details := answer.get("exceptionDetails"):
@@ -272,29 +304,32 @@ class Page(Devtools):
 
     def world(self, frame: Frame) -> int:
         """The execution context of our code in a document in which it has just run."""
-        return self._contexts[frame.id][1]
+        return self._worlds[frame.id].context
 
     async def _in_our_world(self, params: Params, frame: Frame, timeout_s: float) -> Params:
-        loader, context = self._contexts.get(frame.id, ("", 0))
-        if loader == frame.loader:
+        known = self._worlds.get(frame.id)
+        if known and known.loader == frame.loader:
             with suppress(_NoContextError):
-                return await self._evaluate({**params, "contextId": context}, frame, timeout_s)
-        context = await self._enter(frame)
-        return await self._evaluate({**params, "contextId": context}, frame, timeout_s)
+                return await self._run(known, params, frame, timeout_s)
+        return await self._run(await self._enter(frame), params, frame, timeout_s)
 
-    async def _evaluate(self, params: Params, frame: Frame, timeout_s: float) -> Params:
+    async def _run(self, world: _World, params: Params, frame: Frame, timeout_s: float) -> Params:
+        """Run a function on `mcpb`, which belongs to one document: a number of a context is used again."""
+        params = {**params, "objectId": world.mcpb}
+        return await self._send_script("Runtime.callFunctionOn", params, frame, timeout_s)
+
+    async def _send_script(self, method: str, params: Params, frame: Frame, timeout_s: float) -> Params:
         try:
-            answer: Params = await self.command(
-                "Runtime.evaluate", params, session=frame.session, timeout_s=timeout_s
-            )
+            answer: Params = await self.command(method, params, session=frame.session, timeout_s=timeout_s)
         except (CommandError, CallError) as error:
             said = error.said if isinstance(error, CommandError) else error.detail
-            if _NO_CONTEXT in said:  # then nothing has run, though the browser's code for it leaves that open
-                raise _NoContextError("Runtime.evaluate", said) from None
+            if any(words in said for words in _NO_CONTEXT):
+                # Then nothing has run, though the browser's code for it leaves that open.
+                raise _NoContextError(method, said) from None
             raise
         return answer
 
-    async def _enter(self, frame: Frame) -> int:
+    async def _enter(self, frame: Frame) -> _World:
         """Make a world of our own in the document, and put our code there.
 
         Raises:
@@ -309,15 +344,40 @@ class Page(Devtools):
         # Two calls may come here at once, or one after the tab was let go: the world is the same.
         # A page may call an element so, and finds it in every world under that name, but not as its own.
         begin = (
-            f'if (!Object.hasOwn(globalThis, "mcpb")) {{ {script()}; '
-            f"mcpb.begin({{next: {self._numbering.next}}}) }} location.href"
+            f"if (!({_is_meant(frame)})) {{ null }} "
+            f'else {{ if (!Object.hasOwn(globalThis, "mcpb")) {{ {script()}; '
+            f"mcpb.begin({{next: {self._numbering.next}}}) }} mcpb }}"
         )
-        params = {"expression": begin, "contextId": context, "returnByValue": True}
-        here = (await self._evaluate(params, frame, COMMAND_S))["result"]["value"]
-        if here != FAILED and origin_at(here) != origin_at(frame.url):
+        params = {"expression": begin, "contextId": context, "objectGroup": _WORLDS}
+        here = (await self._send_script("Runtime.evaluate", params, frame, COMMAND_S))["result"]
+        if "objectId" not in here:
             raise GoneError(ELSEWHERE)
-        self._contexts[frame.id] = frame.loader, context
-        return context
+        world = self._worlds[frame.id] = _World(frame.loader, context, here["objectId"])
+        return world
+
+
+def with_origins(frames: Iterable[Frame]) -> list[Frame]:
+    """Return frames with the origins of their documents; each frame comes after the one around it."""
+    found: dict[str, Frame] = {}
+    for frame in frames:
+        outer = found.get(frame.parent)
+        around = outer.origin if outer else ("" if frame.number == 0 else origins.OPAQUE)
+        origin = origins.get_document_origin(frame.url, around)
+        found[frame.id] = replace(frame, origin=origin)
+    return list(found.values())
+
+
+def _is_meant(frame: Frame) -> str:
+    """Return JavaScript that tells whether a document is of the site that the frame was judged by.
+
+    `origin` is the browser's own word, which pages cannot change in our world. DevTools derive what they call
+    a security origin from the address (Chromium 150), so an empty page of another site has to be found here.
+    """
+    if site := origins.get_web_origin(frame.url):
+        return f"location.origin === {json.dumps(site)} || location.href === {json.dumps(FAILED)}"
+    scheme = json.dumps(frame.url.partition(":")[0] + ":")
+    is_of_site = "true" if frame.number == 0 else f'["null", {json.dumps(frame.origin)}].includes(origin)'
+    return f"location.protocol === {scheme} && {is_of_site}"
 
 
 async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T | None:

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from bridge import origins
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.approving import Verdict, Wish
 from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.navigating import address
+from bridge.browser_tools.navigating import address, complete_address
 from bridge.browser_tools.turn import Turn
 from bridge.errors import paused_sentence
-from bridge.hub import origins
 from bridge.hub.approval_prompts import NoAnswerError
 from bridge.hub.describing import cleaned
 from native_host.wire import Code
@@ -90,7 +90,7 @@ def _sites(domains: list[str]) -> list[str]:
     found: dict[str, None] = {}
     for domain in domains:
         try:
-            found[str(origins.read(address(domain)))] = None
+            found[str(origins.parse_origin(complete_address(domain)))] = None
         except (origins.OriginError, ToolError) as error:
             text = (
                 f"“{cleaned(domain, 100)}” is no site: {error}. Write shop.example. The user was not asked."
@@ -191,11 +191,11 @@ def _known(name: str, turn: Turn) -> str:
 def _wishes(given: CheckPermissions, turn: Turn) -> Iterator[tuple[str, Wish]]:
     if given.url is not UNSET:
         url = address(given.url)
-        yield approving.origin_at(url) or url, Wish(turn.browser(), approving.origin_at(url))
+        yield origins.get_origin(url) or url, Wish(turn.browser(), origins.get_origin(url))
     tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(turn)
     if isinstance(tab_id, int):
         place = access.find_tab(turn.around.registry, turn.kept, turn.session, tab_id)
-        origin = approving.origin_in(place.tab)
+        origin = origins.get_tab_origin(place.tab)
         leaves = turn.tool.name in _LEAVING
         yield f"tab {tab_id} at {origin or 'an empty page'}", Wish(place.browser, origin, place.tab, leaves)
 

@@ -17,10 +17,12 @@ import trio
 from msgspec import UnsetType
 
 from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.bound_documents import has_left
 from bridge.browser_tools.devtools import CommandError
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.screenshots import Point
+from bridge.errors import CallError
 from bridge.hub.describing import quoted
 from native_host import wire
 
@@ -169,12 +171,24 @@ class Pointer:
         """Without a button."""
         await self._mouse("mouseMoved", to)
 
-    async def click(self, at: Point, button: Button = "left", times: int = 1) -> None:
-        """The pointer is there already."""
-        with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
-            for count in range(1, times + 1):
-                await self._mouse("mousePressed", at, button, count)
-                await self._mouse("mouseReleased", at, button, count)
+    async def click(self, at: Point, button: Button = "left", times: int = 1) -> bool:
+        """Click where the pointer is already; return whether the tab showed the document to the end.
+
+        Raises:
+            CallError: it had left before the first press.
+        """
+        sent = 0
+        try:
+            with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+                for count in range(1, times + 1):
+                    for kind in ("mousePressed", "mouseReleased"):
+                        await self._mouse(kind, at, button, count)
+                        sent += 1
+        except CallError as error:
+            if not has_left(error) or sent == 0:
+                raise
+            return False
+        return True
 
     async def wheel(self, at: Point, right: float, down: float) -> None:
         """Turn the wheel there; the page may go on moving when this returns."""

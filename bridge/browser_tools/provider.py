@@ -30,12 +30,13 @@ from bridge.browser_tools import (
     uploading,
     windows,
 )
-from bridge.browser_tools.answer import Answer, ToolError, succeeded
+from bridge.browser_tools.answer import Answer, ToolError, failed, succeeded, with_quotes
+from bridge.browser_tools.bound_documents import get_untouched_documents, has_left
 from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
-from bridge.errors import CallError, failed
+from bridge.errors import CallError
 from bridge.hub import answers
 from bridge.hub.arguments import Arguments
 from bridge.hub.policy import Policy
@@ -166,7 +167,7 @@ class BrowserTools:
         try:
             return succeeded(await self._run(turn, recording.arguments))
         except ToolError as refusal:
-            return answers.Answer(failed(str(refusal)), is_error=True)
+            return failed(str(refusal), [*turn.quotes, *refusal.quotes])
 
     async def _run(self, turn: Turn, arguments: Arguments) -> Answer:
         try:
@@ -191,7 +192,8 @@ class BrowserTools:
                 return await forwarding.forward(turn, channel, given, arguments)
         try:
             with turn.limited(tool.limit_s) as limit:
-                answer = await tool.run(given, turn)
+                answer = with_quotes(await _run_judged(tool, given, turn), turn.quotes)
+                turn.quotes.clear()
         except CallError as error:
             if error.code == Code.TIMED_OUT and error.handed and turn.tool.reads_only:
                 raise ToolError(_BUSY) from None
@@ -245,3 +247,15 @@ class BrowserTools:
                     page.let_go()
                 elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
                     page.show_choosers()
+
+
+async def _run_judged(tool: Tool[Any], given: Any, turn: Turn) -> Answer:
+    """Run a tool; once more if its tab had left before anything was done: then it is judged anew."""
+    try:
+        return await tool.run(given, turn)
+    except CallError as error:
+        left = get_untouched_documents()
+        if not has_left(error) or not left:
+            raise
+    await turn.wait_announced(left)
+    return await tool.run(given, turn)

@@ -81,7 +81,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
         message=_message(page, text, _of_what(said.source, source), most if is_cut else None)
-        + page.happened.take(turn.may_tell),
+        + turn.take_notes(page),
         tab_id=page.tab_id,
         title=said.title,
         url=said.url,

@@ -78,10 +78,12 @@ async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -
     if not film.is_running:
         return
     with suppress(ToolError, CallError):
+        if not await turn.follow(page):
+            return
         main = await page.main()
-        turn.check_here(main.url)
+        turn.check_here(main.origin)
         frame = await _frame(page, main, label, points)
-        turn.check_here((await page.main()).url)  # it may be a picture of another page
+        turn.check_here((await page.main()).origin)  # it may be a picture of another page
         film.add(frame)
 
 
@@ -258,7 +260,7 @@ async def _deliver(given: GifCreator, turn: Turn, page: Page, picture: Picture, 
         view = await view_of(page, main)
         turn.kept.of(Shown).check(page, view)
         frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
-        turn.check_frame(frame.url)
+        turn.check_frame(frame.origin)
         file = {"transfer": await carry(page, frame, picture.data), "name": name, "mimeType": GIF}
         taken = await page.call("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
         told += f" It was dropped at ({given.coordinate[0]:g}, {given.coordinate[1]:g}) on {taken['role']}."

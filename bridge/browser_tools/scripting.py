@@ -17,6 +17,7 @@ import trio
 from msgspec import UNSET, Meta
 
 from bridge.browser_tools.answer import Answer, Told, ToolError
+from bridge.browser_tools.bound_documents import has_left
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import CommandError, DialogError
 from bridge.browser_tools.page import Page
@@ -111,11 +112,11 @@ async def javascript_tool(given: Script, turn: Turn) -> Answer:
     page, tab_id = turn.page_of(place), place.tab.tab_id
     script = await _script(page, given.text)
     told = await _told(page, script, tab_id)
-    if page.url and not turn.may_see(page.url):  # nobody knows any more of which document it is
+    if page.origin and not turn.may_see(page.origin):  # nobody knows any more of which document it is
         told = Evaluated(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
         await page.settle()
-    told.message += page.happened.take(turn.may_tell)
+    told.message += turn.take_notes(page)
     return Answer(told, told.result, place.tab.origin, is_error=told.type == "thrown")
 
 
@@ -158,6 +159,8 @@ def _interrupted(error: CommandError | CallError) -> str:
         CommandError, CallError: that is not known.
     """
     said = error.said if isinstance(error, CommandError) else error.detail
+    if isinstance(error, CallError) and has_left(error):
+        raise error
     if isinstance(error, CallError) and error.code == Code.INTERNAL_ERROR and _STOPPED in said:
         return f"The script was stopped, because it ran for {LIMIT_S:g} s. What it had done by then is done."
     if (isinstance(error, CallError) and error.code == Code.NAVIGATED) or any(text in said for text in _LEFT):
@@ -201,6 +204,16 @@ async def _value(page: Page, script: _Script) -> _Value:
         "timeout": LIMIT_S * 1000,
     }
     found = await _evaluated(page, "Runtime.evaluate", asked)
+    try:
+        return await _text_of(page, script, found)
+    except CallError as error:
+        if not has_left(error):
+            raise
+        raise CallError(error.code, error.detail, handed=True) from None  # the script itself has run
+
+
+async def _text_of(page: Page, script: _Script, found: dict[str, Any]) -> _Value:
+    """Return a value as text, made where the value is. Raises as `_value`."""
     if object_id := found.get("objectId"):
         asked = {
             "objectId": object_id,

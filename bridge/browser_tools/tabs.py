@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from bridge import origins
 from bridge.browser_tools import access
 from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.approving import origin_in
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
@@ -136,8 +136,8 @@ def _context(turn: Turn, browser: Browser) -> Answer:
 def _listed(turn: Turn, tab: wire.Tab) -> ListedTab:
     whose = "own" if tab.owner is not None else "handed over"
     title, url = cleaned(tab.title, MAX_TITLE), tab.url[:MAX_URL]
-    if not turn.may_read(origin_in(tab)):
-        title, url = "", origin_in(tab)
+    if not turn.may_read(origins.get_tab_origin(tab)):
+        title, url = "", origins.get_tab_origin(tab)
     return ListedTab(tab.tab_id, title, url, whose, tab.status)
 
 

@@ -15,10 +15,12 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
+from bridge import origins
 from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
-from bridge.browser_tools.answer import Answer, ToolError
+from bridge.browser_tools.answer import Answer, Quote, ToolError
 from bridge.browser_tools.approving import Wish
+from bridge.browser_tools.bound_documents import BoundDocument, TabKey, bind_document
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Page
@@ -115,6 +117,8 @@ class Turn:
     """Origins that the user approved for this one call, each with `read` or `act`."""
     progress: ProgressReports = field(default_factory=ProgressReports)
     """What the client is told of this call, also by the steps of a batch."""
+    quotes: list[Quote] = field(default_factory=list)
+    """Texts of pages for the end of the answer."""
     told_roots: list[list[str]] = field(default_factory=list)
     """What the client has said of its roots, once it was asked in this call."""
 
@@ -157,27 +161,59 @@ class Turn:
         browser = self.browser()
         wanted = self._current(browser) if tab_id is UNSET else tab_id
         assert isinstance(wanted, int)
+        check_extension(access.find_tab(self.around.registry, self.kept, self.session, wanted).browser)
         while True:  # while the person is asked, the tab may go elsewhere
             place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
+            if await self._is_stale(place):
+                continue
             self.record(place.browser, place.tab.origin, wanted)
-            wishes = self._wishes(place, leaves)
-            if all(approving.judge(self, wish).decision == "yes" for wish in wishes):
+            if not await self._admit_all(self._wishes(place, leaves)):
+                continue
+            if leaves or await self._admit_all(await self._wishes_of_blank(place)):
                 self.kept.tab_id = wanted
                 return place
-            for wish in wishes:
-                await approving.admit(self, wish)
+
+    async def _admit_all(self, wishes: list[Wish]) -> bool:
+        """Return whether all are allowed already; else ask the user, after which things may be different.
+
+        Raises as `place` does.
+        """
+        if all(approving.judge(self, wish).decision == "yes" for wish in wishes):
+            return True
+        for wish in wishes:
+            await approving.admit(self, wish)
+        return False
+
+    async def _is_stale(self, place: Place) -> bool:
+        """Return whether DevTools reported a document of which the tab's announcement was still on its way.
+
+        Waits for it, at most SEEN_S.
+        """
+        at, announced = (place.browser.host, place.tab.tab_id), place.tab.document_id
+        page = self.kept.pages.get(at)
+        if page is None or not announced or page.judged[0] != announced or page.judged[1] == page.documents:
+            return False
+        page.judged = (announced, page.documents)  # once: it may be the same document after all
+        return await self.wait_announced({at: BoundDocument(announced)})
+
+    async def _wishes_of_blank(self, place: Place) -> list[Wish]:
+        """An empty page has the origin of the page that opened it, which only the browser knows."""
+        if place.tab.url not in ("", "about:blank") or not supports_devtools(place.browser):
+            return []
+        origin = await self.page_of(place).blank_origin()
+        return [Wish(place.browser, origin, place.tab)] if origin else []
 
     def _wishes(self, place: Place, leaves: bool) -> list[Wish]:
         """DevTools may hear of another site before the tab is announced anew."""
-        tab, found = place.tab, [approving.origin_in(place.tab)]
+        tab, found = place.tab, [origins.get_tab_origin(place.tab)]
         known = self.kept.pages.get((place.browser.host, tab.tab_id))
-        if known and known.url:
-            found.append(approving.origin_at(known.url))
+        if known and known.origin:
+            found.append(known.origin)
         return [Wish(place.browser, origin, tab, leaves) for origin in found]
 
     async def admit(self, url: str) -> None:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
-        browser, origin = self.browser(), approving.origin_at(url)
+        browser, origin = self.browser(), origins.get_origin(url)
         self.record(browser, origin, self.recording.site.tab_id)
         await approving.admit(self, Wish(browser, origin))
 
@@ -194,37 +230,37 @@ class Turn:
             self._touch(origin)
         return is_allowed
 
-    def may_tell(self, url: str) -> bool:
-        """The same of an address."""
-        return self.may_read(approving.origin_at(url))
+    def take_notes(self, page: Page) -> str:
+        """Return what has happened in a tab since the last call, for the end of a sentence."""
+        text, quotes = page.happened.take(self.may_read)
+        self.quotes.extend(quotes)
+        return text
 
-    def check_frame(self, url: str) -> None:
+    def check_frame(self, origin: str) -> None:
         """A document inside a page that may be used is to be acted on.
 
         Raises:
             ToolError: its site may not be used.
         """
-        origin = approving.origin_at(url)
-        if not url.startswith("about:") and not self.may_read(origin):
-            whose = approving.named(origin)
+        if not self.may_read(origin):
+            whose = origins.format_origin(origin)
             raise ToolError(f"There is a frame of {whose}, which may not be used. Nothing was done in it.")
 
-    def check_here(self, url: str) -> None:
-        """A tab is at this address now, whatever it showed when it was admitted.
+    def check_here(self, origin: str) -> None:
+        """A tab shows a page of this origin now, whatever it showed when it was admitted.
 
         Raises:
             ToolError: it has gone to a site that may not be used, or not unasked.
         """
-        if not self.may_see(url):
-            there = approving.named(approving.origin_at(url))
+        if not self.may_see(origin):
+            there = origins.format_origin(origin)
             raise ToolError(
                 f"The tab has just gone to {there}. Nothing was done there, and nothing "
                 "of it is told. Call again: whether you may use that site is decided then."
             )
 
-    def may_see(self, url: str) -> bool:
-        """Whether a page that a tab was led to may be looked at, without asking the person."""
-        origin = approving.origin_at(url)
+    def may_see(self, origin: str) -> bool:
+        """Return whether a page that a tab was led to may be looked at, without asking the user."""
         is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision == "yes"
         if is_allowed:
             self._touch(origin)
@@ -242,8 +278,7 @@ class Turn:
     def page_of(self, place: Place) -> Page:
         """A tab that this session may use, for DevTools."""
         host, tab_id = place.browser.host, place.tab.tab_id
-        hello = place.browser.hello
-        if hello is not None and "forwardCDPCommand" not in hello.capabilities.commands:
+        if not supports_devtools(place.browser):
             raise ToolError(
                 f"{access.called(place.browser)} has no DevTools for extensions, which this needs: use "
                 "Chromium or a browser made of it. Tools of pages work in both."
@@ -255,6 +290,9 @@ class Turn:
             self.kept.pages[host, tab_id] = page
         page.is_shown = place.tab.active
         page.check = partial(self._check_rules, place, self.around.policy.version)
+        page.may_read = self.may_read
+        page.judged = (place.tab.document_id, page.documents)
+        bind_document((host, tab_id), place.tab.document_id)
         return page
 
     def _check_rules(self, place: Place, version: int) -> None:
@@ -270,6 +308,36 @@ class Turn:
             verdict = approving.judge(self, wish)
             if verdict.decision == "no":
                 raise CallError(verdict.code, verdict.rule, handed=False, then=verdict.then)
+
+    async def follow(self, page: Page) -> bool:
+        """Bind the rest of the call to the document that an action has led the tab to.
+
+        Returns:
+            False if it may not be looked at unasked: the call stays bound to the document that is gone.
+        """
+        bound, at = page.bound_document, (page.host, page.tab_id)
+        if page.documents == page.judged[1]:
+            return True
+        await self.wait_announced({at: bound})
+        place = access.find_tab(self.around.registry, self.kept, self.session, page.tab_id)
+        if any(approving.judge(self, wish).decision != "yes" for wish in self._wishes(place, leaves=False)):
+            return False
+        self.page_of(place)
+        return True
+
+    async def wait_announced(self, left: Mapping[TabKey, BoundDocument]) -> bool:
+        """Wait until the browsers have announced other documents than these, at most SEEN_S."""
+        links = {browser.host: browser for browser in self.around.registry.links()}
+
+        def is_announced() -> bool:
+            return all(
+                host not in links
+                or (tab := links[host].tabs.get(tab_id)) is None
+                or tab.document_id != document.id
+                for (host, tab_id), document in left.items()
+            )
+
+        return await self.seen(is_announced)
 
     def _current(self, browser: Browser) -> int:
         tab = browser.tabs.get(self.kept.tab_id) if self.kept.tab_id is not None else None
@@ -292,6 +360,7 @@ class Turn:
     async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> Place:
         """A tab of the session's own, in its group; its current one from now on."""
         browser = browser or self.browser()
+        check_extension(browser)
         asked = wire.CreateTab(session=self.session.id, url=url, title=self.session.title)
         created = await self.ask_browser(browser, "createTab", asked, wire.CreatedTab)
         self.session.profiles.add(browser.profile)
@@ -432,6 +501,25 @@ class Turn:
         """
         answer: Answer = await self.around.call_tool(self, name, arguments, step)
         return answer
+
+
+def supports_devtools(browser: Browser) -> bool:
+    """Return whether the extension passes DevTools commands on, which Firefox has none of."""
+    return browser.hello is None or "forwardCDPCommand" in browser.hello.capabilities.commands
+
+
+def check_extension(browser: Browser) -> None:
+    """Check that the extension binds commands to documents.
+
+    Raises:
+        ToolError: it is older than this bridge; the user has to update it.
+    """
+    if browser.hello is not None and "documentId" not in browser.hello.capabilities.commands:
+        raise ToolError(
+            f"The mcpb extension in {access.called(browser)} ({browser.hello.extension.version}) is too old: "
+            "it does not bind commands to documents (documentId). Nothing was done. Ask the user to run "
+            "`mcpb extension` and to reload it on the browser's page of extensions."
+        )
 
 
 def _is_own(browser: Browser, tab_id: int, session: Session) -> bool:

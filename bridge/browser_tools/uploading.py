@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools import local_files, recording, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import origin_at
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
@@ -125,7 +124,7 @@ async def file_upload(given: FileUpload, turn: Turn) -> Answer:
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
     files = await _files(given, turn)
     if paths := unconfigured_paths(files):
-        origin = origin_at(frame.url) or origin_at((await page.main()).url)
+        origin = frame.origin
         if await admit_upload(turn, origin, paths):
             page, frame = await _same_frame(given, turn, ref, frame)
     return await _give(turn, page, frame, {"ref": ref.number}, files)
@@ -207,7 +206,7 @@ async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, di
     view = await view_of(page, main)
     turn.kept.of(Shown).check(page, view)
     frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
-    turn.check_frame(frame.url)
+    turn.check_frame(frame.origin)
     return frame, {"x": at.x, "y": at.y}
 
 
@@ -233,7 +232,7 @@ async def _give(
         await page.rest()
     await recording.after_action(turn, page, label)
     told = Uploaded(
-        message=message + page.happened.take(turn.may_tell),
+        message=message + turn.take_notes(page),
         tab_id=page.tab_id,
         files=taken.accepted,
         role=taken.role,

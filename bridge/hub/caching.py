@@ -9,8 +9,8 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from bridge.hub.origins import origin_of
 from bridge.hub.page_tool import PageTool
+from bridge.origins import get_web_origin
 
 MAX_SITE_TOOLS = 20
 MAX_SITE_BYTES = 1024 * 1024
@@ -213,7 +213,7 @@ class Shelf:
         own tools those at the end of its list. Where all sites together have too many, those with most give
         way: the last tool of a site goes only for as many others as there is room for, all seen later.
         """
-        if not key.profile or not origin or origin_of(origin) != origin:
+        if not key.profile or not origin or get_web_origin(origin) != origin:
             return Change()
         address = address_of(origin, url)
         without_query = address.partition("?")[0]
@@ -247,7 +247,7 @@ class Shelf:
 
     def called(self, site: CalledSite) -> Change:
         """A client has called a tool of this site."""
-        if site in self._called or not site.profile or origin_of(site.origin) != site.origin:
+        if site in self._called or not site.profile or get_web_origin(site.origin) != site.origin:
             return Change()
         surplus = len(self._called) + 1 - MAX_CALLED_SITES
         return Change(called=[site], gone_called=list(self._called)[: max(0, surplus)])
@@ -347,7 +347,7 @@ class Shelf:
 
 def address_of(origin: str, url: str) -> str:
     """What is opened to be at `url` again: of that origin in any case, without a fragment or credentials."""
-    if len(url) > MAX_URL or origin_of(url) != origin:
+    if len(url) > MAX_URL or get_web_origin(url) != origin:
         return f"{origin}/"
     parts = urlsplit(url)
     return f"{origin}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from bridge.hub import origins
+from bridge import origins
 
 PREFIX = "website_tool"
 MAX_NAME = 46
@@ -136,7 +136,7 @@ def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_ch
 @lru_cache(1024)
 def domain_of(origin: str) -> str:
     """The host, plus the port when it is not the scheme's own: `localhost_3000`."""
-    return _safe(origins.domain(origin))
+    return _safe(origins.format_domain(origin))
 
 
 def _safe(text: str) -> str:

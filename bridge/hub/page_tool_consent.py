@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from bridge.hub import origins
+from bridge import origins
 from bridge.hub.caching import ToolStore
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
 from bridge.hub.document_tools import DocumentTools
@@ -166,7 +166,9 @@ class PageToolConsent:
     def _unless_allowed(self, in_popup: Popup, origin: str, consent: Use, client: str) -> Iterator[str]:
         """The origin, if the user has to be asked about it; `consent` holds where no value names the site."""
         use = self._named(in_popup, origin) or _strictest([self._default, consent])
-        if use != "on" and (origin == OPAQUE or not self._approvals.has(origins.canonical(origin), client)):
+        if use != "on" and (
+            origin == OPAQUE or not self._approvals.has(origins.canonicalize(origin), client)
+        ):
             yield origin
 
     def _is_off(self, in_popup: Popup, origin: str) -> bool:
@@ -181,7 +183,7 @@ class PageToolConsent:
         if not in_popup and not self._settings.sites:
             return None
         said = [site.tools for site in self._settings.sites if matches(site.origin, origin)][:1]
-        value = in_popup.get(origins.canonical(origin))
+        value = in_popup.get(origins.canonicalize(origin))
         found = [*said, *([value] if value else [])]
         return _strictest(found) if found else None
 
@@ -206,7 +208,7 @@ class SessionApprovals:
 
     async def grant(self, origin: str, choice: str, client: str) -> None:
         """See `PageToolApprovals`."""
-        self._granted.add((origins.canonical(origin), "" if choice == "always" else client))
+        self._granted.add((origins.canonicalize(origin), "" if choice == "always" else client))
         self.version += 1
 
 
@@ -217,7 +219,7 @@ def _strictest(uses: Sequence[Use]) -> Use:
 def _about_site(who: str, origin: str) -> Doubt:
     site = "a page without an origin" if origin == OPAQUE else cleaned(origin, MAX_ORIGIN)
     return Doubt(
-        subject=("site", origins.canonical(origin)),
+        subject=("site", origins.canonicalize(origin)),
         origin=origin,
         text=f"{who} wants to use the tools of {site}.",
         choices=CALL_CHOICES if origin == OPAQUE else SITE_CHOICES,
@@ -232,7 +234,7 @@ def _about_site(who: str, origin: str) -> Doubt:
 def _about_call(who: str, entry: Entry) -> Doubt:
     site, name = cleaned(entry.origin, MAX_ORIGIN), quoted(entry.own_name, MAX_TITLE)
     return Doubt(
-        subject=("call", origins.canonical(entry.origin), entry.own_name, entry.tool.digest.hex()),
+        subject=("call", origins.canonicalize(entry.origin), entry.own_name, entry.tool.digest.hex()),
         origin=entry.origin,
         text=f"{who} wants to call {name} of {site}, which that page marks as consequential.",
         choices=CALL_CHOICES,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from bridge.errors import CallError
-from bridge.hub.origins import canonical
 from bridge.hub.sessions import Session
 from bridge.hub.site_patterns import matches
+from bridge.origins import canonicalize
 from native_host import wire
 from native_host.wire import Code, PauseChange
 
@@ -79,7 +79,7 @@ class Pauses:
             return
         for origin in origins:
             if self.pattern_of(origin):
-                raise CallError(Code.PAUSED, canonical(origin), handed=False)
+                raise CallError(Code.PAUSED, canonicalize(origin), handed=False)
 
 
 def target_of(change: PauseChange) -> PauseTarget:

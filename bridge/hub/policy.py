@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bridge.hub import origins
+from bridge import origins
 from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 
@@ -171,7 +171,9 @@ def _hint(pattern: str) -> str:
     if "*" in scheme + rest.removeprefix("*."):
         return 'an asterisk stands for subdomains only ("https://*.shop.example"), or alone for everything'
     try:
-        found = str(origins.read(f"{scheme}://{_SUBDOMAIN}{rest[2:]}" if is_wide else f"{scheme}://{rest}"))
+        found = str(
+            origins.parse_origin(f"{scheme}://{_SUBDOMAIN}{rest[2:]}" if is_wide else f"{scheme}://{rest}")
+        )
     except origins.OriginError as error:
         return f"{error}; write it with its scheme, as https://bank.example"
     if is_wide:
@@ -183,7 +185,7 @@ def _hint(pattern: str) -> str:
 
 def matches(pattern: str, origin: str) -> bool:
     """Return whether an origin pattern fits an origin."""
-    origin = origins.canonical(origin)
+    origin = origins.canonicalize(origin)
     if pattern in ("*", origin):
         return True
     scheme, is_wide, domain = pattern.partition("://*.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from bridge.hub import origins
+from bridge import origins
 
 _WIDE = "*."
 _PORT = re.compile(r":\d*$")
@@ -25,9 +25,9 @@ def read_pattern(text: str) -> str:
         OriginError: the text names no site; show its reason to the user.
     """
     if "://" in text:
-        return str(origins.read(text))
+        return str(origins.parse_origin(text))
     host = text.removeprefix(_WIDE).partition("/")[0]
-    found = origins.read(f"http://{host}")
+    found = origins.parse_origin(f"http://{host}")
     if text.startswith(_WIDE):
         if _PORT.search(host) or _ADDRESS.fullmatch(found.host):
             raise origins.OriginError("an asterisk stands for the subdomains of a name, on all of its ports")
@@ -35,12 +35,12 @@ def read_pattern(text: str) -> str:
     if _PORT.search(host) is None:
         return found.host
     scheme = "http" if is_local(found.host) else "https"
-    return str(origins.read(f"{scheme}://{host}"))
+    return str(origins.parse_origin(f"{scheme}://{host}"))
 
 
 def matches(pattern: str, origin: str) -> bool:
     """Return whether a canonical pattern includes an origin as the browser reports it."""
-    origin = origins.canonical(origin)
+    origin = origins.canonicalize(origin)
     if "://" in pattern:
         return pattern == origin
     scheme, _, authority = origin.partition("://")

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from bridge import own_files
-from bridge.hub.origins import OriginError
 from bridge.hub.pauses import Pauses
 from bridge.hub.site_patterns import read_pattern
+from bridge.origins import OriginError
 from native_host import endpoint
 from native_host.wire import PauseChange
 

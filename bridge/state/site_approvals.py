@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from bridge import own_files
-from bridge.hub import origins
+from bridge import origins, own_files
 from native_host import endpoint
 
 FILE = "approvals.json"
@@ -104,7 +103,7 @@ class Approvals:
             ApprovalsError: the file cannot be used; treat the site as not approved and report the text.
         """
         self.refresh()
-        approved, now = self._approved.get(origins.canonical(origin), ()), time.time()
+        approved, now = self._approved.get(origins.canonicalize(origin), ()), time.time()
         return any(each.covers(word, client) and each.is_current(now) for each in approved)
 
     def current(self) -> list[SiteApproval]:
@@ -138,8 +137,8 @@ class Approvals:
 
         def add(found: Mapping[str, Any]) -> dict[str, Any]:
             changed = dict(found)
-            for site in map(origins.canonical, sites):
-                key = next((key for key in changed if str(origins.read(key)) == site), site)
+            for site in map(origins.canonicalize, sites):
+                key = next((key for key in changed if str(origins.parse_origin(key)) == site), site)
                 others = [each for each in _values(changed.get(key, [])) if not _is_replaced(each, new)]
                 changed[key] = _written([*others, msgspec.to_builtins(new)])
             return changed
@@ -177,7 +176,7 @@ class Approvals:
                 left = []
                 for each in _values(value):
                     approval = msgspec.convert(each, Approval)
-                    is_meant = str(origins.read(key)) == origins.canonical(site)
+                    is_meant = str(origins.parse_origin(key)) == origins.canonicalize(site)
                     is_meant = is_meant and client in (None, approval.only_client)
                     rest = [it for it in approval.granted if word and it not in words]
                     if not is_meant or len(rest) == len(approval.granted):
@@ -240,7 +239,7 @@ class Approvals:
 
     def _site(self, name: str) -> str:
         try:
-            return str(origins.read(name))
+            return str(origins.parse_origin(name))
         except origins.OriginError as error:
             raise self._broken(f'"{name}" is not a site: {error}; write it as https://shop.example') from None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.approving import named, origin_at
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.turn import Turn
 
@@ -44,7 +44,7 @@ async def copy_selection(turn: Turn, page: Page, main: Frame, frame: Frame) -> s
         return "No text was selected: there is nothing that a paste key could insert."
     if not text:
         return f"The {chars} selected characters are too many for a paste key ({MAX_CHARS} are the most)."
-    sites = dict.fromkeys((origin_at(frame.url), origin_at(main.url)))
+    sites = dict.fromkeys((frame.origin, main.origin))
     clipboard.copied = CopiedText(text, tuple(filter(None, sites)))
     return f"Copied {chars} characters for your paste keys."
 
@@ -64,6 +64,7 @@ def text_to_paste(turn: Turn) -> str:
     for origin in copied.origins:
         if not turn.may_read(origin):
             raise ToolError(
-                f"The text that you copied comes from {named(origin)}, which may not be used now."
+                f"The text that you copied comes from {origins.format_origin(origin)}, which may not be "
+                "used now."
             )
     return copied.text

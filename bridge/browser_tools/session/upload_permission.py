@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import trio
 
-from bridge.browser_tools.approving import LOOK_NO_FURTHER, named, who
+from bridge import origins
+from bridge.browser_tools.approving import LOOK_NO_FURTHER, who
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from bridge.hub import origins
 from bridge.hub.describing import quoted
 from native_host.wire import Code
 
@@ -45,12 +45,12 @@ async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str
         CallError: the user did not allow it or cannot be asked; return it to the client.
         ToolError: no browser is connected; return it to the client.
     """
-    approvals, site = turn.kept.of(UploadApprovals), origins.canonical(origin)
+    approvals, site = turn.kept.of(UploadApprovals), origins.canonicalize(origin)
     with turn.unhurried():
         async with approvals.asking:
             if site in approvals.sites:
                 return False
-            await _ask(turn, where or named(site) or "an empty page", paths)
+            await _ask(turn, where or origins.format_origin(site) or "an empty page", paths)
             if site not in _NO_SITE:
                 approvals.sites.add(site)
     return True

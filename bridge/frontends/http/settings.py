@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from bridge.hub import origins
+from bridge import origins
 
 PORT = 3456
 CALLS_PER_MINUTE = 100
@@ -90,7 +90,7 @@ def _hint(pattern: str) -> str:
     if "*" in origin:
         return 'is no origin: an asterisk stands for the port alone, as in "http://localhost:*"'
     try:
-        found = origins.read(origin)
+        found = origins.parse_origin(origin)
     except origins.OriginError as error:
         return f"is no origin: {error}; write it as http://localhost:3000"
     if found.port and origin != pattern:

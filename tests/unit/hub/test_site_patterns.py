@@ -9,8 +9,8 @@ from shutil import which
 
 import pytest
 
-from bridge.hub.origins import OriginError
 from bridge.hub.site_patterns import matches, read_pattern
+from bridge.origins import OriginError
 
 ROOT = Path(__file__).parents[3]
 TABLE = json.loads((ROOT / "tests/site_patterns.json").read_text())

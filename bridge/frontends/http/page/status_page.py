@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from bridge import origins
 from bridge.frontends.http.body import read_json
 from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.page.elements import Html
@@ -26,7 +27,6 @@ from bridge.frontends.http.page.sign_in import COOKIE_S, SignIn
 from bridge.frontends.http.page.view import SIGN_IN, now, sign_in_page, status_page
 from bridge.frontends.http.page.watching import Watching
 from bridge.frontends.http.refusals import Refused
-from bridge.hub import origins
 from bridge.hub.routing import Router
 from bridge.hub.site_patterns import read_pattern
 from bridge.pause_sync import PauseSync

@@ -1,0 +1,53 @@
+"""Documents that the running call was judged for: each DevTools command of the call is bound to them.
+
+One per tab. The extension rejects a command whose tab shows another document (docs/PROTOCOL.md,
+`forwardCDPCommand`). What events set off, outside of every call, is bound to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from bridge.errors import CallError
+from native_host.wire import Code
+
+TabKey = tuple[str, int]
+"""Native host and tab."""
+
+
+@dataclass
+class BoundDocument:
+    """A document, and what was done for the call in it."""
+
+    id: str
+    """Empty: the browser names none."""
+    commands: int = 0
+    """Number of commands that had a result."""
+
+
+_documents: ContextVar[Mapping[TabKey, BoundDocument]] = ContextVar("documents", default=MappingProxyType({}))
+_NONE = BoundDocument("")
+
+
+def bind_document(tab: TabKey, document_id: str) -> None:
+    """Bind what the running task does in a tab from now on, and the tasks that it starts."""
+    _documents.set({**_documents.get(), tab: BoundDocument(document_id)})
+
+
+def get_document(tab: TabKey) -> BoundDocument:
+    """Return the document that the running task is bound to in a tab."""
+    return _documents.get().get(tab, _NONE)
+
+
+def get_untouched_documents() -> Mapping[TabKey, BoundDocument]:
+    """Return the documents of the running task if none of its commands has had a result, else nothing."""
+    documents = _documents.get()
+    return {} if any(document.commands for document in documents.values()) else documents
+
+
+def has_left(error: CallError) -> bool:
+    """Return whether the tab had left the document before the command was sent."""
+    return error.code == Code.NAVIGATED and not error.handed
