@@ -82,7 +82,11 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     links = NativeLinks(endpoint.candidates(), holders)
     terms = _terms(config)
     approvals = Approvals(_state())
-    site_rules = SiteRules(links, partial(_site_rules_of, terms.policy))
+
+    def rules_of(session_id: str) -> wire.SessionRules:
+        return _site_rules_of(terms.policy, tools.approved_sites(session_id), session_id)
+
+    site_rules = SiteRules(links, rules_of)
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
@@ -92,7 +96,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             keep=keep,
             approvals=ApprovalsOf(approvals, "page-tools"),
         )
-        tools = _browser_tools(config, router, links, terms.policy, approvals)
+        tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
         pauses = PauseSync(router.registry, links, router.news, PausesFile(_state()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
@@ -103,8 +107,10 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             nursery.cancel_scope.cancel()
 
 
-def _site_rules_of(policy: Policy, session_id: str) -> wire.SessionRules:
-    allow = list(policy.allowed) or msgspec.UNSET
+def _site_rules_of(policy: Policy, approved: list[str] | None, session_id: str) -> wire.SessionRules:
+    allow: list[str] | msgspec.UnsetType = list(policy.allowed) or msgspec.UNSET
+    if approved is not None:
+        allow = [site for site in approved if not policy.origin_refusal(site)]
     return wire.SessionRules(session=session_id, deny=list(policy.denied), allow=allow)
 
 
@@ -121,9 +127,9 @@ def _set_config(
     router: Router, terms: Terms, tools: BrowserTools, site_rules: SiteRules, config: Config
 ) -> None:
     terms.policy.set_rules(config.policy)
-    site_rules.refresh()
     terms.pace.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
+    site_rules.refresh()
     router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
     changed = replace(
         terms,
@@ -135,9 +141,14 @@ def _set_config(
 
 
 def _browser_tools(
-    config: Config, router: Router, links: NativeLinks, policy: Policy, approvals: Approvals
+    config: Config,
+    router: Router,
+    links: NativeLinks,
+    policy: Policy,
+    approvals: Approvals,
+    sites_changed: Callable[[], None],
 ) -> BrowserTools:
-    tools = BrowserTools(router, links, policy, config.browser, mcpb_home(), approvals)
+    tools = BrowserTools(router, links, policy, config.browser, mcpb_home(), approvals, sites_changed)
     router.provide(tools)
     return tools
 
@@ -246,7 +257,8 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
 
 
 async def _publish_approvals(hub: Hub) -> None:
-    await ApprovalPublisher(hub.router.registry, hub.links, Approvals(_state())).run()
+    approvals = Approvals(_state())
+    await ApprovalPublisher(hub.router.registry, hub.links, approvals, hub.site_rules.refresh).run()
 
 
 async def _give_memory_back() -> None:

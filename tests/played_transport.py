@@ -27,6 +27,8 @@ from native_host.wire import Wire
 from said_by_hosts import browser_hello, host_hello
 
 CART = {"content": [{"type": "text", "text": "tea"}]}
+MARKED_CART = {"_meta": {"dev.mcpb/untrusted": True, "dev.mcpb/origin": "https://shop.example"}, **CART}
+"""The same as clients receive it."""
 
 
 Answer = dict[str, Any] | Exception | None

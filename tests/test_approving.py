@@ -222,7 +222,7 @@ async def test_nobody_is_waited_for_without_end(
 
 # ── In the extension's window ───────────────────────────────────────────────────────────────────────────────
 
-WINDOW = ("forwardCDPCommand", "browser/ask")
+WINDOW = ("forwardCDPCommand", "documentId", "browser/ask")
 
 
 async def test_once_in_the_window_is_one_call_also_of_several_steps(

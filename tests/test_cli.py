@@ -449,7 +449,7 @@ def test_audit_says_why_a_log_cannot_be_read(mcpb_home: Path) -> None:
     (mcpb_home / "state" / NAME).mkdir(parents=True)
     done = audit()
     assert done.exit_code == 1
-    assert f"{NAME} cannot be read: Is a directory" in done.output
+    assert f"{NAME} cannot be read: it is not a regular file" in done.output
 
 
 async def test_audit_follows_until_ctrl_c(mcpb_home: Path) -> None:

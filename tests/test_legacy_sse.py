@@ -35,7 +35,7 @@ from http_front import (
     until,
 )
 from native_host import wire
-from played_transport import CART, PlayedTransport
+from played_transport import CART, MARKED_CART, PlayedTransport
 
 pytestmark = CLOSES_EARLY
 JSON = {"Content-Type": "application/json"}
@@ -124,7 +124,7 @@ async def test_a_client_shakes_hands_lists_and_calls() -> None:
         result = await client.ask("tools/call", {"name": GET_CART, "arguments": {}})
     assert (hello["protocolVersion"], hello["serverInfo"]["name"]) == ("2024-11-05", "mcpb")
     assert GET_CART in {tool["name"] for tool in listed["tools"]}
-    assert result == CART
+    assert result == MARKED_CART
 
 
 async def test_all_data_of_an_event_is_on_one_line() -> None:
@@ -194,9 +194,9 @@ async def test_an_answer_reaches_the_client_that_asked_under_whatever_id() -> No
         await one.say(call(7, HOLD))
         await until(lambda: len(held) == 1)
         await two.say(call(7, GET_CART))
-        assert (await two.next())[1]["result"] == CART
+        assert (await two.next())[1]["result"] == MARKED_CART
         held[0].on_done(b'{"success":true,"payload":{"content":[]}}')
-        assert (await one.next())[1] == {"jsonrpc": "2.0", "id": 7, "result": {"content": []}}
+        assert (await one.next())[1] == {"jsonrpc": "2.0", "id": 7, "result": {**MARKED_CART, "content": []}}
 
 
 async def test_a_changed_list_is_told_on_the_stream() -> None:

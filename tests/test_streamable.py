@@ -36,13 +36,13 @@ from http_front import (
     until,
 )
 from native_host import wire
-from played_transport import CART, Asked
+from played_transport import CART, MARKED_CART, Asked
 from said_by_hosts import one_page, tools
 
 pytestmark = CLOSES_EARLY
 
 PING = request(9, "ping")
-CART_RESULT = {"jsonrpc": "2.0", "id": 1, "result": CART}
+CART_RESULT = {"jsonrpc": "2.0", "id": 1, "result": MARKED_CART}
 
 
 def report(asked: Asked, progress: wire.Progress) -> None:

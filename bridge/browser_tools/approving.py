@@ -55,6 +55,8 @@ class Allowed:
 
     sites: set[tuple[str, str]] = field(default_factory=set)
     """Origins in canonical form, each with what was approved: `read` or `act`."""
+    once: list[set[tuple[str, str]]] = field(default_factory=list)
+    """The same for single calls: those of each call that runs."""
     tabs: set[tuple[str, int, int]] = field(default_factory=set)
     """By profile, browser process and tab."""
     asking: trio.Lock = field(default_factory=trio.Lock)
@@ -179,6 +181,7 @@ def _of_site(turn: Turn, wish: Wish) -> Verdict:
     approvals = turn.around.approvals
     try:
         if approvals.has(site, kind, client_name(turn.session)):
+            turn.around.sites_changed()  # the file may have changed since the last call
             return Verdict("yes", f"the user allowed {site} ({approvals.path.name})")
     except ApprovalsError as error:
         return Verdict("no", str(error), then="Tell the user what is wrong with that file.")
@@ -226,6 +229,7 @@ async def approve(turn: Turn, sites: list[str], kind: Kind, choice: str) -> str:
     sites = [origins.canonicalize(site) for site in sites]
     if choice == "once":
         turn.once.update((site, kind) for site in sites)
+        turn.around.sites_changed()
         return ""
     trouble = ""
     if choice in STORED_CHOICES:
@@ -236,8 +240,10 @@ async def approve(turn: Turn, sites: list[str], kind: Kind, choice: str) -> str:
             _log.warning("an approval holds for this session only: %s", error)
             trouble = str(error)
         else:
+            turn.around.sites_changed()
             return ""
     _allowed(turn).sites.update((site, kind) for site in sites)
+    turn.around.sites_changed()
     return trouble
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ from bridge.hub.records import Recording
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, TabTransport
-from bridge.state.site_approvals import Approvals
+from bridge.hub.user_prompts import client_name
+from bridge.state.site_approvals import Approvals, ApprovalsError
 from native_host.wire import Code
 
 IDLE_S = 20.0
@@ -101,8 +103,12 @@ class BrowserTools:
         settings: BrowserSettings,
         home: Path,
         approvals: Approvals,
+        sites_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`home` is where everything of mcpb is below."""
+        """`home` is where everything of mcpb is below.
+
+        `sites_changed` is called when `approved_sites` has another result.
+        """
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
         self._around = Surroundings(
             registry=router.registry,
@@ -117,13 +123,32 @@ class BrowserTools:
             whats_missing=router.whats_missing,
             tools=self._tools,
             call_tool=self._within,
+            sites_changed=sites_changed,
         )
+        self._sessions: dict[str, Session] = {}
+        """Those that have called a tool."""
         self._kept: dict[str, Kept] = {}
         """By session."""
 
     def set_settings(self, settings: BrowserSettings) -> None:
         """Apply other settings, also to calls that run."""
         self._around.settings = settings
+
+    def approved_sites(self, session_id: str) -> list[str] | None:
+        """Return the origins that the user has approved for a session; None: it needs no approval."""
+        if self._around.settings.sites == "any":
+            return None
+        session = self._sessions.get(session_id)
+        if session is None:
+            return []
+        allowed, client = self.kept(session).of(approving.Allowed), client_name(session)
+        granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
+        try:
+            stored = self._around.approvals.current()
+        except ApprovalsError:
+            stored = []  # no call passes either, and says why
+        granted |= {it.origin for it in stored if it.approval.covers("read", client)}
+        return sorted(granted)
 
     @property
     def names(self) -> Container[str]:
@@ -155,6 +180,7 @@ class BrowserTools:
 
     def release(self, session: Session) -> None:
         """See `Provider`."""
+        self._sessions.pop(session.id, None)
         if kept := self._kept.pop(session.id, None):
             kept.let_go()
 
@@ -163,11 +189,27 @@ class BrowserTools:
         tool = self._tools[recording.name]
         kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
         turn = Turn(self._around, recording.session, kept, caller, recording, tool, progress=progress)
-        await turn.settle()
+        with self._approving(turn):
+            await turn.settle()
+            try:
+                return succeeded(await self._run(turn, recording.arguments))
+            except ToolError as refusal:
+                return failed(str(refusal), [*turn.quotes, *refusal.quotes])
+
+    @contextmanager
+    def _approving(self, turn: Turn) -> Iterator[None]:
+        """Let what the user approves for this call alone hold until its end."""
+        allowed, session = turn.kept.of(approving.Allowed), turn.session
+        if session.id not in self._sessions:
+            self._sessions[session.id] = session
+            self._around.sites_changed()
+        allowed.once.append(turn.once)
         try:
-            return succeeded(await self._run(turn, recording.arguments))
-        except ToolError as refusal:
-            return failed(str(refusal), [*turn.quotes, *refusal.quotes])
+            yield
+        finally:
+            allowed.once = [each for each in allowed.once if each is not turn.once]
+            if turn.once:
+                self._around.sites_changed()
 
     async def _run(self, turn: Turn, arguments: Arguments) -> Answer:
         try:

@@ -76,6 +76,8 @@ class Surroundings:
     """By name."""
     call_tool: Callable[[Turn, str, dict[str, Any], int], Any]
     """Another of our tools, within this call, and its step's number: an awaitable `Answer`."""
+    sites_changed: Callable[[], None] = lambda: None
+    """A session may use other sites now: the browsers need the new rules before its next command."""
 
 
 @dataclass

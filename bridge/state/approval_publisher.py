@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -28,10 +29,18 @@ _log = logging.getLogger(__name__)
 class ApprovalPublisher:
     """Sends every browser the list whenever it changes."""
 
-    def __init__(self, registry: Registry, transport: TabTransport, approvals: Approvals) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        transport: TabTransport,
+        approvals: Approvals,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`look` is called at each poll: others act on the file as well."""
         self._registry = registry
         self._transport = transport
         self._approvals = approvals
+        self._look = look
         self._sent: dict[str, tuple[list[wire.SiteApproval], Pending]] = {}
         """By host: the list that its browser has."""
         self._revoked = trio.Event()
@@ -41,6 +50,7 @@ class ApprovalPublisher:
         async with trio.open_nursery() as nursery:
             while True:
                 self._publish(nursery)
+                self._look()
                 with trio.move_on_after(POLL_S):
                     await self._revoked.wait()
                 self._revoked = trio.Event()

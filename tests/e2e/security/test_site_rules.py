@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -242,6 +243,27 @@ def second_home(browsing: Browsing, content: str) -> Path:
         os.link(file, home / "run" / file.name)
     (home / "config.toml").write_text(content)
     return home
+
+
+def test_a_site_that_the_user_has_not_approved_is_not_requested(
+    browsing: Browsing, hosts: LoggedHosts, bank: str, evil: str
+) -> None:
+    approvals = browsing.chain.home / "state" / "approvals.json"
+    approvals.write_text(json.dumps({hosts.origin(EVIL): {}}))
+    approvals.chmod(0o600)
+    with config_file(browsing, '[browser]\nsites = "ask"'), browsing.client("asked") as tools:
+        tab_id = open_page(tools, evil)
+        hosts.clear()
+        tab = tools.look(tab_id)
+        act(tab, "staying.popup(), staying.iframe()")
+        after_all(browsing, hosts, tab)
+        act(tab, "leaving.location()")
+        tools.call("navigate", tabId=tab_id, url=evil)
+        assert hosts.requests(BANK) == []
+        approvals.write_text(json.dumps({hosts.origin(EVIL): {}, bank: {}}))
+        tools.done("navigate", tabId=tab_id, url=f"{bank}/approved")
+        assert [it.path for it in hosts.requests(BANK)] == ["/approved"]
+    approvals.unlink()
 
 
 def test_two_clients_with_different_lists_each_reach_their_own_site(
