@@ -7,6 +7,7 @@ help:
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
 	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
+	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import trio
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
 from browsing import Browsing, Tools
 from demo.devtools import DevToolsError
@@ -254,6 +254,48 @@ async def pause_during(race: Race, it: Round) -> None:
 async def set_paused(user: Onlooker, site: str, *, is_paused: bool) -> None:
     """Pause or resume a site as the popup does, over the wire."""
     await user.request("browser/pause", site=site, paused=is_paused)
+
+
+# ── Races against an approval ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("is_disturbed", [False, True], ids=["undisturbed", "disturbed"])
+def test_an_approval_does_not_hold_for_the_site_that_the_tab_has_gone_to(
+    browsing: Browsing, hosts: LoggedHosts, pages: None, rounds: int, is_disturbed: bool
+) -> None:
+    """A10, A09: the prompt is open while the page leaves; the user allows the site that it names."""
+    evil = hosts.origin(EVIL)
+    asked: list[str] = []
+    delays = random.Random()
+
+    async def answer(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        await trio.sleep(delays.randrange(LONGEST_DELAY_MS) / 1000)
+        return ElicitResult(action="accept", content={"allow": "session" if evil in params.message else "no"})
+
+    config = '[browser]\ntabs = "any"\nsites = "ask"\nask_in = "client"'
+    for seed in seeds(rounds):
+        tab_id = browsing.open_as_user(f"{evil}/")
+        with (
+            config_file(browsing, config),
+            browsing.client(f"asking {seed}", elicitation_callback=answer) as tools,
+        ):
+            it = Round(browsing, hosts, tools, tab_id, random.Random(seed))
+            hosts.clear()
+            run(browsing, leave_during_prompt, it, is_disturbed=is_disturbed)
+            assert asked, f"seed {seed}"
+            acts = [log.path for log in hosts.requests(BANK) if log.path in ("/act", "/confirm")]
+            assert acts == [], f"seed {seed}"
+            assert [log for log in hosts.requests(EVIL) if log.path == "/steal"] == [], f"seed {seed}"
+            assert SECRET not in " ".join(it.reported), f"seed {seed}"
+
+
+async def leave_during_prompt(it: Round) -> None:
+    """The tab is the user's: that its page goes to the bank is the user's own affair."""
+    await it.page.evaluate(f"setTimeout(() => location.href = BANK + '/', {it.delay_ms()}), 0")
+    for _ in range(STEPS):
+        await it.run_script()
+    await it.call("computer", action="key", text="Return Return")
 
 
 # ── How a round runs ────────────────────────────────────────────────────────────────────────────────────────
