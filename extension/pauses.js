@@ -5,7 +5,7 @@
  */
 
 import { integer, invalid, optionalText } from "./params.js";
-import { matches, readPattern } from "./site_patterns.js";
+import { matches, readPattern } from "./worker/site_patterns.js";
 import { Code, notification, WireError } from "./wire.js";
 
 /**

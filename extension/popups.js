@@ -1,7 +1,7 @@
 /** What the popup is told, for as long as it is open, and what the person may ask there. */
 
 import { isTooLarge } from "./link.js";
-import { canonical, isOrigin } from "./site_patterns.js";
+import { canonical, isOrigin } from "./worker/site_patterns.js";
 
 /**
  * @import { ApprovalPrompts } from "./worker/approval_prompts.js"

@@ -1,6 +1,6 @@
 """Site patterns of pauses: an origin, a host, or a host with its subdomains. Pure.
 
-`extension/site_patterns.js` evaluates them alike; both are tested with `tests/site_patterns.json`. Origin
+`extension/worker/site_patterns.js` evaluates them alike; `tests/data/site_patterns.json` tests both. Origin
 patterns of the policy are another language: `policy.py`.
 """
 

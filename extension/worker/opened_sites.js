@@ -3,7 +3,7 @@
  * sites too. A bounded record in the profile's storage, which never leaves it. It holds no addresses and no times.
  */
 
-import { canonical, isOrigin } from "../site_patterns.js";
+import { canonical, isOrigin } from "./site_patterns.js";
 
 const KEY = "openedSites";
 /** Of origins; those opened longest ago leave. */

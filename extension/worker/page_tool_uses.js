@@ -3,7 +3,7 @@
  * It decides nothing about sites that the user has not set: that is the bridges' part.
  */
 
-import { canonical, isOrigin } from "../site_patterns.js";
+import { canonical, isOrigin } from "./site_patterns.js";
 import { invalid } from "../params.js";
 import { notification } from "../wire.js";
 

@@ -6,7 +6,7 @@
  */
 
 import { matches } from "../../origins.js";
-import { canonical } from "../../site_patterns.js";
+import { canonical } from "../site_patterns.js";
 
 const PATTERN = /^(https?):\/\/(\*\.)?(.+?)(?::(\d+))?$/;
 const HOST = /^(\*\.)?([^/*]+)$/;
@@ -31,7 +31,7 @@ export function patternFor(patterns, origin) {
  * Return the regular expression (RE2) of the network addresses that a pattern fits; "" if there are none (`null`).
  *
  * WebSocket addresses belong to the site of their host and port. Credentials and a host's final dot change nothing. A
- * pause may name a host alone (`extension/site_patterns.js`): it stands for all of its ports.
+ * pause may name a host alone (`extension/worker/site_patterns.js`): it stands for all of its ports.
  *
  * @param {string} pattern
  */

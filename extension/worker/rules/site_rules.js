@@ -6,7 +6,7 @@
  * kept in `chrome.storage.session`, as long as the browser keeps its own session rules.
  */
 
-import { matches } from "../../site_patterns.js";
+import { matches } from "../site_patterns.js";
 import { Code, WireError } from "../../wire.js";
 import { commonList, networkRules, usingSessions } from "./network_rules.js";
 import { patternFor } from "./origin_patterns.js";

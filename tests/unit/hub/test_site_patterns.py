@@ -13,7 +13,7 @@ from bridge.hub.site_patterns import matches, read_pattern
 from bridge.origins import OriginError
 
 ROOT = Path(__file__).parents[3]
-TABLE = json.loads((ROOT / "tests/site_patterns.json").read_text())
+TABLE = json.loads((ROOT / "tests/data/site_patterns.json").read_text())
 
 EVALUATE = """
 URL.parse ??= (text) => { try { return new URL(text); } catch { return null; } };
@@ -46,7 +46,7 @@ def test_what_is_no_pattern_is_rejected(text: str) -> None:
 
 @pytest.mark.skipif(not which("node"), reason="no Node: see CONTRIBUTING.md")
 def test_the_extension_evaluates_the_same_table_alike() -> None:
-    module = (ROOT / "extension/site_patterns.js").as_uri()
+    module = (ROOT / "extension/worker/site_patterns.js").as_uri()
     command = ["node", "--input-type=module", "-e", EVALUATE, "--", module, json.dumps(TABLE)]
     node = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert json.loads(node.stdout) == TABLE
