@@ -59,6 +59,19 @@ async def native_browser(chain: Chain) -> AsyncIterator[Chromium]:
         yield chromium
 
 
+async def test_tools_of_a_page_over_plain_http_are_called(chain: Chain) -> None:
+    """There the browser has no `crypto.randomUUID`, in content scripts neither."""
+    port = chain.pages.rpartition(":")[2]
+    flags = ["--host-resolver-rules=MAP shop.test 127.0.0.1"]
+    async with chain.browser("plain", flags) as chromium, chain.client() as client:
+        page = await chromium.open_page(f"http://shop.test:{port}/tabserver.html")
+        assert await page.evaluate("[isSecureContext, typeof crypto.randomUUID]") == [False, "undefined"]
+        with trio.fail_after(60):
+            names = await until_listed(client, lambda names: len(names) == len(TOOLS))
+            (echo,) = [name for name in names if name.endswith("_echo")]
+            assert await call(client, echo, text="plain") == (False, "echo: plain")
+
+
 @pytest.mark.parametrize("page", ["global.html", "tabserver.html", "polyfill.html"])
 async def test_a_page_s_tools_are_listed_and_called_by_the_inspector(
     chain: Chain, browser: Chromium, page: str

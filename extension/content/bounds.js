@@ -36,6 +36,17 @@ var PageBounds = (() => {
     return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(bytes)).read);
   }
 
+  /**
+   * Return a random UUID (RFC 9562, version 4). Content scripts of pages over plain HTTP have no `crypto.randomUUID`.
+   */
+  function randomUuid() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    bytes[6] = (Number(bytes[6]) & 0x0f) | 0x40;
+    bytes[8] = (Number(bytes[8]) & 0x3f) | 0x80;
+    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  }
+
   /** Bytes of room that a tool takes in a list. @param {unknown} tool */
   function taken(tool) {
     return Math.max(TOOL_BYTES, jsonBytes(tool) + 1);
@@ -106,6 +117,7 @@ var PageBounds = (() => {
     fitting,
     label,
     question,
+    randomUuid,
     Pace,
   });
 })();

@@ -123,7 +123,7 @@ class PageProxy {
     return new Promise((resolve) => {
       if (!this.#port) return resolve(NOBODY_TO_ASK);
       if (this.#questions.size >= OPEN_QUESTIONS) return resolve(TOO_MANY_QUESTIONS);
-      const questionId = crypto.randomUUID();
+      const questionId = PageBounds.randomUuid();
       this.#questions.set(questionId, resolve);
       this.#post({ type: "page-question", questionId, ...question });
     });

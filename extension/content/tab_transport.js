@@ -159,7 +159,7 @@ class TabTransport {
    */
   call(name, args, { signal, onProgress }) {
     if (!this.carrier.isOpen) throw new NotOfferedError("The page's MCP server is out of reach just now. Try again.");
-    const id = crypto.randomUUID();
+    const id = PageBounds.randomUuid();
     const meta = onProgress && { _meta: { progressToken: id } };
     const answer = this.#request("tools/call", { name, arguments: args, ...meta }, { id, toolName: name, onProgress });
     signal.addEventListener("abort", () => {
@@ -192,7 +192,7 @@ class TabTransport {
     /** @type {string | undefined} */
     let cursor;
     for (let page = 0; page < LONGEST_LIST; page += 1) {
-      const id = crypto.randomUUID();
+      const id = PageBounds.randomUuid();
       this.#listing.add(id);
       const params = cursor === undefined ? {} : { cursor };
       const answer = await this.#request("tools/list", params, { id, timeoutMs: LISTING_MS });
@@ -208,7 +208,7 @@ class TabTransport {
    *   onProgress?: ((progress: McpProgress) => void) | undefined }} options
    * @returns {Promise<any>}
    */
-  #request(method, params, { id = crypto.randomUUID(), timeoutMs, toolName, onProgress }) {
+  #request(method, params, { id = PageBounds.randomUuid(), timeoutMs, toolName, onProgress }) {
     return new Promise((resolve, reject) => {
       this.#pending.set(id, {
         resolve,
