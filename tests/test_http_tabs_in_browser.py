@@ -32,6 +32,7 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             await until_listed(client, lambda names: chain.name("count") in names)
+            await client.call_tool(chain.name("count"), {})  # a cached tool is listed once its site was called
             await tab.close()
             await until_listed(client, lambda names: kept in names)
         async with chain.serving() as url, http_client(chain, url) as http:
@@ -39,7 +40,7 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
             assert await groups(browser) == {}
             async with http.stream("POST", "/mcp", json=call(1, kept), headers=headers) as response:
                 answer = answer_in(await response.aread())
-            assert answer["result"]["content"][0]["text"] == "/kept.html run 1"
+            assert answer["result"]["content"][0]["text"] == "/kept.html run 2"
             assert await groups(browser) == {"By Hand (HTTP)": ["/kept.html"]}
             assert (await http.delete("/mcp", headers=headers)).status_code == 204
             while await groups(browser):
