@@ -32,7 +32,9 @@ async def test_a_tab_that_a_session_needs_is_in_its_group_which_is_gone_with_it_
         async with chain.client() as client:
             tab = await chain.open(browser, "kept.html")
             await until_listed(client, lambda names: chain.name("count") in names)
-            await client.call_tool(chain.name("count"), {})  # a cached tool is listed once its site was called
+            await client.call_tool(
+                chain.name("count"), {}
+            )  # a cached tool is listed once its site was called
             await tab.close()
             await until_listed(client, lambda names: kept in names)
         async with chain.serving() as url, http_client(chain, url) as http:

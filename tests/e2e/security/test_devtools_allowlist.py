@@ -55,6 +55,8 @@ EVENTS = {
 }
 """DevTools events that the bridge names, beside commands."""
 REJECTED = {"code": Code.INVALID_PARAMS, "data": {"handed": False}}
+HIDDEN = {"code": Code.NO_SUCH_TAB, "data": {"handed": False}}
+"""Pages of our extension are not among the tabs of clients."""
 
 
 class SocketClient:
@@ -91,14 +93,6 @@ class SocketClient:
     def evaluate(self, tab_id: int, expression: str) -> Any:
         answer = self.command(tab_id, "Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"].get("value") if "result" in answer else answer
-
-    def wait_tab_at(self, url: str) -> int:
-        """Wait until a tab at this address is announced; return its id."""
-
-        async def wait() -> int:
-            return await self._wire.until_tab(url)
-
-        return self.browsing.thread.run(wait)
 
 
 @pytest.fixture(scope="module")
@@ -204,11 +198,12 @@ def test_blank_tabs_and_new_tabs_are_opened(socket_client: SocketClient) -> None
 
 
 def test_a_page_of_the_extension_takes_no_command(browsing: Browsing, socket_client: SocketClient) -> None:
-    popup = browsing.browser.open(POPUP)
-    tab_id = socket_client.wait_tab_at(POPUP)
-    assert socket_client.evaluate(tab_id, "chrome.runtime.id") == REJECTED
-    assert socket_client.request("subscribeCDP", tabId=tab_id, events=["Page.loadEventFired"]) == REJECTED
-    popup.close()
+    tab_id = browsing.open_as_user(POPUP)
+    for answer in (
+        socket_client.evaluate(tab_id, "chrome.runtime.id"),
+        socket_client.request("subscribeCDP", tabId=tab_id, events=["Page.loadEventFired"]),
+    ):
+        assert answer == HIDDEN
 
 
 def test_a_tab_that_goes_to_a_page_of_the_extension_is_detached_from(
@@ -216,14 +211,13 @@ def test_a_tab_that_goes_to_a_page_of_the_extension_is_detached_from(
 ) -> None:
     assert socket_client.evaluate(page, "1") == 1
     browsing.look(page).load(POPUP)
-    worker = browsing.browser.attach(browsing.browser.targets("service_worker")[0]["targetId"])
     # A tab that the extension is still attached to would be refused to it a second time.
     attach = (
         f"chrome.debugger.attach({{ tabId: {page} }}, '1.3').then(() => 'free', (error) => error.message)"
     )
-    assert worker.evaluate(attach) == "free"
-    worker.evaluate(f"chrome.debugger.detach({{ tabId: {page} }})")
-    assert socket_client.evaluate(page, "chrome.runtime.id") == REJECTED
+    assert browsing.ask_extension(attach) == "free"
+    browsing.ask_extension(f"chrome.debugger.detach({{ tabId: {page} }})")
+    assert socket_client.evaluate(page, "chrome.runtime.id") == HIDDEN
 
 
 def test_code_in_a_content_script_s_world_cannot_change_the_extension_s_rules(

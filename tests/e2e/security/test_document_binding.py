@@ -14,6 +14,7 @@ import pytest
 
 from browsing import Browsing, Tools
 from logged_hosts import HTML, LoggedHosts, Response
+from site_boundary import config_file
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 BALANCE = "balance 12345.67"
@@ -48,12 +49,13 @@ def denied(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
 
 @contextmanager
 def paused(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
-    browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK))
-    try:
-        with browsing.client("attacked") as tools:
-            yield tools
-    finally:
-        browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK), "--resume")
+    with config_file(browsing, '[browser]\nresume = "any"'):
+        browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK))
+        try:
+            with browsing.client("attacked") as tools:
+                yield tools
+        finally:
+            browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK), "--resume")
 
 
 @contextmanager
