@@ -207,6 +207,18 @@ export class Attachment {
    * @param {string} sessionId
    */
   async watchContexts(sessionId) {
+    const { promise: failed, reject: fail } = Promise.withResolvers();
+    const running = { asking: { session: "", sessionId, method: "Runtime.enable", params: {} }, fail };
+    this.#running.add(running); // a page that crashes meanwhile never answers
+    try {
+      await Promise.race([this.#learnContexts(sessionId), failed]);
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** @param {string} sessionId */
+  async #learnContexts(sessionId) {
     if (!this.#watchedByClients.has(sessionId)) {
       const watched = this.#watched.get(sessionId) ?? this.#order(sessionId, "Runtime.enable");
       this.#watched.set(sessionId, watched);
@@ -346,6 +358,7 @@ export class Attachment {
   /** @param {string} sessionId */
   #crashed(sessionId) {
     if (sessionId === "") this.#setDialog(null);
+    this.#forgetContexts(sessionId);
     this.#fail(sessionId, Code.INTERNAL_ERROR, "The page has crashed.");
   }
 

@@ -147,10 +147,8 @@ def test_text_is_never_typed_on_a_forbidden_site(
             form = f"<form action={bank}><input name=q id=q></form><script>q.focus()</script>"
             tab = open_evil(tools, hosts, form)
             hosts.clear()
-            said = tools.call("computer", action="type", text=f"a\n{'x' * 200}\nattacker\n", tabId=tab).text
+            tools.call("computer", action="type", text=f"a\n{'x' * 200}\nattacker\n", tabId=tab)
             assert confirmed(hosts) == []
-            if "Typed" in said:
-                assert "of 212 characters" in said
             tools.call("tabs_close_mcp", tabId=tab)
 
 

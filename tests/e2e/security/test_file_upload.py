@@ -134,7 +134,7 @@ def test_files_that_the_user_named_in_upload_dirs_need_no_question(
     browsing: Browsing, hosts: LoggedHosts, project: Path, config: Path
 ) -> None:
     config.write_text(f"[browser]\nupload_dirs = ['{project / '.env'}', '{project / 'poem.txt'}']")
-    with browsing.client("named", cwd=project) as tools:
+    with browsing.client("named", cwd=project, settings={"MCPB_BROWSER_ASK_IN": "client"}) as tools:
         ref = open_page(tools, hosts, "named.localhost")
         tools.done("file_upload", ref=ref, paths=["poem.txt"])
         tools.done("file_upload", ref=ref, paths=[".env"])

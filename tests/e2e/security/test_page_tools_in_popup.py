@@ -17,6 +17,7 @@ from tool_pages import calls_of, listed, public_name, set_tool_page, until_liste
 def browsing() -> Iterator[Browsing]:
     """A Chromium that knows the permission policy `tools`: WebMCP is switched on."""
     with open_browsing([WEBMCP]) as opened:
+        opened.chain.settings["MCPB_BROWSER_ASK_IN"] = "client"
         yield opened
 
 
