@@ -22,7 +22,7 @@ from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process
 from native_host import wire
 from peers import HOST_COMMAND
 from played_host import PlayedHost
-from said_by_hosts import tab
+from said_by_hosts import browser_hello, tab
 
 SHOP = "http://localhost:8123/"
 GET_CART = "website_tool_localhost_8123_tab1_getCart"
@@ -435,6 +435,8 @@ async def test_a_browser_that_does_not_answer_keeps_no_bridge_from_its_end(mcpb_
     with trio.fail_after(SOON_S):
         async with PlayedHost.in_directory(mcpb_home / "run") as host, bridge_in_process() as client:
             await host.welcome(wire.Tabs(tabs=[]))
+            capable = wire.Capabilities(commands=["documentId"])
+            await host.announce(msgspec.structs.replace(browser_hello(), capabilities=capable))
             await client.shake_hands()
             async with trio.open_nursery() as calls:
                 calls.start_soon(client.call, "tabs_create_mcp")

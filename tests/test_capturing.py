@@ -21,6 +21,11 @@ CONSOLE, NETWORK = "read_console_messages", "read_network_requests"
 SOON_S = 30
 
 
+def frame_of(session: str) -> str:
+    """Return the id of the frame at the root of a DevTools session."""
+    return f"frame of {session}" if session else "F"
+
+
 class Tab:
     """The one tab of a session, whose DevTools are the test's."""
 
@@ -38,6 +43,9 @@ class Tab:
             case wire.SubscribeCdp():
                 self._subscribed.append(asked)
                 return self._obey(asked)
+            case wire.ForwardCdpCommand(method="Page.getFrameTree", session_id=session):
+                frame = {"id": frame_of(session), "loaderId": "L", "url": f"{SHOP}/"}
+                return {"frameTree": {"frame": frame}}
             case wire.ForwardCdpCommand(method=method):
                 return self.failing.get(method, {})
             case _:
@@ -56,11 +64,19 @@ class Tab:
 
     def attaches(self, session: str) -> None:
         """There is a frame with a process of its own."""
-        info = {"type": "iframe", "targetId": f"frame of {session}"}
+        info = {"type": "iframe", "targetId": frame_of(session)}
         self.happens("Target.attachedToTarget", sessionId=session, targetInfo=info)
 
     def says(self, text: str, context: int = 1, session: str = "") -> None:
         """Something is written to the console."""
+        if context == 1:
+            where = {
+                "id": 1,
+                "origin": SHOP,
+                "name": "",
+                "auxData": {"frameId": frame_of(session), "isDefault": True},
+            }
+            self.happens("Runtime.executionContextCreated", session, context=where)
         args = [{"type": "string", "value": text}]
         said = {"type": "log", "args": args, "timestamp": 0, "executionContextId": context}
         self.happens("Runtime.consoleAPICalled", session, **said)

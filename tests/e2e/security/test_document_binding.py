@@ -65,7 +65,7 @@ def not_asked(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
     approved.write_text(f'{{"{hosts.origin(EVIL)}": {{}}}}')
     approved.chmod(0o600)
     try:
-        with restricted(browsing, '[browser]\nsites = "ask"') as tools:
+        with restricted(browsing, '[browser]\nsites = "ask"\nask_in = "client"') as tools:
             yield tools
     finally:
         approved.unlink()

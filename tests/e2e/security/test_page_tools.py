@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
+from bridge.hub.approval_prompts import WORDS
 from browsing import Browsing, Tab
 from logged_hosts import LoggedHosts
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named
@@ -176,7 +177,7 @@ class User:
         self.asked.append(params.message)
         if self.choice == "no":
             return ElicitResult(action="decline")
-        return ElicitResult(action="accept", content={"allow": self.choice})
+        return ElicitResult(action="accept", content={"allow": WORDS[self.choice]})
 
 
 def test_a_foreign_frame_is_listed_once_the_user_has_opened_its_site(
@@ -265,7 +266,8 @@ def test_sites_that_are_to_be_asked_about_run_no_page_tool_unasked(
             tools.refused(shop)
         assert calls_of(hosts, "shop.localhost") == []
         user = User("client")
-        with browsing.client("asked", settings=settings, elicitation_callback=user) as tools:
+        name = "asked by the file" if config else "asked by the environment"  # approvals are stored by it
+        with browsing.client(name, settings=settings, elicitation_callback=user) as tools:
             tools.done("call_page_tool", name=shop)
             tools.done("call_page_tool", name=shop)
         assert len(user.asked) == 1
