@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import mcp_types
 import pytest
 
 from browsing import Browsing, Tools, open_browsing
+from site_boundary import config_file
 
 pytestmark = pytest.mark.chromium
 
@@ -19,22 +19,10 @@ def browsing() -> Iterator[Browsing]:
         yield opened
 
 
-@contextmanager
-def with_config(browsing: Browsing, text: str) -> Iterator[None]:
-    """The person's config.toml, for bridges that are started within the block."""
-    path = browsing.chain.home / "config.toml"
-    path.write_text(text)
-    path.chmod(0o600)
-    try:
-        yield
-    finally:
-        path.unlink()
-
-
 def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsing) -> None:
     denied = browsing.site.elsewhere
     rules = f'[policy]\ndeny = ["{denied}"]\n[browser]\ntabs = "any"'
-    with with_config(browsing, rules), browsing.client("careful") as tools:
+    with config_file(browsing, rules), browsing.client("careful") as tools:
         # The user's own tab has loaded the frame. In a tab of the client it would not be requested.
         tab_id = browsing.open_as_user(f"{browsing.site.url}/frames.html")
         for name, arguments in (("read_page", {}), ("find", {"query": "press"}), ("get_page_text", {})):

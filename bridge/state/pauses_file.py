@@ -6,10 +6,8 @@ Every writer merges under a file lock: of two changes of one pause the later one
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +17,7 @@ from bridge.hub.pauses import Pauses
 from bridge.hub.site_patterns import read_pattern
 from bridge.origins import OriginError
 from native_host import endpoint
+from native_host.system.private_files import create_private, lock_directory
 from native_host.wire import PauseChange
 
 FILE = "pauses.json"
@@ -66,7 +65,7 @@ class PausesFile:
         """
         try:
             endpoint.prepare(self.path.parent)
-            with _locked(self.path.parent):
+            with lock_directory(self.path.parent):
                 before = Pauses(self._read())
                 merged = Pauses([*before.changes, *changes])
                 if merged.changes != before.changes:
@@ -91,7 +90,7 @@ class PausesFile:
     def _write(self, changes: Sequence[PauseChange]) -> None:
         """Replace the file atomically, private to this user."""
         draft = self.path.with_suffix(".json.new")
-        with open(draft, "wb", opener=_create_private) as file:
+        with open(draft, "wb", opener=create_private) as file:
             file.write(msgspec.json.format(msgspec.json.encode(_Content(list(changes)))) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -120,22 +119,6 @@ def _bounded(changes: Sequence[PauseChange], now_ms: int) -> list[PauseChange]:
     removals = [change for change in latest if not change.paused and change.at > now_ms - KEPT_MS]
     sites = [change for change in latest if change.paused and change.site]
     return [*sites, *sessions[:KEPT_CHANGES], *removals[:KEPT_CHANGES]]
-
-
-def _create_private(path: str, _flags: int) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -6,12 +6,10 @@ Format: docs/CONFIGURATION.md, "Sites that you are asked about".
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +19,7 @@ import trio
 
 from bridge import origins, own_files
 from native_host import endpoint
+from native_host.system.private_files import create_private, lock_directory
 
 FILE = "approvals.json"
 HOUR_S = 3600
@@ -218,7 +217,7 @@ class Approvals:
     def _change(self, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
         try:
             endpoint.prepare(self.path.parent)
-            with _locked(self.path.parent):
+            with lock_directory(self.path.parent):
                 self.refresh()
                 changed = change(self._found)
                 if changed != self._found:
@@ -257,7 +256,7 @@ class Approvals:
         path = self.path.resolve()
         draft = path.with_suffix(".json.new")
         content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-        with open(draft, "w", encoding="utf-8", opener=_create_private) as file:
+        with open(draft, "w", encoding="utf-8", opener=create_private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -318,23 +317,6 @@ def _without_ended(found: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in found.items()
     }
     return {key: _written(values) for key, values in left.items() if values}
-
-
-def _create_private(path: str, _flags: int) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Let one process at a time write."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -1,4 +1,4 @@
-"""Private regular files, opened without following a link and without waiting.
+"""Private regular files, opened without following a link and without waiting; a lock for their directory.
 
 It does not check who may read the directory: `native_host.endpoint.prepare` does.
 """
@@ -6,8 +6,12 @@ It does not check who may read the directory: `native_host.endpoint.prepare` doe
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
@@ -25,3 +29,25 @@ def open_regular(path: str | os.PathLike[str], flags: int) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
     return descriptor
+
+
+def create_private(path: str, _flags: int) -> int:
+    """Create or empty a file for this user alone; usable as `opener`.
+
+    Raises:
+        OSError: the system refuses, or a link is there.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+@contextmanager
+def lock_directory(directory: Path) -> Iterator[None]:
+    """Let one process at a time change the files of a directory; wait for the others."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -7,15 +7,13 @@ a digest does not reveal its token. It does not check requests: that is `gate.py
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +25,7 @@ from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import FILE as DEFAULT_FILE
 from bridge.frontends.http.token import TokenError, token_for
 from native_host import endpoint
+from native_host.system.private_files import lock_directory
 
 FILE = "http-tokens.json"
 DEFAULT = "default"
@@ -178,7 +177,7 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
         raise TokenError(text)
     try:
         endpoint.prepare(state)
-        with _locked(state):
+        with lock_directory(state):
             _replace(state / DEFAULT_FILE, f"{secrets.token_urlsafe(_BYTES)}\n".encode())
     except (endpoint.EndpointError, OSError) as error:
         raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error}") from error
@@ -190,7 +189,7 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
 def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> None:
     try:
         endpoint.prepare(state)
-        with _locked(state):
+        with lock_directory(state):
             stored = _read(state)
             change(stored)
             _replace(state / FILE, msgspec.json.format(msgspec.json.encode(stored)) + b"\n")
@@ -225,17 +224,6 @@ def _replace(path: Path, content: bytes) -> None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Let one process at a time change the file."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _signature(path: Path) -> _Signature:
