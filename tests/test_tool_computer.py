@@ -605,7 +605,8 @@ def test_a_recording_of_what_was_done_becomes_a_gif(tools: Tools) -> None:
     with Image.open(io.BytesIO(data)) as gif:
         assert (gif.format, getattr(gif, "n_frames", 1)) == ("GIF", 5)
         assert gif.size == (made["width"], made["height"])
-    assert f"dropped a run.gif, {len(data)} bytes, image/gif" in desk.tab.wait_until(f"{LOG}.at(-1)")
+    dropped = desk.tab.wait_until(f"{LOG}.find((line) => line.startsWith('dropped'))")
+    assert f"dropped a run.gif, {len(data)} bytes, image/gif" in dropped
 
     assert "The browser saves it as" in creator("export", download=True).text
     said = tools.refused("gif_creator", action="export", tabId=desk.tab_id, coordinate=[9000, 1])

@@ -278,7 +278,9 @@ def test_two_clients_with_different_lists_each_reach_their_own_site(
             two_tab = open_page(two, second)
             for tools, tab, other in ((one, one_tab, second), (two, two_tab, first)):
                 tools.refused("navigate", tabId=tab, url=f"{other}/other")
-                act(tools.look(tab), f"window.open('{other}/popup'); location.href = '{other}/away'")
+                page = tools.look(tab)
+                act(page, f"window.open('{other}/popup'); location.href = '{other}/away'")
+                page.wait_until("location.protocol === 'chrome-error:'")
             one.done("navigate", tabId=one_tab, url=f"{first}/again")
             two.done("navigate", tabId=two_tab, url=f"{second}/again")
     assert {it.path for it in hosts.requests("one.localhost")} == {"/", "/again"}
