@@ -29,43 +29,14 @@ def bank(hosts: LoggedHosts) -> str:
 
 
 @contextmanager
-def restricted(browsing: Browsing, config: str) -> Iterator[Tools]:
-    """A client whose user has this config.toml."""
-    path = browsing.chain.home / "config.toml"
-    path.write_text(config)
-    path.chmod(0o600)
-    try:
-        with browsing.client("attacked") as tools:
-            yield tools
-    finally:
-        path.unlink()
-
-
-@contextmanager
-def denied(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
-    with restricted(browsing, f'[policy]\ndeny = ["{hosts.origin(BANK)}"]') as tools:
-        yield tools
-
-
-@contextmanager
-def paused(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
-    with config_file(browsing, '[browser]\nresume = "any"'):
-        browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK))
-        try:
-            with browsing.client("attacked") as tools:
-                yield tools
-        finally:
-            browsing.thread.run(browsing.chain.mcpb, "pause", hosts.origin(BANK), "--resume")
-
-
-@contextmanager
 def not_asked(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
     approved = browsing.chain.home / "state" / "approvals.json"
     approved.parent.mkdir(mode=0o700, exist_ok=True)
     approved.write_text(f'{{"{hosts.origin(EVIL)}": {{}}}}')
     approved.chmod(0o600)
     try:
-        with restricted(browsing, '[browser]\nsites = "ask"\nask_in = "client"') as tools:
+        asks = '[browser]\nsites = "ask"\nask_in = "client"'
+        with config_file(browsing, asks), browsing.client("attacked") as tools:
             yield tools
     finally:
         approved.unlink()
@@ -94,15 +65,11 @@ def open_evil(tools: Tools, hosts: LoggedHosts, body: str) -> int:
     return tab
 
 
-RULES = {"denied": denied, "paused": paused, "not asked": not_asked}
-
-
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("way", ["batch", "parallel"])
 def test_a_script_never_runs_on_a_forbidden_site(
-    browsing: Browsing, hosts: LoggedHosts, bank: str, rounds: int, rule: str, way: str
+    browsing: Browsing, hosts: LoggedHosts, bank: str, rounds: int, way: str
 ) -> None:
-    with RULES[rule](browsing, hosts) as tools:
+    with not_asked(browsing, hosts) as tools:
         for number in range(rounds):
             tab = open_evil(tools, hosts, "<p>evil</p>")
             hosts.clear()
@@ -122,11 +89,10 @@ def test_a_script_never_runs_on_a_forbidden_site(
             tools.call("tabs_close_mcp", tabId=tab)
 
 
-@pytest.mark.parametrize("rule", RULES)
 def test_keys_are_never_pressed_on_a_forbidden_site(
-    browsing: Browsing, hosts: LoggedHosts, bank: str, rounds: int, rule: str
+    browsing: Browsing, hosts: LoggedHosts, bank: str, rounds: int
 ) -> None:
-    with RULES[rule](browsing, hosts) as tools:
+    with not_asked(browsing, hosts) as tools:
         for _ in range(rounds):
             tab = open_evil(tools, hosts, f"<a id=a href={bank}>on</a><script>a.focus()</script>")
             hosts.clear()
@@ -137,12 +103,9 @@ def test_keys_are_never_pressed_on_a_forbidden_site(
             tools.call("tabs_close_mcp", tabId=tab)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_text_is_never_typed_on_a_forbidden_site(
-    browsing: Browsing, hosts: LoggedHosts, rounds: int, rule: str
-) -> None:
+def test_text_is_never_typed_on_a_forbidden_site(browsing: Browsing, hosts: LoggedHosts, rounds: int) -> None:
     bank = hosts.set_page(BANK, "/pay", "<form method=post action=/confirm><input name=to autofocus></form>")
-    with RULES[rule](browsing, hosts) as tools:
+    with not_asked(browsing, hosts) as tools:
         for _ in range(rounds):
             form = f"<form action={bank}><input name=q id=q></form><script>q.focus()</script>"
             tab = open_evil(tools, hosts, form)
