@@ -616,6 +616,14 @@ def test_a_recording_of_what_was_done_becomes_a_gif(tools: Tools) -> None:
     assert "begin with start_recording" in tools.refused("gif_creator", action="export", tabId=desk.tab_id)
 
 
+def test_a_recording_begins_in_a_tab_that_has_just_been_opened(tools: Tools) -> None:
+    for _ in range(5):  # the browser's own page comes into it within moments
+        tab: int = tools.done("tabs_create_mcp").structured["tabId"]
+        assert tools.done("gif_creator", action="start_recording", tabId=tab).structured["recording"]
+        tools.done("gif_creator", action="clear", tabId=tab)
+        tools.done("tabs_close_mcp", tabId=tab)
+
+
 def test_whatever_acts_adds_a_frame_and_what_fails_adds_none(tools: Tools) -> None:
     desk = Desk(tools, "forms.html")
     tools.done("gif_creator", action="start_recording", tabId=desk.tab_id)

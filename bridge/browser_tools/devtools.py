@@ -93,6 +93,16 @@ class CommandError(ToolError):
         self.said = said
 
 
+class NotControllableError(ToolError):
+    """The browser lets no extension attach to what the tab shows: a page of its own, or of its web store."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"{said}. The browser lets nobody look into such a page, and nothing was "
+            "done. navigate to a web page, or use another tab."
+        )
+
+
 Told: TypeAlias = bytes | CallError | ToolError
 
 
@@ -534,10 +544,7 @@ class Devtools(ABC):
 def _result(method: str, told: Told) -> Any:
     match told:
         case CallError(code=Code.INVALID_PARAMS) if _NOT_OURS in told.detail:
-            raise ToolError(
-                f"{told.detail.rstrip('.')}. The browser lets nobody look into such a page, and nothing was "
-                "done. navigate to a web page, or use another tab."
-            )
+            raise NotControllableError(told.detail.rstrip("."))
         case CallError(code=Code.INVALID_PARAMS):
             raise CommandError(method, told.detail.rstrip("."))
         case CallError() | ToolError():

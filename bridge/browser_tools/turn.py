@@ -22,6 +22,7 @@ from bridge.browser_tools.answer import Answer, Quote, ToolError
 from bridge.browser_tools.approving import Wish
 from bridge.browser_tools.bound_documents import BoundDocument, TabKey, bind_document
 from bridge.browser_tools.declaring import Tool
+from bridge.browser_tools.devtools import NotControllableError
 from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Page
 from bridge.browser_tools.settings import BrowserSettings
@@ -202,7 +203,10 @@ class Turn:
         """An empty page has the origin of the page that opened it, which only the browser knows."""
         if place.tab.url not in ("", "about:blank") or not supports_devtools(place.browser):
             return []
-        origin = await self.page_of(place).blank_origin()
+        try:
+            origin = await self.page_of(place).blank_origin()
+        except NotControllableError:  # a new tab is announced before its page, which is the browser's own
+            return []
         return [Wish(place.browser, origin, place.tab)] if origin else []
 
     def _wishes(self, place: Place, leaves: bool) -> list[Wish]:
