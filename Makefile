@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance interop record-interop test-one-half test-other-half test-parts test-interop test-chromium test-tools test-firefox test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance interop record-interop test-lane-one test-lane-two test-lane-three test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -19,13 +19,13 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so two halves run beside each other; each line of output is whole.
+# Browsers often wait, so three lanes run beside each other on two cores; each line of output is whole.
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
 test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
 	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-one-half test-other-half
+	@$(MAKE) --no-print-directory -j3 --output-sync=line test-lane-one test-lane-two test-lane-three
 	+@$(call run-groups,test-machine)
 	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
 
@@ -38,23 +38,30 @@ pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RE
 # The files with a mark: to look into all of them takes ten seconds.
 marked = $(shell grep -rl --include='test_*.py' "mark[.]$(1)" tests | sort)
 
-test-one-half:
-	+@$(call run-groups,check test-firefox test-chromium test-interop)
+test-lane-one:
+	+@$(call run-groups,check test-firefox test-chromium)
 
-test-other-half:
-	+@$(call run-groups,test-tools test-parts)
+test-lane-two:
+	+@$(call run-groups,test-tools test-interop)
+
+test-lane-three:
+	+@$(call run-groups,test-parts test-attacks)
 
 test-chromium:
 	@$(pytest) -m "chromium and not firefox and not machine" \
-		$(filter-out $(TOOLS) $(addsuffix /%,$(TOOLS)),$(call marked,chromium))
+		$(filter-out $(TOOLS),$(call marked,chromium))
 
 # The browser's own tools and what they are made of, in a browser.
 TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
-	$(wildcard tests/test_in_page*.py tests/test_tool_*.py) tests/e2e/security
+	$(wildcard tests/test_in_page*.py tests/test_tool_*.py)
 test-tools:
 	@$(pytest) -m "chromium and not machine" $(TOOLS)
 
-# The races of tests/e2e/security 40 times each; `make test` runs them three times.
+# Each race three times.
+test-attacks:
+	@$(pytest) -m "not machine" tests/e2e/security
+
+# The same with each race 40 times.
 test-security:
 	@install/prepare.sh test
 	@MCPB_SECURITY_ROUNDS=40 .venv/bin/pytest -q tests/e2e/security
