@@ -76,13 +76,14 @@ def _own_processes() -> Iterator[int]:
 
 
 def _has_socket(pid: int, inode: int) -> bool:
-    wanted = f"socket:[{inode}]"
+    # Strings, since this runs for each connection and a client may have a thousand descriptors.
+    wanted, folder = f"socket:[{inode}]", f"/proc/{pid}/fd"
     try:
-        descriptors = list((_PROC / str(pid) / "fd").iterdir())
+        descriptors = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return False
     for descriptor in reversed(descriptors):  # the latest connection usually has the highest number
         with suppress(OSError):
-            if str(descriptor.readlink()) == wanted:
+            if os.readlink(f"{folder}/{descriptor}") == wanted:  # noqa: PTH115
                 return True
     return False
