@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from bridge.hidden_characters import has_smuggling_selectors
 from bridge.hub.describing import MAX_PAGE_WORDS, cleaned_lines
 
 _TEXTS = ("title", "description", "$comment")
@@ -105,6 +106,8 @@ def _checked(text: str) -> str:
 
 
 def _is_hidden_in(text: str) -> bool:
+    if has_smuggling_selectors(text):
+        return True
     if text.isprintable():
         return False
     return any(unicodedata.category(char) in _HIDDEN and char not in _LAYOUT for char in text)
