@@ -1,4 +1,4 @@
-"""The extension's allow-list against a client of the native host's socket (F10: A49, A50b; F9)."""
+"""The extension's allow-lists against a client of the native host's socket (F10: A49, A50b; F9)."""
 
 from __future__ import annotations
 
@@ -111,10 +111,11 @@ def page(socket_client: SocketClient, hosts: LoggedHosts) -> int:
 # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_devtools_command_of_the_bridge_is_allowed(browsing: Browsing) -> None:
+def test_each_devtools_command_and_event_of_the_bridge_is_allowed(browsing: Browsing) -> None:
     popup = browsing.browser.open(POPUP)
     module = "import('./worker/devtools_allowlist.js')"
     allowed = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_COMMANDS.keys()])"))
+    events = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_EVENTS])"))
     popup.close()
     named = {
         node.value
@@ -126,6 +127,7 @@ def test_each_devtools_command_of_the_bridge_is_allowed(browsing: Browsing) -> N
     }
     assert len(named) > 50
     assert named - allowed == EVENTS
+    assert events == {*EVENTS, "mcpb.eventDropped", "mcpb.subscribed"}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,23 @@ def test_commands_that_are_not_on_the_list_are_rejected(
     socket_client: SocketClient, page: int, method: str, params: dict[str, Any]
 ) -> None:
     assert socket_client.command(page, method, **params) == REJECTED
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "Network.requestWillBeSentExtraInfo",
+        "Network.responseReceivedExtraInfo",
+        "Network.webSocketWillSendHandshakeRequest",
+        "Page.screencastFrame",
+        "toString",
+    ],
+)
+def test_events_that_are_not_on_the_list_cannot_be_subscribed_to(
+    socket_client: SocketClient, page: int, event: str
+) -> None:
+    events = ["Page.loadEventFired", event]
+    assert socket_client.request("subscribeCDP", tabId=page, events=events) == REJECTED
 
 
 def test_a_client_gives_a_page_no_file_past_the_bridge(socket_client: SocketClient, page: int) -> None:
