@@ -171,10 +171,9 @@ async def test_a_password_in_a_wrong_argument_is_found_nowhere(
             await assert_in_no_output(chain)
             await assert_not_on_status_page(chain)
         assert_in_no_file(chain.home)
-        # Calls whose `arguments` are no object are rejected before there is a tool.
         kept = [json.loads(line) for line in (chain.home / "state" / NAME).read_text().splitlines()]
         calls = [line for line in kept if line["event"] == "call"]
-        assert len(calls) >= made - 8
+        assert len([line for line in calls if not line.get("step")]) == made
         assert {"url: type", "actions[0].input: type", "text: type", "arguments: type"} <= {
             line.get("detail") for line in calls
         }
