@@ -45,6 +45,11 @@ def sanitize_schema(schema: Raw) -> Raw | None:
     return schema if sanitized == found else Raw(msgspec.json.encode(sanitized))
 
 
+def remove_texts(schema: bytes) -> bytes:
+    """Return a JSON Schema without the texts that only describe."""
+    return msgspec.json.encode(_structure(msgspec.json.decode(schema)))
+
+
 def has_hidden(member: Raw) -> bool:
     """Return whether a string in this JSON contains a hidden character."""
     if _is_plain(member):
@@ -80,6 +85,26 @@ def _member(key: str, value: Any) -> Any:
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
         return {_checked(name): _schema(each) for name, each in value.items()}
     return _schema(value)
+
+
+def _structure(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_structure(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _member_structure(key, member)
+        for key, member in value.items()
+        if not (key in _TEXTS and isinstance(member, str))
+    }
+
+
+def _member_structure(key: str, value: Any) -> Any:
+    if key in _VALUES:
+        return value
+    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {name: _structure(each) for name, each in value.items()}
+    return _structure(value)
 
 
 def _text(text: str) -> str:
