@@ -78,6 +78,19 @@ export function checkEvents(events) {
 }
 
 /**
+ * The parameters of an event without cookies: that of a WebSocket's handshake has all headers as they were sent.
+ *
+ * @param {string} method
+ * @param {Params} params
+ */
+export function withoutCookies(method, params) {
+  if (method !== "Network.webSocketHandshakeResponseReceived") return params;
+  const { status, statusText, headers } = params.response;
+  const kept = Object.entries(headers).filter(([name]) => name.toLowerCase() !== "set-cookie");
+  return { ...params, response: { status, statusText, headers: Object.fromEntries(kept) } };
+}
+
+/**
  * @param {...[domain: string, commands: string]} groups
  * @returns {[string, Rule][]}
  */
