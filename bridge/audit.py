@@ -182,7 +182,8 @@ def _encoded(line: _Line) -> bytes:
 
 def _shown(text: str, max_chars: int) -> str:
     # Nearly all are fine as they are, and a call has a dozen: cleaning them took half of the time of a line.
-    return text if len(text) <= max_chars and text.isprintable() else cleaned(text, max_chars)
+    is_plain = len(text) <= max_chars and text.isprintable() and text.isascii()
+    return text if is_plain else cleaned(text, max_chars)
 
 
 def moment(now: float) -> str:

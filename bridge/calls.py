@@ -73,6 +73,15 @@ class Calls:
             on_answer(to_mcp(error))
         return ENDED
 
+    def record_rejected(self, name: object, field: str) -> None:
+        """Count and record a call whose params are malformed, which the client learns elsewhere.
+
+        Args:
+            name: the tool's name as the client wrote it, which may be anything.
+            field: the rejected member and its rule, without the value.
+        """
+        self._router.record_rejected(self._session, name if isinstance(name, str) else "", field)
+
     def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
         ask = partial(self._asking.ask, call.client)
         caller = questions.caller(call.can_ask, ask, _reporting(call))

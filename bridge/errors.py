@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bridge.hidden_characters import sanitize
 from native_host.wire import Code
 
 
@@ -97,7 +98,7 @@ def paused_sentence(site: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).rstrip(".")
+    line = " ".join(sanitize(text).split()).rstrip(".")
     return line if len(line) <= _DETAIL_CHARS else line[:_DETAIL_CHARS] + "…"
 
 

@@ -56,6 +56,9 @@ _NO_RESOURCE = {Era.HANDSHAKE: -32002, Era.STATELESS: INVALID_PARAMS}
 _MISSED_ID = f"missed-{secrets.token_hex(8)}"
 """Of a request that the client has had an answer to; no client has one like it."""
 
+_RULES = {"missing": "required", "extra_forbidden": "additionalProperties"}
+"""JSON Schema's words for pydantic's."""
+
 _Context = ServerRequestContext[None, Any]
 _log = logging.getLogger(__name__)
 
@@ -190,7 +193,11 @@ class Package:
             return await call_next(ctx)
         except _Answer as answered:
             return answered.result
-        except (MCPError, ValidationError):
+        except ValidationError as error:
+            if ctx.method == "tools/call":
+                self._calls.record_rejected((ctx.params or {}).get("name"), _rejected_field(error))
+            raise
+        except MCPError:
             raise
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("answering %s failed", ctx.method)
@@ -382,6 +389,14 @@ def _given(params: types.CallToolRequestParams) -> bytes | None:
     if isinstance(found, types.CreateMessageResult | types.ListRootsResult):
         return found.model_dump_json(by_alias=True, exclude_none=True).encode()
     return None
+
+
+def _rejected_field(error: ValidationError) -> str:
+    """Return the member of `params` that was rejected and the rule, for instance `arguments: type`."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    member = next((str(step) for step in first["loc"] if step != "params"), "params")
+    rule = "type" if first["type"].endswith("_type") else _RULES.get(first["type"], "invalid")
+    return f"{member}: {rule}"
 
 
 def _refusal(error: ProtocolError) -> MCPError:

@@ -154,7 +154,7 @@ class Parking:
             with trio.move_on_after(LAST_WORDS_S):
                 await call.ended.wait()
         if self._parked.pop(state, None):
-            _log.info("%s ended, and the client did not come back for it", call.request.name)
+            _log.info("%.128r ended, and the client did not come back for it", call.request.name)
             call.cancel()
 
     def cancel_all(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bridge.errors import CallError
+from bridge.hidden_characters import has_smuggling_selectors
 from bridge.hub.describing import MAX_TITLE, cleaned
 from bridge.hub.transport import Caller, OnProgress, Prompt
 from bridge.incoming import CanAsk, ElicitResult
@@ -216,7 +217,7 @@ def _checked(value: Any, max_shown: int = 0) -> Any:
 
 
 def _plain(text: str) -> str:
-    if text.isprintable() and len(text) <= MAX_VALUE:
+    if text.isprintable() and not has_smuggling_selectors(text) and len(text) <= MAX_VALUE:
         return text
     raise _unusable(f"{text[:40]!a} is not printable, or longer than {MAX_VALUE} characters")
 

@@ -4,7 +4,7 @@ import { checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, se
 import { navigation } from "./navigation.js";
 import { integer, object, optionalText, text, texts } from "./params.js";
 import { existing } from "./tabs.js";
-import { checkCommand } from "./worker/devtools_allowlist.js";
+import { checkCommand, checkEvents } from "./worker/devtools_allowlist.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -161,6 +161,7 @@ async function subscribe(browser, devtools, params, asked) {
   const session = optionalText(params, "session");
   const sessions = sessionsOf(browser, params, asked);
   const events = new Set(texts(params, "events"));
+  checkEvents(events);
   const { tabId } = await loaded(browser, params, asked);
   const tell = (/** @type {CdpEvent} */ event) => {
     browser.pauses.checkSession(session);

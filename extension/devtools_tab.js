@@ -3,6 +3,7 @@
 import { isExtensionPage } from "./access.js";
 import { EventRoom } from "./event_room.js";
 import { Code, WireError } from "./wire.js";
+import { withoutCookies } from "./worker/devtools_allowlist.js";
 import { MainDocument } from "./worker/main_document.js";
 
 /**
@@ -174,7 +175,7 @@ export class Attachment {
 
   /** The browser tells. @param {string} sessionId @param {string} method @param {any} params */
   heard(sessionId, method, params) {
-    const event = { tabId: this.tabId, sessionId, method, params };
+    const event = { tabId: this.tabId, sessionId, method, params: withoutCookies(method, params) };
     if (method === "Page.screencastFrame") return; // of our own
     this.document.handle(sessionId, method, params);
     if (method === "Target.attachedToTarget") this.#found(event);

@@ -110,6 +110,12 @@ def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, sta
     }
 
 
+def test_a_tool_name_that_a_client_made_up_is_one_short_printable_line(log: AuditLog, state: Path) -> None:
+    for made_up in ("x" * 5000, "pay\n\x1b[2J\u202e\U000e0141"):
+        log.keep(called("unknown_tool", site=Site(), own_name="", name=made_up))
+    assert [line["name"] for line in lines(state)] == ["x" * 127 + "…", "pay [2J"]
+
+
 def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, state: Path) -> None:
     log.keep(Registered(SHOP, tuple(f"tool{number}" for number in range(300))))
     line = lines(state)[0]

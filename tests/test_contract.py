@@ -19,6 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from bridge import server
 from bridge.errors import CallError
+from bridge.hub.records import Keep
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, LookedAround, Pending
@@ -128,9 +129,9 @@ def encoded(message: dict[str, Any]) -> bytes:
 
 
 @asynccontextmanager
-async def session(*, leaves_all: bool) -> AsyncIterator[Played]:
+async def session(*, leaves_all: bool, keep: Keep = lambda _: None) -> AsyncIterator[Played]:
     pages, client = Pages(), Told()
-    router = Router(pages)
+    router = Router(pages, keep=keep)
     router.provide(OwnTools(where=where))
     pages.happen(LookedAround())
     pages.connect("h1", *one_page("getCart", "hold"))

@@ -191,6 +191,10 @@ HOSTILE = {
         "<button>a&#8238;b&#8203;c&#0;&#27;[31m&#65279;d&#x2028;e</button>",
         ['button "a bc� [31md e"'],
     ),
+    "variation_selectors_that_carry_text": (
+        "<button>a&#xE0141;b&#xFE01;&#x200D;&#xFE02;c&#x180B;d \u2764&#xFE0F;</button>",
+        ['button "abcd \u2764\ufe0f"'],
+    ),
     "a_form_whose_fields_have_its_properties_names": (
         (
             "<form aria-label=f><input name=id><input name=parentNode><input name=children>"
@@ -460,6 +464,11 @@ TEXTS = {
         "<p>a</p><script>no</script><p style='display:none'>no</p><div>b<br>c</div><pre>d\n  e</pre>",
         "body",
         "a\n\nb\nc\n\nd\n  e",
+    ),
+    "without_variation_selectors_that_carry_text": (
+        "<p>a&#xE0141;b</p><pre>c&#xFE01;&#xFE02;d \u2764&#xFE0F;</pre>",
+        "body",
+        "ab\n\ncd \u2764\ufe0f",
     ),
 }
 

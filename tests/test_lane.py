@@ -18,6 +18,7 @@ import trio.testing
 
 from bridge import lane
 from bridge.errors import CallError
+from bridge.hub.records import Called, Record
 from native_host import wire
 from test_contract import (
     GET_CART,
@@ -200,6 +201,33 @@ async def test_of_requests_with_the_same_id_none_stays_open_without_an_answer() 
             await trio.testing.wait_all_tasks_blocked()
             assert 1 in played.client.answered()
             assert not list(played.lane.requests)
+
+
+@pytest.mark.parametrize(
+    ("params", "name", "field"),
+    [
+        ({"name": GET_CART, "arguments": ["secret"]}, GET_CART, "arguments: type"),
+        ({"name": "list_page_tools", "arguments": "secret"}, "list_page_tools", "arguments: type"),
+        ({"name": "call_page_tool", "arguments": 7}, "call_page_tool", "arguments: type"),
+        ({"name": ["secret"]}, "", "name: type"),
+        ({"arguments": {"secret": 1}}, "", "name: required"),
+    ],
+)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_with_malformed_params_is_recorded_with_field_and_rule(
+    era: str, params: dict[str, Any], name: str, field: str
+) -> None:
+    kept: list[Record] = []
+    with trio.fail_after(SOON_S):
+        async with session(leaves_all=False, keep=kept.append) as played:
+            for message in [*opened(era), asked(era, 1, "tools/call", params)]:
+                await played.take(message)
+            while 1 not in played.client.answered():
+                await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
+    (call,) = [record for record in kept if isinstance(record, Called)]
+    assert (call.name, call.detail, call.outcome, call.handed) == (name, field, "invalid_params", False)
+    assert call.arguments.raw == b"{}"
 
 
 async def test_an_opening_that_the_package_cannot_read_ends_nothing() -> None:

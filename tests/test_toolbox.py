@@ -10,7 +10,7 @@ import pytest
 
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
-from bridge.hub.toolbox import MAX_TEXT, TOOLS, ListPageTools, page_tools, read_arguments
+from bridge.hub.toolbox import MAX_SCHEMA, MAX_TEXT, TOOLS, ListPageTools, page_tools, read_arguments
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,30 @@ def test_a_schema_that_would_be_too_much_is_left_out_and_says_how_to_get_it() ->
     text, structured = answer(tools, schemas=True, query=name, limit=1)
     assert structured["tools"][0]["inputSchema"] == json.loads(huge)
     assert "x" * 70_000 in text
+
+
+def test_a_single_schema_above_the_limit_is_shown_without_its_texts() -> None:
+    text = "x" * (MAX_SCHEMA // 2)
+    described = {"type": "string", "description": text, "enum": ["a"]}
+    schema = {"type": "object", "title": text, "properties": {"description": described, "title": {}}}
+    huge = msgspec.json.encode(schema)
+    said, structured = answer([Tool("a", shown_schema=huge)], schemas=True, limit=1)
+    structure = {"type": "string", "enum": ["a"]}
+    assert structured["tools"][0]["inputSchema"] == {
+        "type": "object",
+        "properties": {"description": structure, "title": {}},
+    }
+    assert f"are left out: it is {len(huge)} bytes long, and at most {MAX_SCHEMA} are shown." in said
+    assert len(said) < 1000
+
+
+def test_a_single_schema_whose_structure_is_above_the_limit_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["x" * MAX_SCHEMA]}}}
+    said, structured = answer([Tool("a", shown_schema=msgspec.json.encode(schema))], schemas=True)
+    size = len(msgspec.json.encode(schema))
+    assert "inputSchema" not in structured["tools"][0]
+    assert f"is left out: without its texts it is still {size} bytes long" in said
+    assert len(said) < 1000
 
 
 def test_schemas_take_only_the_room_that_lines_leave() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from bridge.hidden_characters import sanitize
+
 
 def printable(text: str) -> str:
     """Without control, format and bidirectional characters; lines stay lines."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+    return sanitize(text, "\n\t")
 
 
 def cut(text: str, limit: int) -> str:

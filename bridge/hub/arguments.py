@@ -21,6 +21,7 @@ from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 from bridge.hub.schema_cost import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+from native_host.protocol.validation_errors import rejected_field
 from native_host.wire import Code
 
 if TYPE_CHECKING:
@@ -91,14 +92,14 @@ class Arguments:
         try:
             return _objects.decode(self.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _unusable(error) from None
+            raise _unusable(error, rejected_field(error)) from None
 
 
 NOTHING = Arguments(b"{}")
 
 
-def _unusable(error: Exception) -> CallError:
-    return CallError(Code.INVALID_PARAMS, str(error), handed=False)
+def _unusable(error: Exception, logged: str | None = None) -> CallError:
+    return CallError(Code.INVALID_PARAMS, str(error), handed=False, logged=logged)
 
 
 class ArgumentCheck:

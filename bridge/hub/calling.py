@@ -251,7 +251,7 @@ class Call:
             self._end(failed(self._around.told(error)), error)
             return
         if not isinstance(error, UnknownToolError):
-            _log.error("calling %s failed", self.name, exc_info=error)
+            _log.error("calling %.128r failed", self.name, exc_info=error)
         self._end(error, error)
 
     def _end(self, outcome: Outcome, how: Answer | Exception) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from bridge.hidden_characters import sanitize
 from native_host.wire import Tab
 
 MAX_PAGE_WORDS = 2000
@@ -78,8 +79,7 @@ def quoted(text: str, max_chars: int) -> str:
 
 
 def _line(text: str) -> str:
-    printable = text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(printable.split())
+    return " ".join(sanitize(text).split())
 
 
 def _cut(text: str, max_chars: int) -> str:

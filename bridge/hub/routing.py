@@ -16,7 +16,7 @@ from bridge.hub import toolbox
 from bridge.hub.admission import Admission
 from bridge.hub.answers import Answer
 from bridge.hub.approval_prompts import ApprovalPrompts, AskIn
-from bridge.hub.arguments import Arguments
+from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.caching import NothingKept, ToolStore
 from bridge.hub.calling import Call, OnOutcome, Outcome, PageResult, Surroundings
@@ -269,6 +269,11 @@ class Router:
         call = Call(self._around, session, name, arguments, on_done, caller)
         call.begin()
         return call
+
+    def record_rejected(self, session: Session, name: str, field: str) -> None:
+        """Count and record a call that was rejected before it had arguments; `field` is for the audit log."""
+        error = CallError(Code.INVALID_PARAMS, handed=False, logged=field)
+        self._begin_provided(_rejecting(error), session, name, NOTHING, lambda _: None, NOBODY)
 
     async def call(self, session: Session, name: str, arguments: Arguments, caller: Caller = NOBODY) -> bytes:
         """Run a tool and wait for it; a CallToolResult as JSON. What fails is such a result too.

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from bridge.hidden_characters import has_smuggling_selectors
 from bridge.hub.describing import MAX_PAGE_WORDS, cleaned_lines
 
 _TEXTS = ("title", "description", "$comment")
@@ -42,6 +43,11 @@ def sanitize_schema(schema: Raw) -> Raw | None:
     except HiddenCharacterError:
         return None
     return schema if sanitized == found else Raw(msgspec.json.encode(sanitized))
+
+
+def remove_texts(schema: bytes) -> bytes:
+    """Return a JSON Schema without the texts that only describe."""
+    return msgspec.json.encode(_structure(msgspec.json.decode(schema)))
 
 
 def has_hidden(member: Raw) -> bool:
@@ -81,6 +87,26 @@ def _member(key: str, value: Any) -> Any:
     return _schema(value)
 
 
+def _structure(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_structure(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _member_structure(key, member)
+        for key, member in value.items()
+        if not (key in _TEXTS and isinstance(member, str))
+    }
+
+
+def _member_structure(key: str, value: Any) -> Any:
+    if key in _VALUES:
+        return value
+    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {name: _structure(each) for name, each in value.items()}
+    return _structure(value)
+
+
 def _text(text: str) -> str:
     return cleaned_lines(text) if len(text) > MAX_PAGE_WORDS or _is_hidden_in(text) else text
 
@@ -105,6 +131,8 @@ def _checked(text: str) -> str:
 
 
 def _is_hidden_in(text: str) -> bool:
+    if has_smuggling_selectors(text):
+        return True
     if text.isprintable():
         return False
     return any(unicodedata.category(char) in _HIDDEN and char not in _LAYOUT for char in text)

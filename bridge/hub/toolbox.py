@@ -12,6 +12,7 @@ from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
+from bridge.hub.schema_texts import remove_texts
 from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
 from native_host.protocol.validation_errors import rejected_field
 from native_host.wire import Code
@@ -25,7 +26,9 @@ MAX_LIMIT = 200
 MAX_QUERY = 200
 """Characters."""
 MAX_TEXT = 64 * 1024
-"""Bytes of an answer's text: it ends up in a model's context. A single tool is shown whole, however long."""
+"""Bytes of an answer's text: it ends up in a model's context. The schema of a single tool may be longer."""
+MAX_SCHEMA = 100_000
+"""Bytes of the schema of a single tool. A longer one is shown without its texts, or left out."""
 MAX_NOTICES = 10
 
 T = TypeVar("T")
@@ -215,6 +218,11 @@ def _shown(entries: Sequence[Listed], with_schemas: bool, unlisted: Container[Li
 def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) -> None:
     for entry, tool in zip(entries, shown, strict=True):
         schema = entry.shown_schema
+        if len(schema) > MAX_SCHEMA and len(shown) == 1:
+            schema, note = _limit_schema(entry.name, schema)
+            tool.text += note
+            if not schema:
+                continue
         if len(schema) > room + _MAX_CUT and len(shown) > 1:
             tool.text += (
                 f"\n  The schema of {entry.name} is {len(schema)} bytes long; ask for that tool alone: "
@@ -224,6 +232,16 @@ def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) 
         room -= max(0, len(schema) - _MAX_CUT)
         tool.text += f"\n  arguments: {schema.decode()}"
         tool.content["inputSchema"] = msgspec.Raw(schema)
+
+
+def _limit_schema(name: str, schema: bytes) -> tuple[bytes, str]:
+    """Return a schema above MAX_SCHEMA without its texts, or empty, and a line that says so."""
+    structure = remove_texts(schema)
+    limit = f"bytes long, and at most {MAX_SCHEMA} are shown."
+    if len(structure) > MAX_SCHEMA:
+        size = f"without its texts it is still {len(structure)} {limit}"
+        return b"", f"\n  The schema of {name} is left out: {size}"
+    return structure, f"\n  The texts in the schema of {name} are left out: it is {len(schema)} {limit}"
 
 
 _MAX_CUT = 192

@@ -1,7 +1,8 @@
 /**
- * Allow-list of the DevTools commands that clients may send, with rules for their parameters.
+ * Allow-list of the DevTools commands that clients may send, with rules for their parameters, and of the events that
+ * they may subscribe to.
  *
- * It names what mcpb's own bridge sends, and nothing else. It does not judge tabs, sessions or sites: `access.js` does.
+ * It names what mcpb's own bridge sends and reads, and nothing else. It does not judge tabs, sessions or sites: `access.js` does.
  */
 
 import { invalid } from "../params.js";
@@ -39,6 +40,23 @@ export const ALLOWED_COMMANDS = new Map([
   ["Page.createIsolatedWorld", checkIsolatedWorld],
 ]);
 
+/** Without `Network.…ExtraInfo`, which carry cookies. @type {ReadonlySet<string>} */
+export const ALLOWED_EVENTS = new Set(
+  methods(
+    ["Input", "dragIntercepted"],
+    ["Inspector", "targetCrashed"],
+    ["Log", "entryAdded"],
+    ["Network", "loadingFailed loadingFinished requestServedFromCache requestWillBeSent responseReceived"],
+    ["Network", "webSocketClosed webSocketCreated webSocketFrameError webSocketHandshakeResponseReceived"],
+    ["Page", "documentOpened downloadWillBegin fileChooserOpened frameAttached frameDetached frameNavigated"],
+    ["Page", "frameStartedNavigating frameStoppedLoading javascriptDialogClosed javascriptDialogOpening"],
+    ["Page", "loadEventFired navigatedWithinDocument"],
+    ["Runtime", "consoleAPICalled exceptionRevoked exceptionThrown executionContextCreated executionContextsCleared"],
+    ["Target", "attachedToTarget detachedFromTarget"],
+    ["mcpb", "eventDropped subscribed"],
+  ),
+);
+
 /**
  * @param {string} method
  * @param {Params} params
@@ -51,13 +69,38 @@ export function checkCommand(method, params) {
 }
 
 /**
+ * @param {Iterable<string>} events
+ * @throws {import("../wire.js").WireError} no client may subscribe to one of them
+ */
+export function checkEvents(events) {
+  for (const event of events)
+    if (!ALLOWED_EVENTS.has(event)) throw invalid(`${event} is not on the extension's list of allowed DevTools events.`);
+}
+
+/**
+ * The parameters of an event without cookies: that of a WebSocket's handshake has all headers as they were sent.
+ *
+ * @param {string} method
+ * @param {Params} params
+ */
+export function withoutCookies(method, params) {
+  if (method !== "Network.webSocketHandshakeResponseReceived") return params;
+  const { status, statusText, headers } = params.response;
+  const kept = Object.entries(headers).filter(([name]) => name.toLowerCase() !== "set-cookie");
+  return { ...params, response: { status, statusText, headers: Object.fromEntries(kept) } };
+}
+
+/**
  * @param {...[domain: string, commands: string]} groups
  * @returns {[string, Rule][]}
  */
 function unrestricted(...groups) {
-  return groups.flatMap(([domain, commands]) =>
-    commands.split(" ").map((command) => /** @type {[string, Rule]} */ ([`${domain}.${command}`, () => {}])),
-  );
+  return methods(...groups).map((method) => [method, () => {}]);
+}
+
+/** @param {...[domain: string, names: string]} groups */
+function methods(...groups) {
+  return groups.flatMap(([domain, names]) => names.split(" ").map((name) => `${domain}.${name}`));
 }
 
 /** A drop can name files of the machine, as `DOM.setFileInputFiles` does. @type {Rule} */

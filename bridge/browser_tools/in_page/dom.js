@@ -185,7 +185,16 @@ function cleaned(text, max) {
  * @param {string} text */
 function oneLine(text) {
   if (/^[!-~]*(?: [!-~]+)*$/.test(text)) return text;
-  return text.replace(/[\u00AD\u200B-\u200D\u2060\uFEFF]/g, "").replace(/[\p{C}\p{Z}\s]+/gu, " ");
+  return withoutSelectors(text.replace(/[\u00AD\u200B-\u200D\u2060\uFEFF]/g, "")).replace(/[\p{C}\p{Z}\s]+/gu, " ");
+}
+
+/** Without variation selectors that can carry hidden text: see bridge/hidden_characters.py.
+ * @param {string} text */
+function withoutSelectors(text) {
+  return text.replace(
+    /[\uFE00-\uFE0F\u180B-\u180D\u180F\u{E0100}-\u{E01EF}]{2,}|[\u180B-\u180D\u180F\u{E0100}-\u{E01EF}]/gu,
+    "",
+  );
 }
 
 /** As it stands in a line of ours: nothing that a page writes can leave its quotes.

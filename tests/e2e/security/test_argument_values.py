@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -17,6 +18,10 @@ from bridge.audit import NAME
 from chain import MCPB, Chain, RawClient, until_listens
 from demo.chromium import Chromium
 from http_front import INITIALIZE
+from native_host import endpoint
+from peers import until
+from raw_channel_client import RawChannelClient
+from their_socket import TheirSocket
 
 PASSWORD = "hunter2-Passw0rd-of-a-user"
 WRONG: tuple[Any, ...] = ([PASSWORD], {PASSWORD: PASSWORD})
@@ -55,12 +60,42 @@ def wrong_calls(echo: str) -> Iterator[tuple[str, Any]]:
 
 
 async def make_wrong_calls(call: Call, echo: str) -> int:
+    """Make all of them; return how many."""
     made = 0
     for name, arguments in wrong_calls(echo):
         answer = await call(name, arguments)
         assert "code" in answer or answer.get("isError"), (name, arguments, answer)
         made += 1
     return made
+
+
+@asynccontextmanager
+async def stdio_session(chain: Chain) -> AsyncIterator[Call]:
+    """Calls of tools by a client of `mcpb bridge`."""
+    async with stdio_client(chain) as client:
+        requests = itertools.count(1)
+
+        async def call(name: str, arguments: Any) -> Any:
+            return await client.ask(next(requests), "tools/call", name=name, arguments=arguments)
+
+        yield call
+
+
+@asynccontextmanager
+async def channel_session(directory: Path) -> AsyncIterator[Call]:
+    """Calls of tools by a client of the socket that `mcpb serve` has published."""
+    with trio.fail_after(BOUND_S):
+        await until(lambda: any(directory.glob("*.sock")))
+    (path,) = directory.glob("*.sock")
+    async with RawChannelClient.connected(path) as client:
+        requests = itertools.count(1)
+
+        async def call(name: str, arguments: Any) -> Any:
+            params = {"client_id": "claude-code", "tool": name, "args": arguments}
+            await client.say(method="execute_tool", params={**params, "tool_use_id": str(next(requests))})
+            return {"isError": "error" in await client.hear()}
+
+        yield call
 
 
 @asynccontextmanager
@@ -152,32 +187,81 @@ async def assert_not_on_status_page(chain: Chain) -> None:
     assert "invalid params" in now.text  # the calls are shown there
 
 
+def logged_calls(chain: Chain) -> list[dict[str, Any]]:
+    """Return the lines of all calls, without those of their steps."""
+    lines = map(json.loads, (chain.home / "state" / NAME).read_text().splitlines())
+    return [line for line in lines if line["event"] == "call" and not line.get("step")]
+
+
 async def test_a_password_in_a_wrong_argument_is_found_nowhere(
     chain: Chain, browser: Chromium, free_port: int
 ) -> None:
+    channels = chain.home / "channels"
     chain.settings["MCPB_LOG"] = "wire"
+    chain.settings["MCPB_EXISTING_CHANNEL_PUBLISH"] = "true"
+    chain.settings["MCPB_EXISTING_CHANNEL_DIRECTORY"] = str(channels)
     with trio.fail_after(BOUND_S):
         await chain.open(browser, "tabserver.html")
         echo = chain.name("echo")
-        async with serving(chain, free_port), http_client(chain, free_port) as call:
-            made = await make_wrong_calls(call, echo)
-            async with stdio_client(chain) as client:
-                requests = iter(range(1, 1000))
-
-                async def call_stdio(name: str, arguments: Any) -> Any:
-                    return await client.ask(next(requests), "tools/call", name=name, arguments=arguments)
-
-                made += await make_wrong_calls(call_stdio, echo)
+        async with serving(chain, free_port), http_client(chain, free_port) as call_over_http:
+            made = await make_wrong_calls(call_over_http, echo)
+            async with stdio_session(chain) as call_over_stdio:
+                made += await make_wrong_calls(call_over_stdio, echo)
+            async with channel_session(channels) as call_over_channel:
+                made += await make_wrong_calls(call_over_channel, echo)
             await assert_in_no_output(chain)
             await assert_not_on_status_page(chain)
         assert_in_no_file(chain.home)
-        # Calls whose `arguments` are no object are rejected before there is a tool.
-        kept = [json.loads(line) for line in (chain.home / "state" / NAME).read_text().splitlines()]
-        calls = [line for line in kept if line["event"] == "call"]
-        assert len(calls) >= made - 8
+        calls = logged_calls(chain)
+        assert len(calls) == made
         assert {"url: type", "actions[0].input: type", "text: type", "arguments: type"} <= {
             line.get("detail") for line in calls
         }
+
+
+async def find_and_fail(call: Call, theirs: TheirSocket) -> None:
+    """Call `find`, which the played host answers with an error that quotes the argument."""
+    theirs.silent = {"find"}
+    found = len(theirs.calls)
+
+    async def quote() -> None:
+        await until(lambda: any(asked["tool"] == "find" for asked in theirs.calls[found:]))
+        error = {"content": f"find cannot look for {PASSWORD}"}
+        await theirs.tell({"tool_use_id": theirs.calls[-1]["tool_use_id"], "error": error})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(quote)
+        answer = await call("find", {"query": PASSWORD})
+    assert PASSWORD in json.dumps(answer)
+
+
+async def test_a_password_that_claude_in_chrome_rejects_is_found_nowhere(
+    chain: Chain, free_port: int
+) -> None:
+    """Its host is played; mcpb's holder of its socket, the bridge and the server are real."""
+    directory = chain.home / "theirs"
+    directory.mkdir(mode=0o700)
+    chain.settings["MCPB_LOG"] = "wire"
+    chain.settings["MCPB_EXISTING_CHANNEL_ATTACH"] = "true"
+    chain.settings["MCPB_EXISTING_CHANNEL_DIRECTORY"] = str(directory)
+    echo = chain.name("echo")
+
+    with trio.fail_after(BOUND_S):
+        async with (
+            TheirSocket.in_directory(directory) as theirs,
+            serving(chain, free_port),
+            http_client(chain, free_port) as call_over_http,
+        ):
+            await find_and_fail(call_over_http, theirs)
+            made = 1 + await make_wrong_calls(call_over_http, echo)
+            async with stdio_session(chain) as call_over_stdio:
+                await find_and_fail(call_over_stdio, theirs)
+                made += 1 + await make_wrong_calls(call_over_stdio, echo)
+            await assert_in_no_output(chain)
+            await assert_not_on_status_page(chain)
+        await until(lambda: not endpoint.live_hosts(chain.home / "run"))
+        assert_in_no_file(chain.home)
+        assert len(logged_calls(chain)) == made
 
 
 async def test_arguments_are_in_the_audit_log_once_the_user_wants_them(

@@ -1,15 +1,21 @@
-"""The extension's allow-list against a client of the native host's socket (F10: A49, A50b; F9)."""
+"""The extension's allow-lists against a client of the native host's socket (F10: A49, A50b; F9)."""
 
 from __future__ import annotations
 
 import ast
+import base64
+import hashlib
 import itertools
 import re
+import socketserver
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from browsing import Browsing
 from clipboard import copy_as_user
@@ -20,6 +26,9 @@ from onlooker import Onlooker, onlooking
 BROWSER_TOOLS = Path(__file__).parents[3] / "bridge/browser_tools"
 POPUP = f"chrome-extension://{EXTENSION_ID}/popup.html"
 DEVTOOLS_NAME = re.compile(r"[A-Z]\w+\.[a-z]\w+")
+SOON_S = 30
+WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""RFC 6455, section 1.3."""
 EVENTS = {
     "Input.dragIntercepted",
     "Inspector.targetCrashed",
@@ -90,6 +99,30 @@ class SocketClient:
         assert "url" in self.request("browser_navigate", tabId=tab_id, url=url)
         return tab_id
 
+    def event_of(self, tab_id: int, event: str, expression: str) -> Any:
+        """Return the params of the first such event after a script has begun."""
+
+        async def hear(method: str) -> Any:
+            while True:
+                message = await self._wire.next_message()
+                if message.get("method") == "browser/cdpEvent" and message["params"]["method"] == method:
+                    return message["params"]["params"]
+
+        async def run() -> Any:
+            asked = {"tabId": tab_id, "events": ["mcpb.subscribed", event]}
+            with trio.fail_after(SOON_S):
+                await self._wire.say(id=next(self._ids), method="subscribeCDP", params=asked)
+                await hear("mcpb.subscribed")
+                for method, params in (
+                    ("Network.enable", {}),
+                    ("Runtime.evaluate", {"expression": expression}),
+                ):
+                    command = {"tabId": tab_id, "method": method, "params": params}
+                    await self._wire.say(id=next(self._ids), method="forwardCDPCommand", params=command)
+                return await hear(event)
+
+        return self.browsing.thread.run(run)
+
     def evaluate(self, tab_id: int, expression: str) -> Any:
         answer = self.command(tab_id, "Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"].get("value") if "result" in answer else answer
@@ -111,10 +144,11 @@ def page(socket_client: SocketClient, hosts: LoggedHosts) -> int:
 # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_devtools_command_of_the_bridge_is_allowed(browsing: Browsing) -> None:
+def test_each_devtools_command_and_event_of_the_bridge_is_allowed(browsing: Browsing) -> None:
     popup = browsing.browser.open(POPUP)
     module = "import('./worker/devtools_allowlist.js')"
     allowed = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_COMMANDS.keys()])"))
+    events = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_EVENTS])"))
     popup.close()
     named = {
         node.value
@@ -126,6 +160,7 @@ def test_each_devtools_command_of_the_bridge_is_allowed(browsing: Browsing) -> N
     }
     assert len(named) > 50
     assert named - allowed == EVENTS
+    assert events == {*EVENTS, "mcpb.eventDropped", "mcpb.subscribed"}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +185,67 @@ def test_commands_that_are_not_on_the_list_are_rejected(
     socket_client: SocketClient, page: int, method: str, params: dict[str, Any]
 ) -> None:
     assert socket_client.command(page, method, **params) == REJECTED
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "Network.requestWillBeSentExtraInfo",
+        "Network.responseReceivedExtraInfo",
+        "Network.webSocketWillSendHandshakeRequest",
+        "Page.screencastFrame",
+        "toString",
+    ],
+)
+def test_events_that_are_not_on_the_list_cannot_be_subscribed_to(
+    socket_client: SocketClient, page: int, event: str
+) -> None:
+    events = ["Page.loadEventFired", event]
+    assert socket_client.request("subscribeCDP", tabId=page, events=events) == REJECTED
+
+
+def test_the_event_of_a_websocket_s_handshake_has_no_cookies(
+    socket_client: SocketClient, hosts: LoggedHosts
+) -> None:
+    page = hosts.set_page("ws.localhost", "/", "", Set_Cookie="id=SENT-SECRET; HttpOnly")
+    tab_id = socket_client.open(page)
+    with websocket_server() as (port, requests):
+        script = f"void new WebSocket('ws://ws.localhost:{port}/')"
+        event = socket_client.event_of(tab_id, "Network.webSocketHandshakeResponseReceived", script)
+    assert b"SENT-SECRET" in requests[0]
+    assert set(event["response"]) == {"status", "statusText", "headers"}
+    assert (event["response"]["status"], event["response"]["headers"]["X-Other"]) == (101, "kept")
+    assert "SECRET" not in str(event)
+
+
+@contextmanager
+def websocket_server() -> Iterator[tuple[int, list[bytes]]]:
+    """Accept WebSockets with a cookie until the block ends; yield the port and the requests."""
+    requests: list[bytes] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            head = b"".join(iter(self.rfile.readline, b"\r\n"))
+            requests.append(head)
+            key = re.findall(rb"Sec-WebSocket-Key: (\S+)", head)[0]
+            accept = base64.b64encode(hashlib.sha1(key + WEBSOCKET_GUID).digest())
+            self.wfile.write(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Accept: %b\r\nX-Other: kept\r\n"
+                b"Set-Cookie: id=SET-SECRET; HttpOnly\r\n\r\n" % accept
+            )
+            self.rfile.read()
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield int(server.server_address[1]), requests
+        finally:
+            server.shutdown()
 
 
 def test_a_client_gives_a_page_no_file_past_the_bridge(socket_client: SocketClient, page: int) -> None:

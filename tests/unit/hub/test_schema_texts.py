@@ -12,6 +12,8 @@ from bridge.hub.schema_texts import has_hidden, sanitize_schema
 TAG = "\U000e0041"
 BIDI = "\u202e"
 ESCAPE = "\x1b"
+SELECTOR = "\U000e0141"
+RUN = "\ufe0f\ufe00"
 
 
 def sanitized(schema: dict[str, Any]) -> Any:
@@ -29,6 +31,11 @@ def test_hidden_characters_in_texts_are_removed_at_every_depth(keyword: str, hid
     assert sanitized({"allOf": [{"not": text}]}) == {"allOf": [{"not": clean}]}
 
 
+@pytest.mark.parametrize("hidden", [SELECTOR, RUN, f"\ufe0f{SELECTOR}\ufe0f", "\u180b", "\u180f"])
+def test_variation_selectors_that_can_carry_text_are_removed(hidden: str) -> None:
+    assert sanitized({"title": f"Obey{hidden}me"}) == {"title": "Obeyme"}
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -39,6 +46,8 @@ def test_hidden_characters_in_texts_are_removed_at_every_depth(keyword: str, hid
         {"examples": [f"x{TAG}"]},
         {"required": [f"a{TAG}"]},
         {"pattern": f"a{BIDI}"},
+        {"enum": [f"a{SELECTOR}"]},
+        {"properties": {f"a{RUN}": {}}},
         {f"x-{TAG}": 1},
     ],
 )
@@ -51,6 +60,7 @@ def test_a_schema_with_hidden_characters_in_names_or_values_cannot_be_shown(sche
     [
         b'{"properties":{"description":{"enum":["a\\nb","\\u00e9","10\\u00a0000"]}},"x":[1.0,1e5]}',
         b'{"description":"two\\n  lines","default":"\xf0\x9f\x8d\xb5"}',
+        '{"title":"\u2764\ufe0f","enum":["\u2708\ufe0e","1\ufe0f\u20e3"]}'.encode(),
     ],
 )
 def test_a_schema_without_hidden_characters_passes_byte_for_byte(schema: bytes) -> None:
@@ -66,4 +76,5 @@ def test_hidden_characters_are_found_however_json_spells_them() -> None:
     assert has_hidden(msgspec.Raw(b'{"a":["\\u202e"]}'))
     assert has_hidden(msgspec.Raw(b'{"\\u001b":1}'))
     assert has_hidden(msgspec.Raw('"\U000e0041"'.encode()))
+    assert has_hidden(msgspec.Raw(b'"a\\ufe0f\\ufe0f"'))
     assert not has_hidden(msgspec.Raw(b'["a\\n\\u00e9"]'))
