@@ -32,6 +32,8 @@ _FILES = (
     "state/device-id",
     "state/approvals.json",
     "state/approvals.json.new",
+    "state/pauses.json",
+    "state/pauses.json.new",
     "state/ledger.json.damaged",
 )
 _SERVERS = "state/serve-*.json"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from bridge.errors import CallError
+from bridge.errors import CallError, sentence
 from bridge.hub.transport import Event, HostLinked, HostLost, TabAddress, TabTransport
 from native_host import wire
 
 _TIMEOUT_S = 30.0
+_EXPECTED = (wire.Code.METHOD_NOT_FOUND, wire.Code.GONE)
+"""Errors of an extension without site rules, and of a link that ends before the answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +60,8 @@ class SiteRules:
     def _send(self, host: str, rules: wire.SiteRules) -> None:
         def on_done(answer: bytes | CallError) -> None:
             if isinstance(answer, CallError):
-                level = logging.DEBUG if answer.code == wire.Code.METHOD_NOT_FOUND else logging.WARNING
-                _log.log(level, "host %s rejects the site rules: %s", host, answer)
+                level = logging.DEBUG if answer.code in _EXPECTED else logging.WARNING
+                _log.log(level, "host %s rejects the site rules: %s", host, sentence(answer))
 
         self._sent[host] = rules
         self._transport.send(TabAddress(host), "browser/siteRules", rules, _TIMEOUT_S, on_done)
