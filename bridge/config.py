@@ -110,14 +110,16 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         ConfigError: something in it cannot be used, or others could have written it.
     """
     path = home / FILE
-    found = _parsed(path)
+    content, found = _parsed(path)
     try:
         _refuse_unknown_keys(found)
         config = msgspec.convert(found, Config)
     except _UnknownKeyError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        key, text = error.args
+        raise ConfigError(f"{path}: {text}{_at_line(content, key)}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_explained(error, found)}") from None
+        key, text = _explained(error, found)
+        raise ConfigError(f"{path}: {key}{text}{_at_line(content, key)}") from None
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     given = _Environment(environ, found)
     http = given.override(config.http, _VARIABLES_OF_HTTP, "http")
@@ -155,32 +157,39 @@ def _stat(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_mode, found.st_uid, *written
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
         file = own_files.read(path)
         if file is None:
-            return {}
+            return b"", {}
         found = own_files.toml(path, file.content)
     except own_files.OwnFileError as error:
         raise ConfigError(str(error)) from error
     if file.is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
         mend = f"chmod go-r {shlex.quote(str(path))}"
         raise ConfigError(f"{path} has http.{_HIDDEN} and others can read it. Write another one, and: {mend}")
-    return found
+    return file.content, found
+
+
+def _at_line(content: bytes, key: str) -> str:
+    line = own_files.line_of(content, key)
+    return f" (at line {line})" if line else ""
 
 
 # ── Keys ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _UnknownKeyError(ValueError):
-    pass
+    """Its arguments are the key and the text."""
 
 
 def _refuse_unknown_keys(found: dict[str, Any]) -> None:
-    for where, table, shape in _tables(found):
+    for place, table, shape in _tables(found):
         for key in table:
             if key not in shape.__struct_fields__:
-                raise _UnknownKeyError(f"there is no key {key}{where}{_meant(key, shape)}")
+                where = f" in [{place}]" if place in _TABLES else f" in {place}" if place else ""
+                text = f"there is no key {key}{where}{_meant(key, shape)}"
+                raise _UnknownKeyError(f"{place}.{key}".lstrip("."), text)
 
 
 def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
@@ -188,13 +197,13 @@ def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[m
     yield "", found, Config
     for name, shape in _TABLES.items():
         if isinstance(table := found.get(name), dict):
-            yield f" in [{name}]", table, shape
+            yield name, table, shape
     for name, key, entry in (("policy", "tools", ToolRule), ("pages", "sites", PageSite)):
         table = found.get(name)
         entries = table.get(key) if isinstance(table, dict) else None
         for index, each in enumerate(entries if isinstance(entries, list) else []):
             if isinstance(each, dict):
-                yield f" in {name}.{key}[{index}]", each, entry
+                yield f"{name}.{key}[{index}]", each, entry
 
 
 def _meant(key: str, shape: type[msgspec.Struct]) -> str:
@@ -212,22 +221,23 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
 # ── Values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> str:
-    """For instance `max_name = 200: expected int <= 128`."""
+def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[str, str]:
+    """Return the key and what follows it, for instance `max_name` and ` = 200: expected int <= 128`."""
     place = _PLACE.match(str(error))
     assert place
     key, complaint = place["key"], place["complaint"]
     if complaint.startswith("Invalid enum value"):
-        return f"{key} = {_shown(_value_at(found, key))}: expected {_choices(key)}"
+        return key, f" = {_shown(_value_at(found, key))}: expected {_choices(key)}"
     if not complaint.startswith("Expected"):
         # What a table says of itself begins with its key.
-        return f"{key}.{complaint}" if complaint.partition(":")[0] in _keys_of(key) else f"{key}: {complaint}"
+        name, _, rest = complaint.partition(":")
+        return (f"{key}.{name}", f":{rest}") if name in _keys_of(key) else (key, f": {complaint}")
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
-    given = f"{key} = {'…' if is_hidden else _shown(value)}"
+    given = f" = {'…' if is_hidden else _shown(value)}"
     if key in _TABLES:
-        return f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
-    return f"{given}: {_plain(complaint)}"
+        return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
+    return key, f"{given}: {_plain(complaint)}"
 
 
 def _value_at(found: Any, key: str) -> Any:

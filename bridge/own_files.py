@@ -4,13 +4,17 @@ read."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_BYTES = 1024 * 1024
+_STATEMENT = re.compile(rb"[ \t]*(?:(?P<head>\[\[?)[ \t]*(?P<table>[\w.-]+)[ \t]*\]|(?P<key>[\w.-]+)[ \t]*=)")
+"""How a table or a key begins in TOML, as most people write it."""
 
 
 class OwnFileError(Exception):
@@ -59,6 +63,31 @@ def toml(path: Path, content: bytes) -> dict[str, Any]:
         raise OwnFileError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
     except RecursionError:
         raise OwnFileError(f"{path} is not valid TOML: it is nested too deeply") from None
+
+
+def line_of(content: bytes, key: str) -> int | None:
+    """Return the line of a key such as `policy.tools[1].allow` in valid TOML, or of the array that has it.
+
+    None: it is spelled otherwise (quoted, for instance), or a string of several lines could be taken for it.
+    """
+    if b'"""' in content or b"'''" in content:
+        return None
+    table, heads = "", Counter[str]()
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not (found := _STATEMENT.match(line)):
+            continue
+        if found["table"]:
+            table = found["table"].decode()
+            if found["head"] == b"[[":
+                heads[table] += 1
+                table = f"{table}[{heads[table] - 1}]"
+            if key == table:
+                return number
+        else:
+            here = f"{table}.{found['key'].decode()}".lstrip(".")
+            if key == here or key.startswith((f"{here}[", f"{here}.")):
+                return number
+    return None
 
 
 def _check_directory(directory: Path, name: str) -> None:

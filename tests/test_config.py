@@ -206,6 +206,43 @@ def test_what_is_not_toml_is_refused_with_the_line(tmp_path: Path, text: str | b
     assert says in complaint(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# port = 1\n\nmax_name = 1", 3),
+        ("max_name = 30\r\n[http]\r\nport = 0.5\r\n", 3),
+        ("[browser]\ntabs = 'own'\n[pages]\ntabs = 'own'", 4),
+        ("[ http ] # mine\nhost = ''", 2),
+        ("[policy]\nallow = ['*']\ndeny = [\n  '*',\n  3,\n]", 3),
+        ("[[policy.tools]]\nallow = true\n[[policy.tools]]\n  allow = 1", 4),
+        ("[[policy.tools]]\nallow = true\n\n[[policy.tools]]\nname = 'pay'", 4),
+        ("[policy]\ntools = [{ allow = 1 }]", 2),
+        ("audit_arguments = true\npolicy = { deny = 3 }", 2),
+        ("http.host = '::1'\nhttp.port = 'x'", 2),
+        ("max_name = 30\n[http]\nprot = 1", 3),
+        ("[[pages.sites]]\ntool = 'on'", 2),
+        ("max_name = 30\n[polcy]\nread_only = true", 2),
+    ],
+)
+def test_a_key_or_a_value_that_cannot_be_is_refused_with_the_line(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    assert complaint(tmp_path, text).endswith(f" (at line {line})")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[http]\n\"port\" = 'x'",
+        "[[policy.tools]]\ndescription = '''\n[http]\nport = 1\n'''\n[http]\nport = 'x'",
+    ],
+)
+def test_a_line_that_cannot_be_told_for_certain_is_left_out(tmp_path: Path, text: str) -> None:
+    said = complaint(tmp_path, text)
+    assert said.startswith("http.port = 'x': expected int")
+    assert "at line" not in said
+
+
 # ── Whose file it is ────────────────────────────────────────────────────────────────────────────────────────
 
 
