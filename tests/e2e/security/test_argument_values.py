@@ -17,7 +17,7 @@ import trio
 from bridge.audit import NAME
 from chain import MCPB, Chain, RawClient, until_listens
 from demo.chromium import Chromium
-from http_front import INITIALIZE
+from http_front import CLOSES_EARLY, INITIALIZE, Events, request
 from native_host import endpoint
 from peers import until
 from raw_channel_client import RawChannelClient
@@ -115,13 +115,44 @@ async def stdio_client(chain: Chain) -> AsyncIterator[RawClient]:
     await process.wait()
 
 
-@asynccontextmanager
-async def http_client(chain: Chain, port: int) -> AsyncIterator[Call]:
-    """Open a Streamable HTTP session with the running `mcpb serve`."""
+def open_http(chain: Chain, port: int) -> httpx2.AsyncClient:
     headers = {"Accept": "application/json, text/event-stream"}
     if (token := chain.home / "state/http-token").exists():
         headers["Authorization"] = f"Bearer {token.read_text().strip()}"
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
+    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60)
+
+
+@asynccontextmanager
+async def sse_client(chain: Chain, port: int) -> AsyncIterator[Call]:
+    """Open a session of HTTP with SSE (MCP 2024-11-05) with the running `mcpb serve`."""
+    async with open_http(chain, port) as http, http.stream("GET", "/sse") as stream:
+        events = Events(stream)
+        endpoint_event = await events.next()
+        assert endpoint_event
+        requests = itertools.count()
+
+        async def ask(method: str, **params: Any) -> Any:
+            number = next(requests)
+            sent = await http.post(endpoint_event["data"], json=request(number, method, params))
+            assert sent.status_code == 202, sent.text
+            while (message := await events.message()).get("id") != number:
+                pass
+            return message.get("result", message.get("error"))
+
+        await ask("initialize", **{**INITIALIZE, "protocolVersion": "2024-11-05"})
+        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await http.post(endpoint_event["data"], json=told)
+
+        async def call(name: str, arguments: Any) -> Any:
+            return await ask("tools/call", name=name, arguments=arguments)
+
+        yield call
+
+
+@asynccontextmanager
+async def http_client(chain: Chain, port: int) -> AsyncIterator[Call]:
+    """Open a Streamable HTTP session with the running `mcpb serve`."""
+    async with open_http(chain, port) as http:
 
         async def ask(method: str, **params: Any) -> Any:
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -193,6 +224,7 @@ def logged_calls(chain: Chain) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "call" and not line.get("step")]
 
 
+@CLOSES_EARLY
 async def test_a_password_in_a_wrong_argument_is_found_nowhere(
     chain: Chain, browser: Chromium, free_port: int
 ) -> None:
@@ -205,6 +237,8 @@ async def test_a_password_in_a_wrong_argument_is_found_nowhere(
         echo = chain.name("echo")
         async with serving(chain, free_port), http_client(chain, free_port) as call_over_http:
             made = await make_wrong_calls(call_over_http, echo)
+            async with sse_client(chain, free_port) as call_over_sse:
+                made += await make_wrong_calls(call_over_sse, echo)
             async with stdio_session(chain) as call_over_stdio:
                 made += await make_wrong_calls(call_over_stdio, echo)
             async with channel_session(channels) as call_over_channel:
