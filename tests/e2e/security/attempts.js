@@ -44,6 +44,10 @@ const staying = {
   sandboxedFrame: () => add(make("iframe", { sandbox: "allow-scripts", srcdoc: image("/sandbox") })),
   worker: () => void new Worker(script("/worker")),
   sharedWorker: () => void new SharedWorker(script("/shared")),
+  sharedWorkerWithoutOrigin: () => {
+    const text = `fetch('${BANK + "/opaqueworker"}', {mode: 'no-cors'})`;
+    new SharedWorker(`data:text/javascript,${encodeURIComponent(text)}`);
+  },
   serviceWorker: () => askServiceWorker("/service"),
   prefetch: () => add(make("link", { rel: "prefetch", href: BANK + "/prefetch" })),
   speculationRules: () => {

@@ -136,6 +136,33 @@ def test_no_page_of_a_client_goes_to_a_denied_site(
     assert [it.path for it in hosts.requests(BANK)] == []
 
 
+def leave_sandboxed_page(browsing: Browsing, hosts: LoggedHosts, tools: Tools, bank: str) -> list[str]:
+    """Close a tab whose frame without an origin says goodbye to the bank; return what the bank has got."""
+    sites = (f"{bank}/left", hosts.url(EVIL, "/left"))
+    goodbye = "".join(f"navigator.sendBeacon('{site}');" for site in sites)
+    frame = f"<script>onpagehide = () => {{{goodbye}}}</script>"
+    page = hosts.set_page(EVIL, "/sandbox", f'<iframe sandbox="allow-scripts" srcdoc="{frame}"></iframe>')
+    tab_id = open_page(tools, page)
+    hosts.clear()
+    tools.done("tabs_close_mcp", tabId=tab_id)
+    wait_requested(browsing, hosts, EVIL, "/left")
+    after_all(browsing, hosts, tools.look(open_page(tools, hosts.set_page(EVIL, "/next", "next"))))
+    return [it.path for it in hosts.requests(BANK)]
+
+
+def test_a_page_without_an_origin_requests_nothing_when_its_tab_is_closed(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, bank: str
+) -> None:
+    assert leave_sandboxed_page(browsing, hosts, careful, bank) == []
+
+
+def test_without_the_rule_the_page_without_an_origin_says_goodbye(
+    browsing: Browsing, hosts: LoggedHosts, bank: str
+) -> None:
+    with browsing.client("careless") as tools:
+        assert leave_sandboxed_page(browsing, hosts, tools, bank) == ["/left"]
+
+
 def test_a_navigation_that_a_redirect_leads_to_a_denied_site_names_the_rule(
     hosts: LoggedHosts, careful: Tools, evil: str, bank: str
 ) -> None:
