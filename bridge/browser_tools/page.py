@@ -83,6 +83,8 @@ class Frame:
     """In refs, `ref_f<number>_…`; 0: the main frame."""
     origin: str = ""
     """Origin that rules know the document by."""
+    has_failed: bool = False
+    """The browser's own page is there, which says why this one did not load."""
 
 
 @dataclass
@@ -188,8 +190,11 @@ class Page(Devtools):
             self._main, number = frame["id"], 0
         else:
             number = self._numbers.setdefault(frame["id"], len(self._numbers) + 1)
-        url = frame.get("unreachableUrl") or frame["url"] + frame.get("urlFragment", "")
-        yield Frame(frame["id"], url, frame["loaderId"], session, parent, number)
+        unreachable = frame.get("unreachableUrl")
+        url = unreachable or frame["url"] + frame.get("urlFragment", "")
+        yield Frame(
+            frame["id"], url, frame["loaderId"], session, parent, number, has_failed=bool(unreachable)
+        )
         for child in tree.get("childFrames", []):
             yield from self._frames_in(child, session)
 
