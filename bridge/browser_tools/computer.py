@@ -212,16 +212,19 @@ class Hand:
         """What is at a point.
 
         Raises:
-            ToolError: it is of a site that may not be used, in a frame.
+            ToolError: it is of a site that may not be used, in a frame, or its site is not known.
         """
         seen = await look(self.page, self.main, point)
+        self.turn.check_silent_frames(self.page)
         for frame, _ in seen.frames[1:]:
             self.turn.check_frame(frame.origin)
         return seen
 
     async def move(self, point: Point) -> None:
         """Move the pointer to a point, unless that is in a frame of a site that may not be used."""
-        if await self.turn.find_forbidden_frame(self.page):
+        hidden = await self.turn.find_forbidden_frame(self.page)
+        self.turn.check_silent_frames(self.page)
+        if hidden:
             await self.look(point)
         await self.pointer.move(point)
 
@@ -739,10 +742,11 @@ async def _check_focus(hand: Hand, before: str) -> None:
     Raises:
         ToolError: it is for a frame of a site that may not be used; `before` says what was done.
     """
-    if await hand.turn.find_forbidden_frame(hand.page) is None:
-        return
     try:
-        await _focused(hand)
+        hidden = await hand.turn.find_forbidden_frame(hand.page)
+        hand.turn.check_silent_frames(hand.page)
+        if hidden:
+            await _focused(hand)
     except ToolError as error:
         raise ToolError(f"{error} {before}") from None
 

@@ -121,6 +121,8 @@ class Page(Devtools):
         self._main = ""
         self._frames: list[Frame] | None = None
         """As long as no event tells otherwise."""
+        self.has_silent_frames = False
+        """Whether a frame did not answer at the last look: `frames` does not have it."""
         self._looked_at: object = None
         """Which look at them is the newest."""
         self._numbers: dict[str, int] = {}
@@ -169,7 +171,8 @@ class Page(Devtools):
                 nursery.start_soon(look, session)
         if failed:
             raise failed[0]
-        if None in trees.values():
+        self.has_silent_frames = None in trees.values()
+        if self.has_silent_frames:
             self._looked_at = None  # it may answer the next time
         return with_origins(
             frame

@@ -264,13 +264,27 @@ class Turn:
                 return frame
         return None
 
+    def check_silent_frames(self, page: Page) -> None:
+        """All frames of a page answered when they were looked for last.
+
+        Raises:
+            ToolError: one did not, so that its site is not known, and there are rules about sites.
+        """
+        if page.has_silent_frames and not self.may_read(origins.OPAQUE):
+            raise ToolError(
+                "A frame in the page does not answer, so its site is not known. Nothing was done. Try again "
+                "later, or load the page again with navigate."
+            )
+
     async def check_picture(self, page: Page) -> None:
         """A picture of the page is to be told.
 
         Raises:
             ToolError: a frame of a site that may not be used may be on it.
         """
-        if hidden := await self.find_forbidden_frame(page):
+        hidden = await self.find_forbidden_frame(page)
+        self.check_silent_frames(page)
+        if hidden:
             raise ToolError(
                 f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be seen: the "
                 "picture is not told. Load the page again with navigate: the frame stays empty then."

@@ -241,6 +241,18 @@ def test_a_picture_with_a_denied_frame_is_not_told(tools: Tools, framed: int) ->
     assert "0 frames" in tools.done("gif_creator", tabId=framed, action="stop_recording").text
 
 
+def test_a_denied_frame_that_does_not_answer_is_neither_seen_nor_acted_on(
+    browsing: Browsing, tools: Tools, framed: int
+) -> None:
+    (frame,) = (it for it in browsing.browser.targets("iframe") if it["url"].endswith("/framed"))
+    hang = "setTimeout(() => { for (const until = Date.now() + 20000; Date.now() < until; ); }), 0"
+    browsing.browser.attach(frame["targetId"]).evaluate(hang)
+    for arguments in ({"action": "screenshot"}, {"action": "key", "text": "Tab Tab a"}):
+        result = tools.call("computer", tabId=framed, **arguments)
+        assert (result.is_error, list(result.images)) == (True, [])
+    assert noticed(browsing) == []
+
+
 def test_the_picture_is_told_once_the_page_was_loaded_again(
     hosts: LoggedHosts, tools: Tools, framed: int
 ) -> None:
