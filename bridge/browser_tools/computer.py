@@ -212,12 +212,21 @@ class Hand:
         """What is at a point.
 
         Raises:
-            ToolError: it is of a site that may not be used, in a frame.
+            ToolError: it is of a site that may not be used, in a frame, or its site is not known.
         """
         seen = await look(self.page, self.main, point)
+        self.turn.check_silent_frames(self.page)
         for frame, _ in seen.frames[1:]:
             self.turn.check_frame(frame.origin)
         return seen
+
+    async def move(self, point: Point) -> None:
+        """Move the pointer to a point, unless that is in a frame of a site that may not be used."""
+        hidden = await self.turn.find_forbidden_frame(self.page)
+        self.turn.check_silent_frames(self.page)
+        if hidden:
+            await self.look(point)
+        await self.pointer.move(point)
 
     async def aim(self, what: str, *points: Point) -> None:
         """Something is about to be done there: the recording shows it."""
@@ -384,6 +393,7 @@ async def _zoom(hand: Hand) -> Deed:
 async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
     """With the picture, kept for `upload_image` and for reading it by its link."""
     hand.turn.check_here((await hand.page.main()).origin)  # it may be a picture of another page
+    await hand.turn.check_picture(hand.page)
     picture = hand.turn.kept.pictures.keep(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
     name = f"{hand.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
@@ -420,7 +430,7 @@ async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen
             f"{given.action} needs coordinate (x, y in a screenshot's pixels) or ref (an element)."
         )
     point = hand.at(given.coordinate)
-    await hand.pointer.move(point)
+    await hand.move(point)
     return point, await hand.look(point)
 
 
@@ -529,7 +539,7 @@ async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
     given = hand.given
     if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
         point = Point(hand.view.width / 2, hand.view.height / 2)
-        await hand.pointer.move(point)
+        await hand.move(point)
         return point, await hand.look(point)
     return await _onto(hand, also_disabled=True)
 
@@ -638,6 +648,7 @@ async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str,
             if keys.is_copy(chord):
                 frame, _ = await _focused(hand)
                 notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
+            await _check_focus(hand, f"The {pressed} keys before it were pressed.")
             is_there = await _press_chord(hand.page, chord)
         except CallError as error:
             if not has_left(error) or pressed == 0:
@@ -676,7 +687,7 @@ async def _type(hand: Hand) -> Deed:
     async with hand.input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
-        typed = await _type_parts(hand.page, keys.parts_of(text, by_key=by_key))
+        typed = await _type_parts(hand, keys.parts_of(text, by_key=by_key))
         if typed < len(text):
             return Deed(f"Typed {typed} of {len(text)} characters into {_the(what)}. {_LEFT}", what)
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
@@ -686,7 +697,7 @@ async def _type(hand: Hand) -> Deed:
     return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 
-async def _type_parts(page: Page, parts: Iterable[str | keys.Chord]) -> int:
+async def _type_parts(hand: Hand, parts: Iterable[str | keys.Chord]) -> int:
     """Type until the tab leaves its document; return the number of characters.
 
     Raises:
@@ -695,10 +706,11 @@ async def _type_parts(page: Page, parts: Iterable[str | keys.Chord]) -> int:
     typed = 0
     for part in parts:
         try:
+            await _check_focus(hand, f"The {typed} characters before it were typed.")
             if isinstance(part, str):
-                await page.command("Input.insertText", {"text": part})
+                await hand.page.command("Input.insertText", {"text": part})
             else:
-                await _press_chord(page, part)
+                await _press_chord(hand.page, part)
         except CallError as error:
             if not has_left(error) or typed == 0:
                 raise
@@ -722,6 +734,21 @@ async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
         hand.turn.check_frame(inner.origin)
         frame = inner
     return frame, found
+
+
+async def _check_focus(hand: Hand, before: str) -> None:
+    """Check that the next key is for a page that may be used: keys and the page itself move the focus.
+
+    Raises:
+        ToolError: it is for a frame of a site that may not be used; `before` says what was done.
+    """
+    try:
+        hidden = await hand.turn.find_forbidden_frame(hand.page)
+        hand.turn.check_silent_frames(hand.page)
+        if hidden:
+            await _focused(hand)
+    except ToolError as error:
+        raise ToolError(f"{error} {before}") from None
 
 
 # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────

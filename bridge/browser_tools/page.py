@@ -83,6 +83,8 @@ class Frame:
     """In refs, `ref_f<number>_…`; 0: the main frame."""
     origin: str = ""
     """Origin that rules know the document by."""
+    has_failed: bool = False
+    """The browser's own page is there, which says why this one did not load."""
 
 
 @dataclass
@@ -119,6 +121,8 @@ class Page(Devtools):
         self._main = ""
         self._frames: list[Frame] | None = None
         """As long as no event tells otherwise."""
+        self.has_silent_frames = False
+        """Whether a frame did not answer at the last look: `frames` does not have it."""
         self._looked_at: object = None
         """Which look at them is the newest."""
         self._numbers: dict[str, int] = {}
@@ -167,7 +171,8 @@ class Page(Devtools):
                 nursery.start_soon(look, session)
         if failed:
             raise failed[0]
-        if None in trees.values():
+        self.has_silent_frames = None in trees.values()
+        if self.has_silent_frames:
             self._looked_at = None  # it may answer the next time
         return with_origins(
             frame
@@ -188,8 +193,11 @@ class Page(Devtools):
             self._main, number = frame["id"], 0
         else:
             number = self._numbers.setdefault(frame["id"], len(self._numbers) + 1)
-        url = frame.get("unreachableUrl") or frame["url"] + frame.get("urlFragment", "")
-        yield Frame(frame["id"], url, frame["loaderId"], session, parent, number)
+        unreachable = frame.get("unreachableUrl")
+        url = unreachable or frame["url"] + frame.get("urlFragment", "")
+        yield Frame(
+            frame["id"], url, frame["loaderId"], session, parent, number, has_failed=bool(unreachable)
+        )
         for child in tree.get("childFrames", []):
             yield from self._frames_in(child, session)
 

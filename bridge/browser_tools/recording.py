@@ -84,6 +84,7 @@ async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -
         turn.check_here(main.origin)
         frame = await _frame(page, main, label, points)
         turn.check_here((await page.main()).origin)  # it may be a picture of another page
+        await turn.check_picture(page)
         film.add(frame)
 
 

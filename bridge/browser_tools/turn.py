@@ -24,7 +24,7 @@ from bridge.browser_tools.bound_documents import BoundDocument, TabKey, bind_doc
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.devtools import NotControllableError
 from bridge.browser_tools.keeping import Kept
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.approval_prompts import ApprovalPrompts
@@ -251,6 +251,44 @@ class Turn:
         if not self.may_read(origin):
             whose = origins.format_origin(origin)
             raise ToolError(f"There is a frame of {whose}, which may not be used. Nothing was done in it.")
+
+    async def find_forbidden_frame(self, page: Page) -> Frame | None:
+        """Return a document inside the page whose site may not be used; None: there is none.
+
+        It was there before the rule: site rules keep such a frame from loading.
+        """
+        for frame in (await page.frames())[1:]:
+            if frame.has_failed or frame.origin == origins.OPAQUE:
+                continue
+            if approving.judge(self, Wish(self.browser(), frame.origin)).decision == "no":
+                return frame
+        return None
+
+    def check_silent_frames(self, page: Page) -> None:
+        """All frames of a page answered when they were looked for last.
+
+        Raises:
+            ToolError: one did not, so that its site is not known, and there are rules about sites.
+        """
+        if page.has_silent_frames and not self.may_read(origins.OPAQUE):
+            raise ToolError(
+                "A frame in the page does not answer, so its site is not known. Nothing was done. Try again "
+                "later, or load the page again with navigate."
+            )
+
+    async def check_picture(self, page: Page) -> None:
+        """A picture of the page is to be told.
+
+        Raises:
+            ToolError: a frame of a site that may not be used may be on it.
+        """
+        hidden = await self.find_forbidden_frame(page)
+        self.check_silent_frames(page)
+        if hidden:
+            raise ToolError(
+                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be seen: the "
+                "picture is not told. Load the page again with navigate: the frame stays empty then."
+            )
 
     def check_here(self, origin: str) -> None:
         """A tab shows a page of this origin now, whatever it showed when it was admitted.

@@ -20,6 +20,8 @@ import { addressExpression, intersection } from "./origin_patterns.js";
 
 /** Requests without a tab, as those of service workers. */
 const NO_TAB = -1;
+/** What has no origin is this too: sandboxed documents that are left, shared workers from `data:` addresses. */
+const THIRD_PARTY = /** @type {any} */ ("thirdParty");
 const BLOCK_OTHERS = 1;
 const ALLOW_LISTED = 2;
 const BLOCK_SITE = 3;
@@ -63,6 +65,7 @@ function siteDrafts({ clientTabs, userTabs, sessions, hosts, paused }, using) {
     return [
       ...block(pattern, { excludedTabIds: [NO_TAB, ...userTabs, ...spared].filter(unique) }),
       ...(initiatorDomains.length > 0 ? block(pattern, { tabIds: [NO_TAB], initiatorDomains }) : []),
+      ...block(pattern, { tabIds: [NO_TAB], domainType: THIRD_PARTY }),
     ];
   });
 }

@@ -6,6 +6,7 @@
  * kept in `chrome.storage.session`, as long as the browser keeps its own session rules.
  */
 
+import { existing } from "../../tabs.js";
 import { matches } from "../site_patterns.js";
 import { Code, WireError } from "../../wire.js";
 import { commonList, networkRules, usingSessions } from "./network_rules.js";
@@ -22,6 +23,8 @@ import { patternFor } from "./origin_patterns.js";
 
 const KEY = "siteRules";
 const NO_RULES = "[]";
+/** Chromium's own extension that shows PDF files: its frame in a tab has this host. */
+const PDF_VIEWER = "mhjfbmdgcfjbbpaeojofohoefgiehjai";
 
 export class SiteRules {
   /** @type {Map<string, Rules>} session → its rules */
@@ -34,8 +37,8 @@ export class SiteRules {
   #hosts = new Map();
   /** Sessions for which a tab is being opened, as often as that is so. @type {string[]} */
   #opening = [];
-  /** Tabs that have begun to load while a tab was being opened. @type {Set<number>} */
-  #begun = new Set();
+  /** New tabs that are not settled, with the sessions whose pages may have opened them. @type {Map<number, Set<string>>} */
+  #begun = new Map();
   /** New tabs that show nothing yet: a request may have been stopped before they were known. @type {Set<number>} */
   #fresh = new Set();
   /** Connections of bridges that are there. @type {Set<string>} */
@@ -196,9 +199,10 @@ export class SiteRules {
   async opened(tabId, sourceTabId) {
     await this.#loaded;
     const users = this.#usersOf(sourceTabId);
-    if (users.size === 0) return;
+    if (users.size > 0) this.#used.set(tabId, users);
+    else if (this.#userTabs.has(sourceTabId)) this.#userTabs.add(tabId);
+    else return;
     this.#fresh.add(tabId);
-    this.#used.set(tabId, users);
     void this.#apply();
   }
 
@@ -213,8 +217,9 @@ export class SiteRules {
     }
     if (frameId !== 0 || this.#userTabs.has(tabId) || this.#applied === NO_RULES) return;
     this.#fresh.add(tabId);
-    if (this.#opening.length > 0) return void this.#begun.add(tabId);
-    this.#userTabs.add(tabId);
+    this.#begun.set(tabId, await this.#openersOf(tabId, url));
+    if (this.#opening.length > 0) return;
+    this.#settleBegun();
     void this.#apply();
   }
 
@@ -314,9 +319,26 @@ export class SiteRules {
     for (const { url } of frames) for (const session of sessions) this.#addHost(session, url);
   }
 
+  /**
+   * The sessions whose pages may have opened a tab of which `opened` was not told (seen in Chromium 150): that of a
+   * page's picture-in-picture window, and those in which the PDF viewer opens links.
+   *
+   * @param {number} tabId
+   * @param {string} url of its first navigation
+   */
+  async #openersOf(tabId, url) {
+    if (url === "about:blank") return this.#usersOf((await existing(tabId))?.openerTabId ?? chrome.tabs.TAB_ID_NONE);
+    const using = URL.parse(url)?.protocol.startsWith("http") ? usingSessions(this.#situation()) : [];
+    return new Set([...using].filter((session) => this.#hosts.get(session)?.has(PDF_VIEWER)));
+  }
+
   /** Those tabs that are no session's, now that no tab is being opened, are the user's. */
   #settleBegun() {
-    for (const tabId of this.#begun) if (this.#usersOf(tabId).size === 0) this.#userTabs.add(tabId);
+    for (const [tabId, openers] of this.#begun) {
+      if (this.#usersOf(tabId).size > 0) continue;
+      if (openers.size > 0) this.#used.set(tabId, openers);
+      else this.#userTabs.add(tabId);
+    }
     this.#begun.clear();
   }
 

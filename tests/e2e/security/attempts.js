@@ -44,6 +44,15 @@ const staying = {
   sandboxedFrame: () => add(make("iframe", { sandbox: "allow-scripts", srcdoc: image("/sandbox") })),
   worker: () => void new Worker(script("/worker")),
   sharedWorker: () => void new SharedWorker(script("/shared")),
+  sharedWorkerWithoutOrigin: () => {
+    const text = `fetch('${BANK + "/opaqueworker"}', {mode: 'no-cors'})`;
+    new SharedWorker(`data:text/javascript,${encodeURIComponent(text)}`);
+  },
+  pictureInPicture: async () => {
+    const { document } = await documentPictureInPicture.requestWindow();
+    const sandboxed = make("iframe", { sandbox: "allow-scripts", srcdoc: image("/pictureimage") });
+    document.body.append(make("iframe", { src: BANK + "/picture" }), sandboxed);
+  },
   serviceWorker: () => askServiceWorker("/service"),
   prefetch: () => add(make("link", { rel: "prefetch", href: BANK + "/prefetch" })),
   speculationRules: () => {

@@ -200,3 +200,89 @@ def test_a_long_alert_stands_inside_the_boundary(hosts: LoggedHosts, tools: Tool
     sentence, _, rest = said.partition("\n")
     assert len(sentence) < 300
     assert words.strip() in rest
+
+
+# ── Frames that were there before the rule ──────────────────────────────────────────────────────────────────
+
+NOTICES = f"""<body style="margin:0"><input value="{SECRET}"><script>
+const noticed = [];
+for (const kind of ["mousemove", "mousedown", "keydown", "input", "wheel"])
+    addEventListener(kind, ({{ type, key }}) => noticed.push(key ?? type), true);
+</script>"""
+STEALS = "addEventListener('keydown', () => document.querySelector('iframe').focus(), true), q.focus(), 1"
+
+
+@pytest.fixture
+def framed(browsing: Browsing, hosts: LoggedHosts, tools: Tools) -> Iterator[int]:
+    """A tab of the user at an allowed page, with a frame of the bank below its field; lent to the client."""
+    bank = hosts.set_page(BANK, "/framed", NOTICES)
+    place = "position:absolute;top:100px;left:0;width:400px;height:200px;border:0"
+    page = hosts.set_page(
+        EVIL, "/framing", f"<input id=q autofocus><iframe src={bank} style='{place}'></iframe>"
+    )
+    tab = browsing.open_as_user(page)
+    yield tab
+    browsing.look(tab).close()
+
+
+def noticed(browsing: Browsing) -> list[str]:
+    """Return what the bank's frame has noticed since the last time."""
+    (frame,) = (it for it in browsing.browser.targets("iframe") if it["url"].endswith("/framed"))
+    found: list[str] = browsing.browser.attach(frame["targetId"]).evaluate("noticed.splice(0)")
+    return found
+
+
+def test_a_picture_with_a_denied_frame_is_not_told(tools: Tools, framed: int) -> None:
+    tools.done("gif_creator", tabId=framed, action="start_recording")
+    for arguments in ({"action": "screenshot"}, {"action": "zoom", "region": [0, 0, 400, 300]}):
+        result = tools.call("computer", tabId=framed, **arguments)
+        assert (result.is_error, list(result.images)) == (True, [])
+    tools.done("computer", tabId=framed, action="left_click", coordinate=[20, 10])
+    assert "0 frames" in tools.done("gif_creator", tabId=framed, action="stop_recording").text
+
+
+def test_a_denied_frame_that_does_not_answer_is_neither_seen_nor_acted_on(
+    browsing: Browsing, tools: Tools, framed: int
+) -> None:
+    (frame,) = (it for it in browsing.browser.targets("iframe") if it["url"].endswith("/framed"))
+    hang = "setTimeout(() => { for (const until = Date.now() + 20000; Date.now() < until; ); }), 0"
+    browsing.browser.attach(frame["targetId"]).evaluate(hang)
+    for arguments in ({"action": "screenshot"}, {"action": "key", "text": "Tab Tab a"}):
+        result = tools.call("computer", tabId=framed, **arguments)
+        assert (result.is_error, list(result.images)) == (True, [])
+    assert noticed(browsing) == []
+
+
+def test_the_picture_is_told_once_the_page_was_loaded_again(
+    hosts: LoggedHosts, tools: Tools, framed: int
+) -> None:
+    tools.done("navigate", tabId=framed, url=hosts.url(EVIL, "/framing"))
+    assert tools.done("computer", tabId=framed, action="screenshot").images
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"action": "key", "text": "Tab Tab a b Return"},
+        {"action": "type", "text": "x\tyy\tzz\n"},
+        {"action": "key", "text": "a b c Return"},
+    ],
+    ids=["keys", "typing", "the page moves the focus"],
+)
+def test_no_key_reaches_a_denied_frame_that_gets_the_focus_in_between(
+    browsing: Browsing, tools: Tools, framed: int, arguments: dict[str, str]
+) -> None:
+    tools.done("computer", tabId=framed, action="left_click", coordinate=[20, 10])
+    if arguments["text"].startswith("a"):
+        tools.done("javascript_tool", tabId=framed, action="javascript_exec", text=STEALS)
+    assert "may not be used" in tools.refused("computer", tabId=framed, **arguments)
+    assert noticed(browsing) == []
+
+
+@pytest.mark.parametrize("action", ["left_click", "hover", "scroll"])
+def test_the_pointer_does_not_move_over_a_denied_frame(
+    browsing: Browsing, tools: Tools, framed: int, action: str
+) -> None:
+    more = {"scroll_direction": "down"} if action == "scroll" else {}
+    tools.refused("computer", tabId=framed, action=action, coordinate=[200, 200], **more)
+    assert noticed(browsing) == []

@@ -86,6 +86,19 @@ def evil(hosts: LoggedHosts, bank: str) -> str:
     return hosts.set_page(EVIL, "/", f"<body><script>{sites}</script><script src=/attempts.js></script>")
 
 
+def make_pdf(link: str) -> bytes:
+    """Return a PDF file with one page, which is one link."""
+    action = f"<</S/URI/URI({link})>>"
+    parts = (
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 600]/Annots[4 0 R]>>",
+        f"<</Type/Annot/Subtype/Link/Rect[0 0 600 600]/Border[0 0 0]/A{action}>>",
+    )
+    objects = "".join(f"{number} 0 obj{part}endobj\n" for number, part in enumerate(parts, 1))
+    return f"%PDF-1.4\n{objects}trailer<</Size 5/Root 1 0 R>>\n%%EOF".encode()
+
+
 NEVER_CROSS_SITE = {"/speculation", "/prerender"}
 """Chromium 150 does not try these for another site in this situation."""
 
@@ -134,6 +147,62 @@ def test_no_page_of_a_client_goes_to_a_denied_site(
         if careful.call("navigate", tabId=tab_id, url=evil).is_error:
             careful.done("navigate", tabId=tab_id, url=evil)
     assert [it.path for it in hosts.requests(BANK)] == []
+
+
+def leave_sandboxed_page(browsing: Browsing, hosts: LoggedHosts, tools: Tools, bank: str) -> list[str]:
+    """Close a tab whose frame without an origin says goodbye to the bank; return what the bank has got."""
+    sites = (f"{bank}/left", hosts.url(EVIL, "/left"))
+    goodbye = "".join(f"navigator.sendBeacon('{site}');" for site in sites)
+    frame = f"<script>onpagehide = () => {{{goodbye}}}</script>"
+    page = hosts.set_page(EVIL, "/sandbox", f'<iframe sandbox="allow-scripts" srcdoc="{frame}"></iframe>')
+    tab_id = open_page(tools, page)
+    hosts.clear()
+    tools.done("tabs_close_mcp", tabId=tab_id)
+    wait_requested(browsing, hosts, EVIL, "/left")
+    after_all(browsing, hosts, tools.look(open_page(tools, hosts.set_page(EVIL, "/next", "next"))))
+    return [it.path for it in hosts.requests(BANK)]
+
+
+def test_a_page_without_an_origin_requests_nothing_when_its_tab_is_closed(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, bank: str
+) -> None:
+    assert leave_sandboxed_page(browsing, hosts, careful, bank) == []
+
+
+def test_without_the_rule_the_page_without_an_origin_says_goodbye(
+    browsing: Browsing, hosts: LoggedHosts, bank: str
+) -> None:
+    with browsing.client("careless") as tools:
+        assert leave_sandboxed_page(browsing, hosts, tools, bank) == ["/left"]
+
+
+def follow_link_of_pdf(browsing: Browsing, hosts: LoggedHosts, tools: Tools, bank: str) -> list[str]:
+    """Open a PDF file's link to the bank in a new tab; return what the bank has got."""
+    file = hosts.set_response(EVIL, "/file.pdf", Response(make_pdf(f"{bank}/pdf"), "application/pdf"))
+    tab_id = open_page(tools, file)
+    hosts.clear()
+    at_bank = "chrome.tabs.query({}).then((tabs) => tabs.filter(({ url }) => url.endsWith('/pdf')).length)"
+
+    def has_opened() -> bool:
+        tools.done("computer", tabId=tab_id, action="left_click", coordinate=[500, 250], modifiers="ctrl")
+        return bool(browsing.ask_extension(at_bank))
+
+    wait_true(has_opened)  # the viewer is not there at once
+    after_all(browsing, hosts, tools.look(open_page(tools, hosts.set_page(EVIL, "/next", "next"))))
+    return [it.path for it in hosts.requests(BANK)]
+
+
+def test_a_link_of_a_pdf_file_opens_no_tab_at_a_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, bank: str
+) -> None:
+    assert follow_link_of_pdf(browsing, hosts, careful, bank) == []
+
+
+def test_without_the_rule_a_link_of_a_pdf_file_opens_a_tab(
+    browsing: Browsing, hosts: LoggedHosts, bank: str
+) -> None:
+    with browsing.client("careless") as tools:
+        assert "/pdf" in follow_link_of_pdf(browsing, hosts, tools, bank)
 
 
 def test_a_navigation_that_a_redirect_leads_to_a_denied_site_names_the_rule(
