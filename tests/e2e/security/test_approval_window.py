@@ -7,18 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import mcp_types
 import pytest
 
 from approval_window import approval_targets, wait_approval_window, wait_no_approval_window
-from browsing import Browsing, Tab, Tools
+from browsing import Browsing, Result, Tab, Tools
 from demo.chromium import ChromiumError
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
 from onlooker import hosts as native_hosts
+from tool_pages import calls_of, public_name, set_tool_page, until_listed, until_named
 
 SECONDS = 60
 APPROVALS = "state/approvals.json"
@@ -367,6 +368,83 @@ def test_the_popup_lists_approvals_and_revokes_them(
     wait_approval_window(browsing.browser).press("no")
     assert call.result(SECONDS).is_error
     assert [request.path for request in hosts.requests(SHOP)] == ["/"]
+
+
+# ── Page tools ──────────────────────────────────────────────────────────────────────────────────────────────
+
+PAY = "pay.localhost"
+
+
+@pytest.mark.parametrize(
+    ("config", "host", "is_framed"),
+    [
+        ('sites = "any"\n[pages]\ntools = "ask"', "pages.localhost", False),
+        ('sites = "ask"', "sites.localhost", False),
+        ('sites = "any"', "ads.localhost", True),
+    ],
+    ids=["pages.tools", "browser.sites", "frame of another site"],
+)
+def test_page_tools_that_need_consent_run_only_after_the_user_allows_them(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor, config: str, host: str, is_framed: bool
+) -> None:
+    write_config(browsing, config)
+    page = set_tool_page(hosts, host, "/", {"name": "buy"})
+    if is_framed:
+        page = hosts.set_page("news.localhost", "/", f"<iframe src={page}></iframe>")
+    tab, name = browsing.browser.open(page), public_name(hosts, host, "buy")
+    with browsing.client("Declined") as declined, browsing.client("Claude Code") as tools:
+        until_named(browsing, declined, name)
+        until_named(browsing, tools, name)
+        window = _prompted(browsing, hosts, host, calls.submit(declined.call, name), "no")
+        assert calls_of(hosts, host) == []
+        window = _prompted(browsing, hosts, host, calls.submit(tools.call, name), "once", window)
+        assert calls_of(hosts, host) == ["buy"]
+        assert not (browsing.chain.home / APPROVALS).exists()
+        _prompted(browsing, hosts, host, calls.submit(tools.call, name), "always", window)
+        assert stored(browsing)[hosts.origin(host)].items() >= {"for": ["page-tools"]}.items()
+        assert not stored(browsing)[hosts.origin(host)].keys() & {"client", "until"}
+        until_listed(browsing, declined, name)
+        wait_no_approval_window(browsing.browser)
+        tools.done(name)
+        declined.done(name)  # a prompt would wait for the user until the test fails
+        assert calls_of(hosts, host) == ["buy"] * 4
+    tab.close()
+
+
+def _prompted(
+    browsing: Browsing, hosts: LoggedHosts, host: str, call: Future[Result], choice: str, but: str = ""
+) -> str:
+    """Answer the prompt about a site's page tools, see whether the call is made; the window's target."""
+    window = wait_approval_window(browsing.browser, but=but)
+    assert window.text("origin") == hosts.origin(host)
+    assert window.text("kind") == "use the tools of its pages"
+    assert window.choices() == ["once", "hour", "client", "always", "no"]
+    window.press(choice)
+    result = call.result(SECONDS)
+    assert ("said no" in result.text) is result.is_error is (choice == "no")
+    return window.target_id
+
+
+def test_a_consequential_page_tool_runs_once_for_each_time_that_the_user_allows_it(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    write_config(browsing, 'sites = "any"')
+    tool = {"name": "pay", "annotations": {"consequentialHint": True}}
+    tab, name = browsing.browser.open(set_tool_page(hosts, PAY, "/", tool)), public_name(hosts, PAY, "pay")
+    target = ""
+    with browsing.client("Claude Code") as tools:
+        until_listed(browsing, tools, name)
+        for choice, made in (("once", 1), ("once", 2), ("no", 2)):
+            call = calls.submit(tools.call, name)
+            window = wait_approval_window(browsing.browser, but=target)
+            target = window.target_id
+            assert "wants to call “pay” of" in window.text("text")
+            assert window.choices() == ["once", "no"]
+            assert calls_of(hosts, PAY) == ["pay"] * (made - (choice == "once"))
+            window.press(choice)
+            assert call.result(SECONDS).is_error is (choice == "no")
+            assert calls_of(hosts, PAY) == ["pay"] * made
+    tab.close()
 
 
 # ── The client ──────────────────────────────────────────────────────────────────────────────────────────────
