@@ -88,6 +88,8 @@ def test_a_site_is_not_requested_before_the_user_allows_it_and_once_is_one_call(
     assert window.text("kind") == "read this site"
     window.press("no")
     assert "said no" in call.result(SECONDS).text
+    wait_no_approval_window(browsing.browser)
+    assert "said no to this just now" in tools.refused("read_page")  # at once
     assert not (browsing.chain.home / APPROVALS).exists()
 
 
@@ -396,6 +398,7 @@ def test_page_tools_that_need_consent_run_only_after_the_user_allows_them(
         until_named(browsing, declined, name)
         until_named(browsing, tools, name)
         window = _prompted(browsing, hosts, host, calls.submit(declined.call, name), "no")
+        assert "said no to this just now" in declined.refused(name)
         assert calls_of(hosts, host) == []
         window = _prompted(browsing, hosts, host, calls.submit(tools.call, name), "once", window)
         assert calls_of(hosts, host) == ["buy"]
@@ -498,7 +501,7 @@ def test_a_client_that_is_not_asked_answers_nothing(
         return mcp_types.ElicitResult(action="accept", content={"allow": "always"})
 
     with browsing.client("Eager", elicitation_callback=user) as eager:
-        call = calls.submit(eager.call, "update_plan", domains=[hosts.url(SHOP)], approach=["Look"])
+        call = calls.submit(eager.call, "update_plan", domains=[hosts.url(BANK)], approach=["Look"])
         window = wait_approval_window(browsing.browser)
         assert "1. Look" in window.text("text")
         window.press("no")
@@ -507,4 +510,4 @@ def test_a_client_that_is_not_asked_answers_nothing(
         wait_approval_window(browsing.browser, but=window.target_id).press("no")
         assert call.result(SECONDS).is_error
     assert asked == []
-    assert hosts.requests(SHOP) == []
+    assert hosts.requests(SHOP) == hosts.requests(BANK) == []
