@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 
 from approval_window import approval_targets, wait_approval_window, wait_no_approval_window
 from browsing import Browsing, Result, Tab, Tools
+from chain import MCPB
 from demo.chromium import ChromiumError
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
@@ -471,6 +473,29 @@ def test_progress_says_where_the_user_is_asked(
     wait_approval_window(browsing.browser).press("no")
     assert call.result(SECONDS)
     assert [message for message in messages if message.startswith("Waiting for the user: mcpb window in ")]
+
+
+@pytest.mark.parametrize("choice", ["once", "no"])
+def test_the_command_call_says_on_stderr_where_it_waits_for_the_user(
+    browsing: Browsing, hosts: LoggedHosts, choice: str
+) -> None:
+    command = [*MCPB, "call", "navigate", f"url={hosts.url(SHOP)}"]
+    with subprocess.Popen(
+        command, env=browsing.chain.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        window = wait_approval_window(browsing.browser)
+        assert window.text("client") == "mcpb call"
+        assert window.text("origin") == hosts.origin(SHOP)
+        assert hosts.requests(SHOP) == []
+        assert process.poll() is None
+        shown = next(line for line in process.stderr if line.startswith("Waiting for the user"))
+        assert shown.startswith("Waiting for the user: mcpb window in Chrom")
+        window.press(choice)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == (1 if choice == "no" else 0)
+    assert "Waiting for the user" not in output
+    assert len(hosts.requests(SHOP)) == (0 if choice == "no" else 1)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
