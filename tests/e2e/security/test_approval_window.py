@@ -9,7 +9,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Literal
 
 import mcp_types
 import pytest
@@ -18,6 +19,7 @@ from approval_window import approval_targets, wait_approval_window, wait_no_appr
 from browsing import Browsing, Result, Tab, Tools
 from chain import MCPB
 from demo.chromium import ChromiumError
+from http_front import CLOSES_EARLY
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
 from onlooker import hosts as native_hosts
@@ -154,6 +156,46 @@ def test_lasting_choices_are_stored_for_whom_they_say(
         assert call.result(SECONDS).is_error is not is_for_others
     paths = [request.path for request in hosts.requests(SHOP)]
     assert ("/other" in paths) is is_for_others
+
+
+@CLOSES_EARLY
+def test_an_approval_for_one_token_s_client_is_not_valid_for_another_token_with_the_same_client_name(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    """A57."""
+    thread, chain = browsing.thread, browsing.chain
+
+    def token_of(client: str) -> str:
+        return str(thread.run(chain.mcpb, "serve", "token", "add", client).stdout.decode().strip())
+
+    with thread.holding(chain.serving()) as url, ExitStack() as clients:
+
+        def connect(token: str, mode: Literal["auto", "legacy"]) -> Tools:
+            info = mcp_types.Implementation(name="editor", version="1")
+            opened = chain.http_client(url, mode, token=token, client_info=info)
+            return Tools(browsing, clients.enter_context(thread.holding(opened)))
+
+        laptop = token_of("laptop")
+        owner = connect(laptop, "auto")
+        call = calls.submit(owner.call, "navigate", url=hosts.url(SHOP))
+        window = wait_approval_window(browsing.browser)
+        assert "token laptop" in window.text("client")
+        window.press("client")
+        assert not call.result(SECONDS).is_error
+        assert stored(browsing)[hosts.origin(SHOP)]["client"] == "token laptop"
+        connect(laptop, "legacy").done("navigate", url=hosts.url(SHOP))
+        assert len(hosts.requests(SHOP)) == 2
+        others: dict[str, Literal["auto", "legacy"]] = {"ci": "auto", "lab": "legacy"}
+        for name, mode in others.items():
+            other = connect(token_of(name), mode)
+            call = calls.submit(other.call, "navigate", url=hosts.url(SHOP))
+            window = wait_approval_window(browsing.browser, but=window.target_id)
+            assert f"token {name}" in window.text("client")
+            window.press("no")
+            assert "said no" in call.result(SECONDS).text
+            assert len(hosts.requests(SHOP)) == 2
+        owner.done("navigate", url=hosts.url(SHOP))
+    assert len(hosts.requests(SHOP)) == 3
 
 
 # ── Between question and answer ─────────────────────────────────────────────────────────────────────────────
