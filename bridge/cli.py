@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bridge.links.channel_settings import ChannelSettings
     from bridge.pausing import Target
     from install.browsers import Kind
+    from native_host.wire import Progress
 
 _ELSEWHERE = {
     "allow": ("bridge.allow_command:allow", "List, grant or revoke approvals of sites."),
@@ -49,6 +50,8 @@ _HELP_CHARS = 90
 """For the first sentence about a command in `mcpb --help`."""
 _RECENT_CALLS = 5
 """In `mcpb status`."""
+_MAX_PROGRESS = 200
+"""Characters of a progress message of `mcpb call`."""
 _WATCH_S = 0.5
 _CLIENTS_S = 1.0
 
@@ -454,6 +457,7 @@ def call(
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
     from bridge.hub.arguments import Arguments
+    from bridge.hub.transport import Caller
 
     given = _read_object(args_json)
     pairs = [_read_pair(pair) for pair in arguments]
@@ -463,7 +467,7 @@ def call(
         schemas = _argument_schemas(listed.get(name))
         given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
         try:
-            return await hub.router.call(session, name, Arguments.of(given))
+            return await hub.router.call(session, name, Arguments.of(given), Caller(_show_progress))
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.whats_missing())
 
@@ -572,6 +576,16 @@ def _parameters(tool: Mapping[str, Any]) -> str:
     needed = required if isinstance(required, list) else []
     names = ((" ".join(name.split()), name in needed) for name in _argument_schemas(tool))
     return "".join(f" {name}=" if is_needed else f" [{name}=]" for name, is_needed in names)
+
+
+def _show_progress(progress: Progress) -> None:
+    """Write the message to stderr: where the user is asked, and what pages report."""
+    from bridge.hub.describing import cleaned
+
+    if message := cleaned(progress.message, _MAX_PROGRESS):
+        # The call goes on when the reader of stderr has gone.
+        with suppress(OSError):
+            click.echo(message, err=True)
 
 
 def _not_offered(name: str, listed: Iterable[str], missing: str) -> str:

@@ -139,11 +139,14 @@ class Chain:
         return {"Authorization": f"Bearer {self.http_token}"}
 
     @asynccontextmanager
-    async def http_client(self, url: str, mode: Literal["auto", "legacy"] = "auto") -> AsyncIterator[Client]:
-        """The mcp package's client of `serving`, over Streamable HTTP."""
-        async with create_mcp_http_client(headers=self.http_headers) as http:
+    async def http_client(
+        self, url: str, mode: Literal["auto", "legacy"] = "auto", *, token: str = "", **more: Any
+    ) -> AsyncIterator[Client]:
+        """The mcp package's client of `serving`, over Streamable HTTP; `more` is for mcp's `Client`."""
+        headers = {"Authorization": f"Bearer {token or self.http_token}"}
+        async with create_mcp_http_client(headers=headers) as http:
             transport = streamable_http_client(f"{url}/mcp", http_client=http)
-            async with Client(transport, mode=mode) as client:
+            async with Client(transport, mode=mode, **more) as client:
                 yield client
 
     @asynccontextmanager

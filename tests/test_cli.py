@@ -176,7 +176,7 @@ async def test_several_steps_in_one_call_are_one_session_and_its_tabs_are_nobody
 ) -> None:
     steps = [{"name": "tabs_create_mcp", "input": {}}, {"name": "tabs_context_mcp", "input": {}}]
     done = await run("call", "browser_batch", f"actions={json.dumps(steps)}", "--json")
-    created, context = (step["told"] for step in json.loads(done.output)["structuredContent"]["results"])
+    created, context = (step["told"] for step in json.loads(done.stdout)["structuredContent"]["results"])
     assert [tab["tabId"] for tab in context["availableTabs"]] == [created["tabId"]]
     assert [tab.state.owner for tab in shop.tabs.values()] == [None, None]
 

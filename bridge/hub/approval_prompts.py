@@ -5,6 +5,7 @@ It stores no approval: the caller does, by the choice. Rules: docs/PROTOCOL.md, 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from bridge.hub.describing import cleaned
 from bridge.hub.news import News
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
-from bridge.hub.user_prompts import PromptRequest, shown_client
+from bridge.hub.user_prompts import PromptRequest, client_name, shown_client
 from native_host import wire
 from native_host.wire import Code
 
@@ -40,6 +41,9 @@ BACK_S = 10.0
 """Seconds that a browser has to connect again when it was lost while it asked."""
 ATTEMPTS = 5
 """How often a prompt is sent again over a new connection."""
+DECLINED_S = 60.0
+"""Seconds after a no in which the same question is not asked again."""
+_MAX_DECLINED = 256
 _MAX_BROWSER = 60
 
 
@@ -61,6 +65,8 @@ class ApprovalPrompts:
         self._transport = transport
         self._news = news
         self.ask_in: AskIn = ask_in
+        self._declined: dict[tuple[str, str, str], float] = {}
+        """Time of the user's no by client, origin and kind, the latest last."""
 
     def has_window(self, host: str = "") -> bool:
         """Return whether a browser asks: the one behind the host, or for an empty host any."""
@@ -72,6 +78,18 @@ class ApprovalPrompts:
 
     async def ask(self, request: PromptRequest) -> str:
         """Return the user's choice. See `UserPrompts`."""
+        question = client_name(request.session), request.origin, request.kind
+        if trio.current_time() < self._declined.get(question, -math.inf) + DECLINED_S:
+            raise _declined_just_now()
+        choice = await self._choice(request)
+        if choice == "no":
+            self._declined.pop(question, None)
+            self._declined[question] = trio.current_time()
+            if len(self._declined) > _MAX_DECLINED:
+                del self._declined[next(iter(self._declined))]
+        return choice
+
+    async def _choice(self, request: PromptRequest) -> str:
         browser, on_question = self._asking_browser(request.host), request.caller.on_question
         ways: list[Callable[[], Awaitable[_Answer]]] = []
         if browser:
@@ -206,6 +224,12 @@ def _explained(error: CallError) -> CallError:
     if error.code == Code.PAUSED:
         return error
     return NoAnswerError(cleaned(error.detail, 200).rstrip(".") or "the user made no choice")
+
+
+def _declined_just_now() -> CallError:
+    detail = f"the user said no to this just now, and mcpb does not ask the same again for {DECLINED_S:g} s"
+    then = "Do not call again before that; ask the user in the conversation what they want."
+    return CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
 
 
 def _opens_windows(browser: Browser) -> bool:

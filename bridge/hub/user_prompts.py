@@ -45,7 +45,8 @@ class UserPrompts(Protocol):
 
         Raises:
             CallError: NOT_ALLOWED, `handed=False`: the user closed the window, did not answer within
-                2 minutes, or no browser and no client can ask. Return it to the client.
+                2 minutes, said no to the same question in the last minute, or no browser and no client
+                can ask. Return it to the client.
         """
 
 

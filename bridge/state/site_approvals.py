@@ -7,6 +7,7 @@ Format: docs/CONFIGURATION.md, "Sites that you are asked about".
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,8 @@ STORED_CHOICES = ("hour", "client", "always")
 """Choices of an approval prompt that last longer than the session."""
 _INCLUDED_IN = {"read": "act"}
 """A wider word that covers a word as well."""
+
+_log = logging.getLogger(__name__)
 
 
 class ApprovalsError(Exception):
@@ -288,10 +291,12 @@ class ApprovalsOf:
     async def grant(self, origin: str, choice: str, client: str) -> None:
         """Store a choice of an approval prompt that lasts (`STORED_CHOICES`).
 
-        Raises:
-            ApprovalsError: it cannot be stored; it holds for this call only.
+        A choice that cannot be stored holds for this call only.
         """
-        await trio.to_thread.run_sync(self._approvals.grant_choice, [origin], self._word, choice, client)
+        try:
+            await trio.to_thread.run_sync(self._approvals.grant_choice, [origin], self._word, choice, client)
+        except ApprovalsError as error:
+            _log.warning("an approval of page tools holds for this call only: %s", error)
 
 
 def _values(value: Any) -> list[Any]:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, Literal
 
 import mcp_types
 import pytest
 
 from approval_window import approval_targets, wait_approval_window, wait_no_approval_window
-from browsing import Browsing, Tab, Tools
+from browsing import Browsing, Result, Tab, Tools
+from chain import MCPB
 from demo.chromium import ChromiumError
+from http_front import CLOSES_EARLY
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
 from onlooker import hosts as native_hosts
+from tool_pages import calls_of, public_name, set_tool_page, until_listed, until_named
 
 SECONDS = 60
 APPROVALS = "state/approvals.json"
@@ -87,6 +92,8 @@ def test_a_site_is_not_requested_before_the_user_allows_it_and_once_is_one_call(
     assert window.text("kind") == "read this site"
     window.press("no")
     assert "said no" in call.result(SECONDS).text
+    wait_no_approval_window(browsing.browser)
+    assert "said no to this just now" in tools.refused("read_page")  # at once
     assert not (browsing.chain.home / APPROVALS).exists()
 
 
@@ -149,6 +156,46 @@ def test_lasting_choices_are_stored_for_whom_they_say(
         assert call.result(SECONDS).is_error is not is_for_others
     paths = [request.path for request in hosts.requests(SHOP)]
     assert ("/other" in paths) is is_for_others
+
+
+@CLOSES_EARLY
+def test_an_approval_for_one_token_s_client_is_not_valid_for_another_token_with_the_same_client_name(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    """A57."""
+    thread, chain = browsing.thread, browsing.chain
+
+    def token_of(client: str) -> str:
+        return str(thread.run(chain.mcpb, "serve", "token", "add", client).stdout.decode().strip())
+
+    with thread.holding(chain.serving()) as url, ExitStack() as clients:
+
+        def connect(token: str, mode: Literal["auto", "legacy"]) -> Tools:
+            info = mcp_types.Implementation(name="editor", version="1")
+            opened = chain.http_client(url, mode, token=token, client_info=info)
+            return Tools(browsing, clients.enter_context(thread.holding(opened)))
+
+        laptop = token_of("laptop")
+        owner = connect(laptop, "auto")
+        call = calls.submit(owner.call, "navigate", url=hosts.url(SHOP))
+        window = wait_approval_window(browsing.browser)
+        assert "token laptop" in window.text("client")
+        window.press("client")
+        assert not call.result(SECONDS).is_error
+        assert stored(browsing)[hosts.origin(SHOP)]["client"] == "token laptop"
+        connect(laptop, "legacy").done("navigate", url=hosts.url(SHOP))
+        assert len(hosts.requests(SHOP)) == 2
+        others: dict[str, Literal["auto", "legacy"]] = {"ci": "auto", "lab": "legacy"}
+        for name, mode in others.items():
+            other = connect(token_of(name), mode)
+            call = calls.submit(other.call, "navigate", url=hosts.url(SHOP))
+            window = wait_approval_window(browsing.browser, but=window.target_id)
+            assert f"token {name}" in window.text("client")
+            window.press("no")
+            assert "said no" in call.result(SECONDS).text
+            assert len(hosts.requests(SHOP)) == 2
+        owner.done("navigate", url=hosts.url(SHOP))
+    assert len(hosts.requests(SHOP)) == 3
 
 
 # ── Between question and answer ─────────────────────────────────────────────────────────────────────────────
@@ -369,6 +416,84 @@ def test_the_popup_lists_approvals_and_revokes_them(
     assert [request.path for request in hosts.requests(SHOP)] == ["/"]
 
 
+# ── Page tools ──────────────────────────────────────────────────────────────────────────────────────────────
+
+PAY = "pay.localhost"
+
+
+@pytest.mark.parametrize(
+    ("config", "host", "is_framed"),
+    [
+        ('sites = "any"\n[pages]\ntools = "ask"', "pages.localhost", False),
+        ('sites = "ask"', "sites.localhost", False),
+        ('sites = "any"', "ads.localhost", True),
+    ],
+    ids=["pages.tools", "browser.sites", "frame of another site"],
+)
+def test_page_tools_that_need_consent_run_only_after_the_user_allows_them(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor, config: str, host: str, is_framed: bool
+) -> None:
+    write_config(browsing, config)
+    page = set_tool_page(hosts, host, "/", {"name": "buy"})
+    if is_framed:
+        page = hosts.set_page("news.localhost", "/", f"<iframe src={page}></iframe>")
+    tab, name = browsing.browser.open(page), public_name(hosts, host, "buy")
+    with browsing.client("Declined") as declined, browsing.client("Claude Code") as tools:
+        until_named(browsing, declined, name)
+        until_named(browsing, tools, name)
+        window = _prompted(browsing, hosts, host, calls.submit(declined.call, name), "no")
+        assert "said no to this just now" in declined.refused(name)
+        assert calls_of(hosts, host) == []
+        window = _prompted(browsing, hosts, host, calls.submit(tools.call, name), "once", window)
+        assert calls_of(hosts, host) == ["buy"]
+        assert not (browsing.chain.home / APPROVALS).exists()
+        _prompted(browsing, hosts, host, calls.submit(tools.call, name), "always", window)
+        assert stored(browsing)[hosts.origin(host)].items() >= {"for": ["page-tools"]}.items()
+        assert not stored(browsing)[hosts.origin(host)].keys() & {"client", "until"}
+        until_listed(browsing, declined, name)
+        wait_no_approval_window(browsing.browser)
+        tools.done(name)
+        declined.done(name)  # a prompt would wait for the user until the test fails
+        assert calls_of(hosts, host) == ["buy"] * 4
+    tab.close()
+
+
+def _prompted(
+    browsing: Browsing, hosts: LoggedHosts, host: str, call: Future[Result], choice: str, but: str = ""
+) -> str:
+    """Answer the prompt about a site's page tools, see whether the call is made; the window's target."""
+    window = wait_approval_window(browsing.browser, but=but)
+    assert window.text("origin") == hosts.origin(host)
+    assert window.text("kind") == "use the tools of its pages"
+    assert window.choices() == ["once", "hour", "client", "always", "no"]
+    window.press(choice)
+    result = call.result(SECONDS)
+    assert ("said no" in result.text) is result.is_error is (choice == "no")
+    return window.target_id
+
+
+def test_a_consequential_page_tool_runs_once_for_each_time_that_the_user_allows_it(
+    browsing: Browsing, hosts: LoggedHosts, calls: ThreadPoolExecutor
+) -> None:
+    write_config(browsing, 'sites = "any"')
+    tool = {"name": "pay", "annotations": {"consequentialHint": True}}
+    tab, name = browsing.browser.open(set_tool_page(hosts, PAY, "/", tool)), public_name(hosts, PAY, "pay")
+    target = ""
+    with browsing.client("Claude Code") as tools:
+        until_listed(browsing, tools, name)
+        for choice, made in (("once", 1), ("once", 2), ("no", 2)):
+            call = calls.submit(tools.call, name)
+            window = wait_approval_window(browsing.browser, but=target)
+            target = window.target_id
+            assert "wants to call “pay” of" in window.text("text")
+            assert window.choices() == ["once", "no"]
+            assert calls_of(hosts, PAY) == ["pay"] * (made - (choice == "once"))
+            window.press(choice)
+            assert call.result(SECONDS).is_error is (choice == "no")
+            assert calls_of(hosts, PAY) == ["pay"] * made
+    tab.close()
+
+
 # ── The client ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -390,6 +515,29 @@ def test_progress_says_where_the_user_is_asked(
     wait_approval_window(browsing.browser).press("no")
     assert call.result(SECONDS)
     assert [message for message in messages if message.startswith("Waiting for the user: mcpb window in ")]
+
+
+@pytest.mark.parametrize("choice", ["once", "no"])
+def test_the_command_call_says_on_stderr_where_it_waits_for_the_user(
+    browsing: Browsing, hosts: LoggedHosts, choice: str
+) -> None:
+    command = [*MCPB, "call", "navigate", f"url={hosts.url(SHOP)}"]
+    with subprocess.Popen(
+        command, env=browsing.chain.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        window = wait_approval_window(browsing.browser)
+        assert window.text("client") == "mcpb call"
+        assert window.text("origin") == hosts.origin(SHOP)
+        assert hosts.requests(SHOP) == []
+        assert process.poll() is None
+        shown = next(line for line in process.stderr if line.startswith("Waiting for the user"))
+        assert shown.startswith("Waiting for the user: mcpb window in Chrom")
+        window.press(choice)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == (1 if choice == "no" else 0)
+    assert "Waiting for the user" not in output
+    assert len(hosts.requests(SHOP)) == (0 if choice == "no" else 1)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -420,7 +568,7 @@ def test_a_client_that_is_not_asked_answers_nothing(
         return mcp_types.ElicitResult(action="accept", content={"allow": "always"})
 
     with browsing.client("Eager", elicitation_callback=user) as eager:
-        call = calls.submit(eager.call, "update_plan", domains=[hosts.url(SHOP)], approach=["Look"])
+        call = calls.submit(eager.call, "update_plan", domains=[hosts.url(BANK)], approach=["Look"])
         window = wait_approval_window(browsing.browser)
         assert "1. Look" in window.text("text")
         window.press("no")
@@ -429,4 +577,4 @@ def test_a_client_that_is_not_asked_answers_nothing(
         wait_approval_window(browsing.browser, but=window.target_id).press("no")
         assert call.result(SECONDS).is_error
     assert asked == []
-    assert hosts.requests(SHOP) == []
+    assert hosts.requests(SHOP) == hosts.requests(BANK) == []

@@ -110,15 +110,15 @@ def test_the_user_is_asked_once_per_site_and_sees_the_files(
         assert hosts.origin("other.localhost") in user.questions[1]
 
 
-def test_a_no_gives_nothing_and_the_next_call_asks_again(
+def test_a_no_gives_nothing_and_the_next_call_is_rejected_without_a_prompt(
     browsing: Browsing, hosts: LoggedHosts, project: Path
 ) -> None:
     user = AskedUser("no")
     with browsing.client("refused", cwd=project, **user.options) as tools:
         ref = open_page(tools, hosts, "thief.localhost")
-        for _ in range(2):
-            assert "did not allow it" in tools.refused("file_upload", ref=ref, paths=["poem.txt"])
-    assert (len(user.questions), loot(hosts, "thief.localhost")) == (2, [])
+        assert "did not allow it" in tools.refused("file_upload", ref=ref, paths=["poem.txt"])
+        assert "said no to this just now" in tools.refused("file_upload", ref=ref, paths=["other.txt"])
+    assert (len(user.questions), loot(hosts, "thief.localhost")) == (1, [])
 
 
 def test_a_client_that_cannot_ask_is_told_what_the_user_can_do(

@@ -201,7 +201,9 @@ def test_a_foreign_frame_is_listed_once_the_user_has_opened_its_site(
         until_named(browsing, tools, buy)
         assert "said no" in tools.refused(buy)
         assert calls_of(hosts, "ads.localhost") == []
-        user.choice = "once"
+    user.choice = "once"
+    with browsing.client("asking again", elicitation_callback=user) as tools:
+        until_named(browsing, tools, buy)
         assert tools.done(buy).text == "done buy"
         assert len(user.asked) == 2
         assert buy not in listed(browsing, tools)
@@ -242,7 +244,9 @@ def test_a_cached_tool_of_a_site_that_no_client_has_called_opens_nothing_unasked
         assert cached not in listed(browsing, tools)
         assert "said no" in tools.refused(cached)
         assert hosts.requests("once.localhost") == []
-        user.choice = "once"
+    user.choice = "once"
+    with browsing.client("cache again", elicitation_callback=user) as tools:
+        until_named(browsing, tools, cached)
         assert tools.done(cached).text == "done deals"
     with browsing.client("cache later") as tools:
         close_tabs_of(browsing, "once.localhost")

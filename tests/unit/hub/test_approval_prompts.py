@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.approval_prompts import BACK_S, COMMAND, ApprovalPrompts, AskIn
+from bridge.hub.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.news import News
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
-from bridge.hub.user_prompts import PromptRequest, client_name, shown_client
+from bridge.hub.user_prompts import Kind, PromptRequest, client_name, shown_client
 from native_host import wire
 from native_host.wire import Code
 from played_transport import PlayedTransport
@@ -52,10 +52,19 @@ class Asking:
         tabs = wire.Tabs(tabs=[msgspec.structs.replace(tab(1), last_accessed=last_accessed)])
         self.transport.announce(host, hello, tabs, wire.HostReplayed())
 
-    async def ask(self, user: User | None = None, host: str = "") -> str:
-        session = Session("s1", title="Agent in app", client=wire.ClientInfo(name="Agent"))
+    async def ask(
+        self,
+        user: User | None = None,
+        host: str = "",
+        *,
+        session: str = "s1",
+        client: str = "Agent",
+        origin: str = SHOP,
+        kind: Kind = "act",
+    ) -> str:
+        whose = Session(session, title=f"{client} in app", client=wire.ClientInfo(name=client))
         caller = Caller(on_progress=lambda it: self.progress.append(it.message), on_question=user)
-        request = PromptRequest(session, SHOP, "act", "Agent wants to act.", CHOICES, caller, host)
+        request = PromptRequest(whose, origin, kind, f"{client} wants to act.", CHOICES, caller, host)
         return await self.prompts.ask(request)
 
     async def sent(self, count: int = 1) -> Any:
@@ -132,7 +141,6 @@ async def test_the_client_asks_where_no_browser_can(ask_in: AskIn) -> None:
     asking = Asking(ask_in)
     asking.connect("a", "forwardCDPCommand")
     assert await asking.ask(chooses) == "hour"
-    assert await asking.ask(declines) == "no"
     with pytest.raises(CallError) as refused:
         await asking.ask()
     assert (refused.value.code, refused.value.handed) == (Code.NOT_ALLOWED, False)
@@ -176,6 +184,42 @@ async def test_in_both_a_closed_window_is_final() -> None:
     asking.transport.answer = CallError(Code.NOT_ALLOWED, "The user closed the window.", handed=False)
     with trio.fail_after(60), pytest.raises(CallError, match="closed the window"):
         await asking.ask(never)
+
+
+# ── After a no ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_question_that_was_declined_is_not_asked_again_for_a_minute(autojump_clock: Any) -> None:
+    asking = Asking()
+    assert await asking.ask(declines) == "no"
+    for session in ("s1", "s2"):
+        with pytest.raises(CallError) as refused:
+            await asking.ask(chooses, session=session)
+        assert (refused.value.code, refused.value.handed) == (Code.NOT_ALLOWED, False)
+        assert "said no to this just now" in refused.value.detail
+        assert "ask the user in the conversation" in refused.value.then
+    assert await asking.ask(chooses, client="Other") == "hour"
+    assert await asking.ask(chooses, origin="https://tea.example") == "hour"
+    assert await asking.ask(chooses, kind="read") == "hour"
+    await trio.sleep(DECLINED_S)
+    assert await asking.ask(chooses) == "hour"
+
+
+@pytest.mark.parametrize("user", [cancels, fails, never])
+async def test_a_question_without_an_answer_is_asked_again_at_once(user: User, autojump_clock: Any) -> None:
+    asking = Asking()
+    with pytest.raises(CallError):
+        await asking.ask(user)
+    assert await asking.ask(chooses) == "hour"
+
+
+async def test_of_declined_questions_the_earliest_is_forgotten_first() -> None:
+    asking = Asking()
+    for number in range(257):
+        assert await asking.ask(declines, origin=f"https://{number}.example") == "no"
+    assert await asking.ask(chooses, origin="https://0.example") == "hour"
+    with pytest.raises(CallError, match="just now"):
+        await asking.ask(chooses, origin="https://1.example")
 
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────

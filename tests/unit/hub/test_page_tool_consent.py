@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,12 +16,14 @@ from bridge.errors import CallError
 from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool
+from bridge.hub.page_tool_consent import PageToolApprovals
 from bridge.hub.page_tool_settings import PageSettings, PageSite
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import Caller, LookedAround
 from bridge.hub.user_prompts import PromptRequest
+from bridge.state.site_approvals import Approvals, ApprovalsOf
 from native_host import wire
 from native_host.wire import Code
 from played_transport import CART, PlayedTransport
@@ -73,10 +76,18 @@ class Cache(NothingKept):
 class Hub:
     """A router with a page of the shop, or the shop in a frame of a news page."""
 
-    def __init__(self, nursery: trio.Nursery, store: NothingKept | None = None, **terms: Any) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        store: NothingKept | None = None,
+        approvals: PageToolApprovals | None = None,
+        **terms: Any,
+    ) -> None:
         self.prompts, self.transport = Prompts(), PlayedTransport()
         terms["pages"] = PageSettings(**terms.pop("pages", {}))
-        self.router = Router(self.transport, terms=Terms(**terms), store=store, prompts=self.prompts)
+        self.router = Router(
+            self.transport, terms=Terms(**terms), store=store, prompts=self.prompts, approvals=approvals
+        )
         self.session = Session("ours", client=wire.ClientInfo(name="Claude Code"))
         nursery.start_soon(self.router.run)
         self.transport.happen(LookedAround())
@@ -174,6 +185,18 @@ async def test_what_is_allowed_always_is_listed_and_not_asked_again(nursery: tri
     assert await hub.listed() == [FRAME_TOOL]
     assert await hub.call(FRAME_TOOL, Session("other")) == CART
     assert len(hub.prompts.asked) == 1
+
+
+async def test_a_choice_that_cannot_be_stored_holds_for_its_call(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    (tmp_path / "approvals.json").write_text("{")
+    hub = Hub(nursery, approvals=ApprovalsOf(Approvals(tmp_path), "page-tools"))
+    hub.open_frame()
+    hub.prompts.choices = ["always"]
+    assert await hub.call(FRAME_TOOL) == CART
+    assert (await hub.call(FRAME_TOOL))["isError"]
+    assert len(hub.prompts.asked) == 2
 
 
 async def test_what_is_allowed_to_a_client_is_not_allowed_to_another(nursery: trio.Nursery) -> None:
