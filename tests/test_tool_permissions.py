@@ -64,7 +64,7 @@ def _click_into(tools: Tools, tab_id: int, title: str) -> str:
     frame = f"document.querySelector('iframe[title={title}]')"
     tab = tools.look(tab_id)
     tab.evaluate(f"{frame}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-    tools.done("computer", action="screenshot")
+    assert "which may not be seen" in tools.refused("computer", action="screenshot")
     coordinate = tab.evaluate(f"(({{x, y}}) => [x + 20, y + 20])({frame}.getBoundingClientRect())")
     return tools.refused("computer", action="left_click", coordinate=coordinate)
 
