@@ -257,6 +257,8 @@ class Turn:
 
         It was there before the rule: site rules keep such a frame from loading.
         """
+        if not self._has_site_rules():
+            return None
         for frame in (await page.frames())[1:]:
             if frame.has_failed or frame.origin == origins.OPAQUE:
                 continue
@@ -270,11 +272,15 @@ class Turn:
         Raises:
             ToolError: one did not, so that its site is not known, and there are rules about sites.
         """
-        if page.has_silent_frames and not self.may_read(origins.OPAQUE):
+        if page.has_silent_frames and self._has_site_rules():
             raise ToolError(
                 "A frame in the page does not answer, so its site is not known. Nothing was done. Try again "
                 "later, or load the page again with navigate."
             )
+
+    def _has_site_rules(self) -> bool:
+        """Return whether there are sites that may not be used: pages of unknown site are forbidden then."""
+        return approving.judge(self, Wish(self.browser(), origins.OPAQUE)).decision == "no"
 
     async def check_picture(self, page: Page) -> None:
         """A picture of the page is to be told.
