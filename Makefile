@@ -42,10 +42,10 @@ test-lane-one:
 	+@$(call run-groups,check test-firefox test-chromium)
 
 test-lane-two:
-	+@$(call run-groups,test-tools test-interop)
+	+@$(call run-groups,test-tools test-attacks)
 
 test-lane-three:
-	+@$(call run-groups,test-parts test-attacks)
+	+@$(call run-groups,test-parts test-interop)
 
 test-chromium:
 	@$(pytest) -m "chromium and not firefox and not machine" \
