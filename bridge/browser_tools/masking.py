@@ -24,9 +24,10 @@ _LONG = 12
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Pages write what is searched here. Each expression takes linear time: a match begins only at the start of a
-# run of characters, and quantifiers are possessive.
+# run of characters, and quantifiers are possessive. That of a group is a lookahead and what it found: Python
+# before 3.11.5 loses matches of possessive groups (https://github.com/python/cpython/issues/106052).
 _JWT = re.compile(
-    r"(?<![\w-])((?:(?!\beyJ[\w-]{5})[\w-])*+)eyJ[\w-]++\.[\w-]{5,}+\.[\w-]*+",
+    r"(?<![\w-])(?=((?:(?!\beyJ[\w-]{5})[\w-])*))\1eyJ[\w-]++\.[\w-]{5,}+\.[\w-]*+",
 )
 """Its first group stands before the token."""
 _PAIR = re.compile(r"(?<![^?&#;=\s])([^?&#;=\s]++)=([^&#;\s]++)")
