@@ -327,7 +327,7 @@ export class SiteRules {
    * @param {string} url of its first navigation
    */
   async #openersOf(tabId, url) {
-    if (url === "about:blank") return this.#usersOf((await existing(tabId))?.openerTabId ?? chrome.tabs.TAB_ID_NONE);
+    if (url === "about:blank") return this.#usersOf(await pictureOpener(tabId));
     const using = URL.parse(url)?.protocol.startsWith("http") ? usingSessions(this.#situation()) : [];
     return new Set([...using].filter((session) => this.#hosts.get(session)?.has(PDF_VIEWER)));
   }
@@ -413,6 +413,18 @@ export class SiteRules {
     const kept = { sessions: [...this.#sessions], used, hosts, ...tabs };
     void chrome.storage.session.set({ [KEY]: kept });
   }
+}
+
+/**
+ * The tab whose page has opened a picture-in-picture window; TAB_ID_NONE: it is no such window. A new tab of the user
+ * has an opener too, the tab that was in front, but is in a normal window.
+ *
+ * @param {number} tabId
+ */
+async function pictureOpener(tabId) {
+  const tab = await existing(tabId);
+  const window = tab && (await chrome.windows.get(tab.windowId).catch(() => null)); // it has been closed
+  return (window?.type !== "normal" && tab?.openerTabId) || chrome.tabs.TAB_ID_NONE;
 }
 
 /**

@@ -220,7 +220,9 @@ def framed(browsing: Browsing, hosts: LoggedHosts, tools: Tools) -> Iterator[int
     page = hosts.set_page(
         EVIL, "/framing", f"<input id=q autofocus><iframe src={bank} style='{place}'></iframe>"
     )
-    tab = browsing.open_as_user(page)
+    # Until the browser has reported a new tab, the rules of clients that are at work hold in it.
+    tab = browsing.open_as_user(hosts.set_page(EVIL, "/", "<p>evil</p>"))
+    browsing.look(tab).load(page)
     yield tab
     browsing.look(tab).close()
 
