@@ -417,14 +417,14 @@ export class SiteRules {
 
 /**
  * The tab whose page has opened a picture-in-picture window; TAB_ID_NONE: it is no such window. A new tab of the user
- * has an opener too, the tab that was in front, but is in a normal window.
+ * has an opener too, the tab that was in front, but in the same window.
  *
  * @param {number} tabId
  */
 async function pictureOpener(tabId) {
   const tab = await existing(tabId);
-  const window = tab && (await chrome.windows.get(tab.windowId).catch(() => null)); // it has been closed
-  return (window?.type !== "normal" && tab?.openerTabId) || chrome.tabs.TAB_ID_NONE;
+  const beside = tab ? await chrome.tabs.query({ windowId: tab.windowId }) : [];
+  return (beside.length === 1 && tab?.openerTabId) || chrome.tabs.TAB_ID_NONE;
 }
 
 /**
