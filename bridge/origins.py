@@ -45,6 +45,7 @@ _WRAPPERS = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
 """Schemes before the address that the origin belongs to."""
 _NEW_TABS = ("chrome://newtab/", "chrome://new-tab-page/", "edge://newtab/")
 """Names that browsers have for a tab that was just opened."""
+_PDF_VIEWER = "chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai/"
 _OF_BROWSER = ("chrome-extension:", "chrome:", "edge:", "brave:", "devtools:")
 
 
@@ -156,6 +157,11 @@ def get_host(url: str) -> str:
 def is_blank(url: str) -> bool:
     """Return whether it is the address of an empty page."""
     return url in ("", "about:blank", *_NEW_TABS)
+
+
+def is_pdf_viewer(url: str) -> bool:
+    """Return whether it is the address of Chromium's PDF viewer; web pages cannot put it into a frame."""
+    return url.startswith(_PDF_VIEWER)
 
 
 def is_of_browser(url: str) -> bool:

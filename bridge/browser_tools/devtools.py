@@ -491,7 +491,7 @@ class Devtools(ABC):
 
     def _fold(self, method: str, params: Params) -> None:
         match method:
-            case "Target.attachedToTarget" if params["targetInfo"]["type"] == "iframe":
+            case "Target.attachedToTarget" if _is_frame(params["targetInfo"]):
                 self.children[params["sessionId"]] = params["targetInfo"]["targetId"]
             case "Target.detachedFromTarget":
                 self.children.pop(params["sessionId"], None)
@@ -539,6 +539,11 @@ class Devtools(ABC):
     def _tell(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+
+
+def _is_frame(target: Params) -> bool:
+    """Return whether it is a frame that answers: Chromium's PDF viewer does not."""
+    return target["type"] == "iframe" and not origins.is_pdf_viewer(target["url"])
 
 
 def _result(method: str, told: Told) -> Any:

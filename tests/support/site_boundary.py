@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from browsing import Browsing
+from demo.devtools import DevToolsError
 
 
 @contextmanager
@@ -36,5 +37,6 @@ def rule_count(browsing: Browsing) -> int:
 def close_tabs(browsing: Browsing) -> None:
     """Close all tabs but one, and wait until no site rule is in force."""
     for target in browsing.browser.targets()[1:]:
-        browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
+        with suppress(DevToolsError):  # a picture-in-picture window goes with its page
+            browsing.browser.send("Target.closeTarget", targetId=target["targetId"])
     wait_true(lambda: rule_count(browsing) == 0)

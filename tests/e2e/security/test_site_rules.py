@@ -182,10 +182,11 @@ def follow_link_of_pdf(browsing: Browsing, hosts: LoggedHosts, tools: Tools, ban
     tab_id = open_page(tools, file)
     hosts.clear()
     at_bank = "chrome.tabs.query({}).then((tabs) => tabs.filter(({ url }) => url.endsWith('/pdf')).length)"
+    before = browsing.ask_extension(at_bank)
 
     def has_opened() -> bool:
         tools.done("computer", tabId=tab_id, action="left_click", coordinate=[500, 250], modifiers="ctrl")
-        return bool(browsing.ask_extension(at_bank))
+        return bool(browsing.ask_extension(at_bank) > before)
 
     wait_true(has_opened)  # the viewer is not there at once
     after_all(browsing, hosts, tools.look(open_page(tools, hosts.set_page(EVIL, "/next", "next"))))
