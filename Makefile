@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance interop record-interop test-lane-one test-lane-two test-lane-three test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test agent-run picture conformance interop record-interop test-lane-one test-lane-two test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -19,13 +19,13 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so three lanes run beside each other on two cores; each line of output is whole.
+# Browsers often wait, so two lanes run beside each other on two cores; each line of output is whole.
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
 test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
 	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
-	@$(MAKE) --no-print-directory -j3 --output-sync=line test-lane-one test-lane-two test-lane-three
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-lane-one test-lane-two
 	+@$(call run-groups,test-machine)
 	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
 
@@ -39,13 +39,10 @@ pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RE
 marked = $(shell grep -rl --include='test_*.py' "mark[.]$(1)" tests | sort)
 
 test-lane-one:
-	+@$(call run-groups,check test-firefox test-chromium)
+	+@$(call run-groups,check test-firefox test-chromium test-attacks)
 
 test-lane-two:
-	+@$(call run-groups,test-tools test-attacks)
-
-test-lane-three:
-	+@$(call run-groups,test-parts test-interop)
+	+@$(call run-groups,test-tools test-parts test-interop)
 
 test-chromium:
 	@$(pytest) -m "chromium and not firefox and not machine" \

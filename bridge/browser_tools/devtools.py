@@ -543,7 +543,7 @@ class Devtools(ABC):
 
 def _is_frame(target: Params) -> bool:
     """Return whether it is a frame that answers: Chromium's PDF viewer does not."""
-    return target["type"] == "iframe" and not origins.is_pdf_viewer(target["url"])
+    return target["type"] == "iframe" and not origins.is_pdf_viewer(target.get("url", ""))
 
 
 def _result(method: str, told: Told) -> Any:

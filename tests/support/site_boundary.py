@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from browsing import Browsing
 from demo.devtools import DevToolsError
 
+POLL_S = 0.02
+
 
 @contextmanager
 def config_file(browsing: Browsing, text: str) -> Iterator[None]:
@@ -22,11 +24,12 @@ def config_file(browsing: Browsing, text: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def wait_true(condition: Callable[[], bool]) -> None:
-    """Ask the browser again and again, each time a round trip, until a condition holds."""
-    give_up_at = time.monotonic() + 30
+def wait_true(condition: Callable[[], object], within_s: float = 30) -> None:
+    """Ask again and again until a condition holds that no event reports."""
+    give_up_at = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < give_up_at
+        time.sleep(POLL_S)  # other tests run beside this one
 
 
 def rule_count(browsing: Browsing) -> int:

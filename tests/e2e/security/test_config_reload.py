@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,10 +13,9 @@ import pytest
 from browsing import Browsing, Tools
 from chain import MCPB
 from logged_hosts import LoggedHosts
+from site_boundary import wait_true
 
 BANK = "bank.localhost"
-APPLIED_S = 20.0
-"""Bound for a busy machine. Promised are 2 s; one with two processors and other work took 0.8 s."""
 
 
 @pytest.fixture
@@ -37,13 +35,6 @@ def deny(hosts: LoggedHosts, *names: str) -> str:
     return f"[policy]\ndeny = {json.dumps([hosts.origin(name) for name in names])}\n"
 
 
-def wait_for(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    until = time.monotonic() + APPLIED_S
-    while not is_so():
-        assert time.monotonic() < until
-
-
 def status(browsing: Browsing, *arguments: str) -> str:
     command = [*MCPB, "status", *arguments]
     done = subprocess.run(command, env=browsing.chain.env, capture_output=True, check=True, timeout=60)
@@ -58,7 +49,7 @@ def test_a_denied_site_is_rejected_for_each_running_client(
         client.done("navigate", url=url)
         assert "4711" in client.done("get_page_text").text
     config.write_text(deny(hosts, BANK))
-    wait_for(lambda: all(client.call("get_page_text").is_error for client in clients))
+    wait_true(lambda: all(client.call("get_page_text").is_error for client in clients))
     hosts.clear()
     for client in clients:
         for tool, arguments in [
@@ -71,17 +62,17 @@ def test_a_denied_site_is_rejected_for_each_running_client(
             assert "4711" not in refused
     assert hosts.requests(BANK) == []
     config.write_text("")
-    wait_for(lambda: all(not client.call("get_page_text").is_error for client in clients))
+    wait_true(lambda: all(not client.call("get_page_text").is_error for client in clients))
 
 
 def test_a_syntax_error_keeps_the_rules_and_status_shows_file_and_line(
     browsing: Browsing, hosts: LoggedHosts, config: Path, clients: list[Tools]
 ) -> None:
     config.write_text(deny(hosts, BANK))
-    wait_for(lambda: all(client.call("navigate", url=hosts.url(BANK)).is_error for client in clients))
+    wait_true(lambda: all(client.call("navigate", url=hosts.url(BANK)).is_error for client in clients))
     config.write_text("[policy]\n\ndeny = [[\nfoo")
     log = browsing.chain.home / "state/mcpb.log"
-    wait_for(lambda: "The rules stay as they were" in log.read_text())
+    wait_true(lambda: "The rules stay as they were" in log.read_text())
     assert f"{config} is not valid TOML" in log.read_text()
     hosts.clear()
     for client in clients:
@@ -112,12 +103,12 @@ def test_a_deny_stops_a_sequence_that_runs(
 def test_status_names_a_process_that_runs_with_other_rules(
     browsing: Browsing, config: Path, clients: list[Tools]
 ) -> None:
-    wait_for(lambda: json.loads(status(browsing, "--json"))["otherRules"] == [])
+    wait_true(lambda: json.loads(status(browsing, "--json"))["otherRules"] == [])
     with browsing.client("stricter", settings={"MCPB_BROWSER_SITES": "ask"}):
-        wait_for(lambda: len(json.loads(status(browsing, "--json"))["otherRules"]) == 1)
+        wait_true(lambda: len(json.loads(status(browsing, "--json"))["otherRules"]) == 1)
         assert "stricter" in (shown := status(browsing))
         assert "runs with other rules than config.toml" in shown
-    wait_for(lambda: json.loads(status(browsing, "--json"))["otherRules"] == [])
+    wait_true(lambda: json.loads(status(browsing, "--json"))["otherRules"] == [])
 
 
 def test_mcpb_serve_applies_a_change_too(browsing: Browsing, config: Path) -> None:
@@ -133,9 +124,9 @@ def test_mcpb_serve_applies_a_change_too(browsing: Browsing, config: Path) -> No
         return subprocess.run(command, capture_output=True, check=False, timeout=60).stdout.decode()
 
     try:
-        wait_for(lambda: '"javascript_tool"' in tools())
+        wait_true(lambda: '"javascript_tool"' in tools())
         config.write_text('[[policy.tools]]\nname = "javascript_tool"\nallow = false\n')
-        wait_for(lambda: '"javascript_tool"' not in tools())
+        wait_true(lambda: '"javascript_tool"' not in tools())
         assert '"navigate"' in tools()
     finally:
         served.terminate()

@@ -8,6 +8,7 @@ import pytest
 
 from browsing import Browsing, Tools
 from logged_hosts import LoggedHosts
+from site_boundary import wait_true
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 SECRET = "SECRET balance 12345"
@@ -222,7 +223,12 @@ def framed(browsing: Browsing, hosts: LoggedHosts, tools: Tools) -> Iterator[int
     )
     # Until the browser has reported a new tab, the rules of clients that are at work hold in it.
     tab = browsing.open_as_user(hosts.set_page(EVIL, "/", "<p>evil</p>"))
-    browsing.look(tab).load(page)
+
+    def has_frame() -> bool:
+        browsing.look(tab).load(page)
+        return any(it["url"].endswith("/framed") for it in browsing.browser.targets("iframe"))
+
+    wait_true(has_frame)
     yield tab
     browsing.look(tab).close()
 
@@ -247,7 +253,7 @@ def test_a_denied_frame_that_does_not_answer_is_neither_seen_nor_acted_on(
     browsing: Browsing, tools: Tools, framed: int
 ) -> None:
     (frame,) = (it for it in browsing.browser.targets("iframe") if it["url"].endswith("/framed"))
-    hang = "setTimeout(() => { for (const until = Date.now() + 20000; Date.now() < until; ); }), 0"
+    hang = "setTimeout(() => { for (const until = Date.now() + 7000; Date.now() < until; ); }), 0"
     browsing.browser.attach(frame["targetId"]).evaluate(hang)
     for arguments in ({"action": "screenshot"}, {"action": "key", "text": "Tab Tab a"}):
         result = tools.call("computer", tabId=framed, **arguments)

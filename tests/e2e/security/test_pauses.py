@@ -6,8 +6,7 @@ import json
 import os
 import pty
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -18,6 +17,7 @@ from demo.chromium import Chromium, Page
 from logged_hosts import LoggedHosts
 from native_host import endpoint
 from native_host.wire import EXTENSION_ID
+from site_boundary import wait_true
 
 PAUSED_CLIENT = "The user paused you. Nothing was run. Ask the user; they can resume you in the mcpb popup."
 WAIT_S = 60
@@ -62,13 +62,6 @@ def resume(browsing: Browsing, target: str, answer: bytes = b"y\n") -> str:
 def connected(tools: Tools) -> list[dict[str, str]]:
     browsers: list[dict[str, str]] = tools.done("list_connected_browsers").structured["browsers"]
     return browsers
-
-
-def wait_for(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    until = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < until
 
 
 def test_pausing_a_host_stops_calls_to_each_of_its_origins(
@@ -122,7 +115,7 @@ def test_a_client_s_page_of_another_site_requests_nothing_from_a_paused_host(
     mcpb(browsing, "pause", "*.vault.localhost")
     try:
         tools.done("navigate", url=shop)
-        wait_for(lambda: hosts.requests("othervault.localhost"))
+        wait_true(lambda: hosts.requests("othervault.localhost"))
         assert hosts.requests("vault.localhost") == hosts.requests("www.vault.localhost") == []
     finally:
         resume(browsing, "*.vault.localhost")
@@ -133,7 +126,7 @@ def test_a_profile_that_connects_later_is_paused_too(browsing: Browsing, hosts: 
     try:
         with browsing.thread.holding(browsing.chain.browser("later")), browsing.client("later") as tools:
             browsing.browser.until(lambda: len(endpoint.live_hosts(browsing.chain.home / "run")) == 2)
-            wait_for(lambda: len(connected(tools)) == 2)
+            wait_true(lambda: len(connected(tools)) == 2)
             for browser in connected(tools):
                 tools.done("select_browser", deviceId=browser["deviceId"])
                 hosts.clear()
@@ -182,11 +175,11 @@ def test_a_pause_in_the_popup_is_stored_and_reaches_the_other_browsers(
             browsing.thread.run(popup.evaluate, connect)
 
         send("true")
-        wait_for(lambda: f"The user paused {origin}." in tools.call("get_page_text").text)
+        wait_true(lambda: f"The user paused {origin}." in tools.call("get_page_text").text)
         stored = (browsing.chain.home / "state/pauses.json").read_text
         browsing.browser.until(lambda: origin in stored())
         send("false")
-        wait_for(lambda: not tools.call("get_page_text").is_error)
+        wait_true(lambda: not tools.call("get_page_text").is_error)
 
 
 async def _popup_of(chromium: Chromium) -> Page:

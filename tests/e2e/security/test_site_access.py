@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,8 +10,7 @@ from browsing import Browsing, Tab, Tools
 from chain import serving_pages
 from logged_hosts import LoggedHosts
 from native_host.wire import EXTENSION_ID
-
-WAIT_S = 60
+from site_boundary import wait_true
 
 
 class Extensions:
@@ -48,13 +46,6 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
         yield opened
 
 
-def wait_for(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    until = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < until
-
-
 def assert_rejected(tools: Tools, hosts: LoggedHosts, url: str) -> None:
     """No command reaches the site of the current tab, through DevTools or otherwise."""
     origin = hosts.origin("bank.localhost")
@@ -79,11 +70,11 @@ def test_commands_of_an_open_tab_end_when_all_access_is_withdrawn(
     assert "4711" in tools.done("get_page_text").text
     hosts.clear()
     extensions.set_access(access)
-    wait_for(lambda: tools.call("get_page_text").is_error)
+    wait_true(lambda: tools.call("get_page_text").is_error)
     assert_rejected(tools, hosts, url)
     assert hosts.requests("bank.localhost") == []
     extensions.set_access("ON_ALL_SITES")
-    wait_for(lambda: not tools.call("get_page_text").is_error)
+    wait_true(lambda: not tools.call("get_page_text").is_error)
 
 
 def test_only_the_sites_that_the_user_names_may_be_used(
@@ -92,10 +83,10 @@ def test_only_the_sites_that_the_user_names_may_be_used(
     extensions.set_access("ON_SPECIFIC_SITES")
     extensions.allow("http://shop.localhost/*")
     extensions.allow("http://bank.localhost/*")
-    wait_for(lambda: not tools.call("navigate", url=hosts.url("bank.localhost")).is_error)
+    wait_true(lambda: not tools.call("navigate", url=hosts.url("bank.localhost")).is_error)
     hosts.clear()
     extensions.withdraw("http://bank.localhost/*")
-    wait_for(lambda: tools.call("get_page_text").is_error)
+    wait_true(lambda: tools.call("get_page_text").is_error)
     assert_rejected(tools, hosts, hosts.url("bank.localhost"))
     assert hosts.requests("bank.localhost") == []
     tools.done("navigate", url=hosts.url("shop.localhost"))
@@ -113,13 +104,13 @@ def test_tools_of_an_open_page_end_without_a_reload_and_come_back(
             found = browsing.thread.run(tools.client.list_tools)
             return [tool.name for tool in found.tools if tool.name.endswith("_echo")]
 
-        wait_for(listed)
+        wait_true(listed)
         (echo,) = listed()
         assert tools.done(echo, text="hi").text == "echo: hi"
         extensions.set_access("ON_CLICK")
-        wait_for(lambda: not listed())
+        wait_true(lambda: not listed())
         assert "echo: hi" not in tools.refused(echo, text="hi")
         assert page.evaluate("window.runs") == 1
         extensions.set_access("ON_ALL_SITES")
-        wait_for(listed)
+        wait_true(listed)
         assert tools.done(echo, text="hi").text == "echo: hi"
