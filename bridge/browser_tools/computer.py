@@ -220,14 +220,6 @@ class Hand:
             self.turn.check_frame(frame.origin)
         return seen
 
-    async def move(self, point: Point) -> None:
-        """Move the pointer to a point, unless that is in a frame of a site that may not be used."""
-        hidden = await self.turn.find_forbidden_frame(self.page)
-        self.turn.check_silent_frames(self.page)
-        if hidden:
-            await self.look(point)
-        await self.pointer.move(point)
-
     async def aim(self, what: str, *points: Point) -> None:
         """Something is about to be done there: the recording shows it."""
         label = f"{self.given.action} {what}".strip()
@@ -351,6 +343,8 @@ def _scale(hand: Hand) -> float:
 
 async def _screenshot(hand: Hand) -> Deed:
     view, page = hand.view, hand.page
+    # Also before: the page may remove a frame while the picture is on its way.
+    await hand.turn.check_picture(page)
     shot = await screenshot(page, view, _scale(hand), hand.turn.around.settings.screenshot_format)
     hand.turn.kept.of(Shown).note(page, view)
     width, height = view.size
@@ -380,6 +374,7 @@ async def _zoom(hand: Hand) -> Deed:
     if isinstance(region, UnsetType):
         raise ToolError("zoom needs region: x0, y0, x1, y1 in the pixels of a screenshot.")
     hand.turn.kept.of(Shown).check(hand.page, hand.view)
+    await hand.turn.check_picture(hand.page)
     part = hand.view.part(region)
     kind = hand.turn.around.settings.screenshot_format
     shot = await close_up(hand.page, hand.view, part, _scale(hand), kind)
@@ -420,6 +415,7 @@ async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
 
 async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen]:
     """The pointer on what is meant, by ref or coordinate, and what is there."""
+    await hand.turn.check_input(hand.page)
     given = hand.given
     if isinstance(given.ref, str):
         ref = refs.read(given.ref)
@@ -430,7 +426,7 @@ async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen
             f"{given.action} needs coordinate (x, y in a screenshot's pixels) or ref (an element)."
         )
     point = hand.at(given.coordinate)
-    await hand.move(point)
+    await hand.pointer.move(point)
     return point, await hand.look(point)
 
 
@@ -484,6 +480,7 @@ async def _drag(hand: Hand) -> Deed:
         start = await _shown_spot(hand, refs.read(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
+    await hand.turn.check_input(hand.page)
     seen = await hand.look(start)
     await hand.look(end)
     await hand.aim(seen.what, start, end)
@@ -538,8 +535,9 @@ async def _scroll(hand: Hand) -> Deed:
 async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
     given = hand.given
     if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
+        await hand.turn.check_input(hand.page)
         point = Point(hand.view.width / 2, hand.view.height / 2)
-        await hand.move(point)
+        await hand.pointer.move(point)
         return point, await hand.look(point)
     return await _onto(hand, also_disabled=True)
 
@@ -642,13 +640,13 @@ async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str,
     for pressed, chord in enumerate(chords):
         is_there = True
         try:
+            await _check_input(hand, f"The {pressed} keys before it were pressed.")
             if keys.is_paste(chord):
                 notes["paste"] = await _paste(hand, pressed)
                 continue
             if keys.is_copy(chord):
                 frame, _ = await _focused(hand)
                 notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
-            await _check_focus(hand, f"The {pressed} keys before it were pressed.")
             is_there = await _press_chord(hand.page, chord)
         except CallError as error:
             if not has_left(error) or pressed == 0:
@@ -706,7 +704,7 @@ async def _type_parts(hand: Hand, parts: Iterable[str | keys.Chord]) -> int:
     typed = 0
     for part in parts:
         try:
-            await _check_focus(hand, f"The {typed} characters before it were typed.")
+            await _check_input(hand, f"The {typed} characters before it were typed.")
             if isinstance(part, str):
                 await hand.page.command("Input.insertText", {"text": part})
             else:
@@ -736,17 +734,14 @@ async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
     return frame, found
 
 
-async def _check_focus(hand: Hand, before: str) -> None:
+async def _check_input(hand: Hand, before: str) -> None:
     """Check that the next key is for a page that may be used: keys and the page itself move the focus.
 
     Raises:
-        ToolError: it is for a frame of a site that may not be used; `before` says what was done.
+        ToolError: it may be for a frame of a site that may not be used; `before` says what was done.
     """
     try:
-        hidden = await hand.turn.find_forbidden_frame(hand.page)
-        hand.turn.check_silent_frames(hand.page)
-        if hidden:
-            await _focused(hand)
+        await hand.turn.check_input(hand.page)
     except ToolError as error:
         raise ToolError(f"{error} {before}") from None
 

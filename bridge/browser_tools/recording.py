@@ -82,6 +82,7 @@ async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -
             return
         main = await page.main()
         turn.check_here(main.origin)
+        await turn.check_picture(page)
         frame = await _frame(page, main, label, points)
         turn.check_here((await page.main()).origin)  # it may be a picture of another page
         await turn.check_picture(page)

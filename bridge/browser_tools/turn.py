@@ -266,6 +266,21 @@ class Turn:
                 return frame
         return None
 
+    async def check_input(self, page: Page) -> None:
+        """Input is to be sent to the page, which may move its frames and the focus at any moment.
+
+        Raises:
+            ToolError: a frame of a site that may not be used may get it.
+        """
+        hidden = await self.find_forbidden_frame(page)
+        self.check_silent_frames(page)
+        if hidden:
+            raise ToolError(
+                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be used, and "
+                "input may reach it. Nothing was done in it. Load the page again with navigate: the frame "
+                "stays empty then."
+            )
+
     def check_silent_frames(self, page: Page) -> None:
         """All frames of a page answered when they were looked for last.
 

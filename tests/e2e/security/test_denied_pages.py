@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,11 @@ const noticed = [];
 for (const kind of ["mousemove", "mousedown", "keydown", "input", "wheel"])
     addEventListener(kind, ({{ type, key }}) => noticed.push(key ?? type), true);
 </script>"""
-STEALS = "addEventListener('keydown', () => document.querySelector('iframe').focus(), true), q.focus(), 1"
+RESTLESS = """(() => {
+    const frame = document.querySelector("iframe");
+    setInterval(() => (document.activeElement === frame ? q : frame).focus(), 4);
+    onmousedown = () => (frame.style.cssText = "position:fixed;inset:0;width:100%;height:100%");
+})()"""
 
 
 @pytest.fixture
@@ -245,7 +250,7 @@ def test_a_picture_with_a_denied_frame_is_not_told(tools: Tools, framed: int) ->
     for arguments in ({"action": "screenshot"}, {"action": "zoom", "region": [0, 0, 400, 300]}):
         result = tools.call("computer", tabId=framed, **arguments)
         assert (result.is_error, list(result.images)) == (True, [])
-    tools.done("computer", tabId=framed, action="left_click", coordinate=[20, 10])
+    tools.refused("computer", tabId=framed, action="left_click", coordinate=[20, 10])
     assert "0 frames" in tools.done("gif_creator", tabId=framed, action="stop_recording").text
 
 
@@ -273,24 +278,24 @@ def test_the_picture_is_told_once_the_page_was_loaded_again(
     [
         {"action": "key", "text": "Tab Tab a b Return"},
         {"action": "type", "text": "x\tyy\tzz\n"},
-        {"action": "key", "text": "a b c Return"},
+        {"action": "left_click", "coordinate": [20, 10]},
+        {"action": "hover", "coordinate": [200, 200]},
+        {"action": "scroll", "coordinate": [200, 200], "scroll_direction": "down"},
+        {"action": "scroll", "scroll_direction": "down"},
+        {"action": "left_click_drag", "start_coordinate": [20, 50], "coordinate": [20, 350]},
     ],
-    ids=["keys", "typing", "the page moves the focus"],
+    ids=lambda arguments: "-".join([arguments["action"], *map(str, arguments.get("coordinate", []))]),
 )
-def test_no_key_reaches_a_denied_frame_that_gets_the_focus_in_between(
-    browsing: Browsing, tools: Tools, framed: int, arguments: dict[str, str]
+def test_no_input_is_sent_to_a_page_with_a_denied_frame(
+    browsing: Browsing, tools: Tools, framed: int, arguments: dict[str, Any]
 ) -> None:
-    tools.done("computer", tabId=framed, action="left_click", coordinate=[20, 10])
-    if arguments["text"].startswith("a"):
-        tools.done("javascript_tool", tabId=framed, action="javascript_exec", text=STEALS)
+    """The page may move the focus and the frame at any moment, also between a check and the input."""
+    browsing.look(framed).evaluate(RESTLESS)
     assert "may not be used" in tools.refused("computer", tabId=framed, **arguments)
     assert noticed(browsing) == []
 
 
-@pytest.mark.parametrize("action", ["left_click", "hover", "scroll"])
-def test_the_pointer_does_not_move_over_a_denied_frame(
-    browsing: Browsing, tools: Tools, framed: int, action: str
-) -> None:
-    more = {"scroll_direction": "down"} if action == "scroll" else {}
-    tools.refused("computer", tabId=framed, action=action, coordinate=[200, 200], **more)
-    assert noticed(browsing) == []
+def test_input_is_sent_once_the_page_was_loaded_again(hosts: LoggedHosts, tools: Tools, framed: int) -> None:
+    tools.done("navigate", tabId=framed, url=hosts.url(EVIL, "/framing"))
+    tools.done("computer", tabId=framed, action="left_click", coordinate=[20, 10])
+    tools.done("computer", tabId=framed, action="key", text="a b")
