@@ -27,7 +27,8 @@ const ALLOW_LISTED = 2;
 const BLOCK_SITE = 3;
 const BLOCK = { type: /** @type {any} */ ("block") };
 const ALLOW = { type: /** @type {any} */ ("allow") };
-const DOCUMENTS = /** @type {any} */ (["main_frame", "sub_frame"]);
+/** An element `object` or `embed` shows documents too. */
+const DOCUMENTS = /** @type {any} */ (["main_frame", "sub_frame", "object"]);
 
 /**
  * Return the rules for a situation; none while no session uses a tab.

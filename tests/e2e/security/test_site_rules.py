@@ -301,6 +301,21 @@ def test_an_allowed_page_loads_its_scripts_from_elsewhere(
     assert hosts.requests(BANK) == []
 
 
+@pytest.mark.parametrize("element", ["object data", "embed src"])
+def test_an_element_of_an_allowed_page_shows_no_other_site(
+    browsing: Browsing, hosts: LoggedHosts, bank: str, element: str
+) -> None:
+    page = hosts.set_page(EVIL, "/element", f"<{element}={bank}/shown>")
+    hosts.clear()
+    config = f'[policy]\nallow = ["{hosts.origin(EVIL)}"]'
+    with config_file(browsing, config), browsing.client("allowed") as tools:
+        after_all(browsing, hosts, tools.look(open_page(tools, page)))
+        assert hosts.requests(BANK) == []
+    with browsing.client("careless") as tools:
+        open_page(tools, page)
+        wait_requested(browsing, hosts, BANK, "/shown")
+
+
 def second_home(browsing: Browsing, content: str) -> Path:
     """Another home with rules of its own, whose bridges find the same native hosts.
 
