@@ -267,7 +267,7 @@ class Turn:
         return None
 
     async def check_input(self, page: Page) -> None:
-        """Input is to be sent to the page, which may move its frames and the focus at any moment.
+        """Check that input may be sent to the page, which may move its frames and the focus at any moment.
 
         Raises:
             ToolError: a frame of a site that may not be used may get it.
@@ -298,7 +298,7 @@ class Turn:
         return approving.judge(self, Wish(self.browser(), origins.OPAQUE)).decision == "no"
 
     async def check_picture(self, page: Page) -> None:
-        """A picture of the page is to be told.
+        """Check that a picture of the page may be returned.
 
         Raises:
             ToolError: a frame of a site that may not be used may be on it.
@@ -307,8 +307,8 @@ class Turn:
         self.check_silent_frames(page)
         if hidden:
             raise ToolError(
-                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be seen: the "
-                "picture is not told. Load the page again with navigate: the frame stays empty then."
+                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be seen, so "
+                "there is no picture. Load the page again with navigate: the frame stays empty then."
             )
 
     def check_here(self, origin: str) -> None:
