@@ -252,8 +252,33 @@ class Turn:
             whose = origins.format_origin(origin)
             raise ToolError(f"There is a frame of {whose}, which may not be used. Nothing was done in it.")
 
-    async def find_forbidden_frame(self, page: Page) -> Frame | None:
-        """Return a document inside the page whose site may not be used; None: there is none.
+    async def check_input(self, page: Page) -> None:
+        """Check that input may be sent to the page, which may move its frames and the focus at any moment.
+
+        Raises:
+            ToolError: a frame of a site that may not be used may get it.
+        """
+        why = "which may not be used, and input may reach it. Nothing was done in it"
+        await self._check_frames(page, why)
+
+    async def check_picture(self, page: Page) -> None:
+        """Check that a picture of the page may be returned.
+
+        Raises:
+            ToolError: a frame of a site that may not be used may be on it.
+        """
+        await self._check_frames(page, "which may not be seen, so there is no picture")
+
+    async def _check_frames(self, page: Page, why: str) -> None:
+        hidden = await self._find_forbidden_frame(page)
+        self.check_silent_frames(page)
+        if hidden:
+            whose = origins.format_origin(hidden.origin)
+            then = "Load the page again with navigate: the frame stays empty then."
+            raise ToolError(f"There is a frame of {whose}, {why}. {then}")
+
+    async def _find_forbidden_frame(self, page: Page) -> Frame | None:
+        """Return a frame of the page whose site may not be used.
 
         It was there before the rule: site rules keep such a frame from loading.
         """
@@ -265,21 +290,6 @@ class Turn:
             if approving.judge(self, Wish(self.browser(), frame.origin)).decision == "no":
                 return frame
         return None
-
-    async def check_input(self, page: Page) -> None:
-        """Check that input may be sent to the page, which may move its frames and the focus at any moment.
-
-        Raises:
-            ToolError: a frame of a site that may not be used may get it.
-        """
-        hidden = await self.find_forbidden_frame(page)
-        self.check_silent_frames(page)
-        if hidden:
-            raise ToolError(
-                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be used, and "
-                "input may reach it. Nothing was done in it. Load the page again with navigate: the frame "
-                "stays empty then."
-            )
 
     def check_silent_frames(self, page: Page) -> None:
         """All frames of a page answered when they were looked for last.
@@ -296,20 +306,6 @@ class Turn:
     def _has_site_rules(self) -> bool:
         """Return whether there are sites that may not be used: pages of unknown site are forbidden then."""
         return approving.judge(self, Wish(self.browser(), origins.OPAQUE)).decision == "no"
-
-    async def check_picture(self, page: Page) -> None:
-        """Check that a picture of the page may be returned.
-
-        Raises:
-            ToolError: a frame of a site that may not be used may be on it.
-        """
-        hidden = await self.find_forbidden_frame(page)
-        self.check_silent_frames(page)
-        if hidden:
-            raise ToolError(
-                f"There is a frame of {origins.format_origin(hidden.origin)}, which may not be seen, so "
-                "there is no picture. Load the page again with navigate: the frame stays empty then."
-            )
 
     def check_here(self, origin: str) -> None:
         """A tab shows a page of this origin now, whatever it showed when it was admitted.
