@@ -320,8 +320,8 @@ export class SiteRules {
   }
 
   /**
-   * The sessions whose pages may have opened a tab that the browser did not report to `opened` (seen in Chromium 150): that of a
-   * page's picture-in-picture window, and those in which the PDF viewer opens links.
+   * The sessions whose pages may have opened a tab that the browser did not report to `opened` (seen in Chromium 150):
+   * that of a page's picture-in-picture window, and those in which the PDF viewer opens links.
    *
    * @param {number} tabId
    * @param {string} url of its first navigation
