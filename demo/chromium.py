@@ -20,7 +20,7 @@ from typing import Any
 
 import trio
 
-from demo.devtools import BrowserGoneError, DevTools, Params
+from demo.devtools import BrowserGoneError, DevTools, DevToolsError, Params
 
 EXECUTABLES = (
     "chromium",
@@ -44,6 +44,8 @@ LOAD_SECONDS = 45.0
 END_SECONDS = 10.0
 """After the pipe is closed; Chromium needs about 0.1 s. Then it is killed."""
 POLL_SECONDS = 0.02
+SERVER_ERROR = -32000
+"""What Chromium answers to a script when the page leaves before it ends."""
 
 FLAGS = (
     "--headless=new",
@@ -129,15 +131,20 @@ class Page:
         return answer["result"].get("value")
 
     async def wait_until(self, expression: str, timeout_s: float = LOAD_SECONDS) -> Any:
-        """Until an expression is true in the page; returns its value.
+        """Wait until an expression is true in the page, also while the page changes; return its value.
 
         Raises:
             trio.TooSlowError: not within `timeout_s`.
         """
         with trio.fail_after(timeout_s):
-            while not (value := await self.evaluate(expression, timeout_s)):  # noqa: ASYNC110 - no event tells
+            while True:
+                try:
+                    if value := await self.evaluate(expression, timeout_s):
+                        return value
+                except DevToolsError as error:
+                    if error.code != SERVER_ERROR:
+                        raise
                 await trio.sleep(POLL_SECONDS)
-        return value
 
     async def close(self) -> None:
         """Close the tab; it is gone when this returns."""

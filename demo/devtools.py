@@ -21,7 +21,15 @@ Params = dict[str, Any]
 
 
 class DevToolsError(Exception):
-    """The browser refused a command; the text is its own."""
+    """The browser rejected a command; the text is its own.
+
+    Attributes:
+        code: of the JSON-RPC error.
+    """
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class BrowserGoneError(Exception):
@@ -89,7 +97,7 @@ class DevTools:
         finally:
             self._answers.pop(number, None)
         if error := answer.get("error"):
-            raise DevToolsError(f"{method}: {error['message']}")
+            raise DevToolsError(f"{method}: {error['message']}", error["code"])
         result: Params = answer["result"]
         return result
 

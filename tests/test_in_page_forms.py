@@ -456,5 +456,5 @@ def test_the_browser_saves_a_file(browser: Browser, page: InPage, tmp_path: Path
     page.show("<p>x</p>")
     sent = send(page, b"GIF89a", "film.gif", "image/gif")
     assert page.call("download", **sent) == {"size": 6}
-    browser.until((tmp_path / "film.gif").exists)
-    assert (tmp_path / "film.gif").read_bytes() == b"GIF89a"
+    saved = tmp_path / "film.gif"
+    browser.until(lambda: saved.exists() and saved.read_bytes() == b"GIF89a")

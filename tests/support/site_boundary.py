@@ -33,8 +33,9 @@ def wait_true(condition: Callable[[], object], within_s: float = 30) -> None:
 
 
 def rule_count(browsing: Browsing) -> int:
-    """Return how many rules of the network stack are in force."""
-    return len(browsing.ask_extension("chrome.declarativeNetRequest.getSessionRules()"))
+    """Return how many rules of the network stack are in force for tabs: those without a tab stay longer."""
+    rules = browsing.ask_extension("chrome.declarativeNetRequest.getSessionRules()")
+    return sum(rule["condition"].get("tabIds") != [-1] for rule in rules)
 
 
 def close_tabs(browsing: Browsing) -> None:

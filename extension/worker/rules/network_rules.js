@@ -31,15 +31,15 @@ const ALLOW = { type: /** @type {any} */ ("allow") };
 const DOCUMENTS = /** @type {any} */ (["main_frame", "sub_frame", "object"]);
 
 /**
- * Return the rules for a situation; none while no session uses a tab.
+ * Return the rules for a situation; none before a session uses a tab.
  *
  * @param {Situation} situation
  * @returns {Rule[]}
  */
 export function networkRules(situation) {
   const using = usingSessions(situation);
-  if (using.size === 0) return [];
-  const drafts = [...siteDrafts(situation, using), ...listDrafts(situation, using)];
+  const ofTabs = using.size === 0 ? [] : [...siteDrafts(situation, using), ...listDrafts(situation, using)];
+  const drafts = [...ofTabs, ...workerDrafts(situation, new Set([...using, ...situation.hosts.keys()]))];
   return drafts.map((draft, index) => ({ ...draft, id: index + 1 }));
 }
 
@@ -65,6 +65,40 @@ function siteDrafts({ clientTabs, userTabs, sessions, hosts, paused }, using) {
     const initiatorDomains = [...using].filter(isFor).flatMap((session) => [...(hosts.get(session) ?? [])]).filter(unique);
     return [
       ...block(pattern, { excludedTabIds: [NO_TAB, ...userTabs, ...spared].filter(unique) }),
+      ...otherPagesDrafts(pattern, [...(paused.get(pattern) ?? [])].filter((id) => clientTabs.has(id)), initiatorDomains),
+    ];
+  });
+}
+
+/**
+ * A tab that shows a paused site goes on for its user, but pages of other sites in client tabs that have a handle of
+ * its window do not lead it on.
+ *
+ * @param {string} pattern
+ * @param {number[]} tabIds that show it
+ * @param {string[]} initiatorDomains of client tabs
+ */
+function otherPagesDrafts(pattern, tabIds, initiatorDomains) {
+  if (tabIds.length === 0 || initiatorDomains.length === 0) return [];
+  const own = pattern.replace(/^(https?:\/\/)?(\*\.)?/, "").replace(/:\d+$/, "");
+  const drafts = block(pattern, { tabIds, initiatorDomains, excludedInitiatorDomains: [own] });
+  const resourceTypes = /** @type {any} */ (["main_frame"]);
+  return drafts.map((draft) => ({ ...draft, condition: { ...draft.condition, resourceTypes } }));
+}
+
+/**
+ * Drafts for requests without a tab. Workers, and what a page sends when it closes, outlast the tab, so these rules
+ * hold until the session ends.
+ *
+ * @param {Situation} situation
+ * @param {Set<string>} ids of sessions that use a tab, or have used one
+ */
+function workerDrafts({ sessions, hosts, paused }, ids) {
+  const patterns = [...ids].flatMap((session) => [...(sessions.get(session)?.deny ?? []), ...paused.keys()]);
+  return patterns.filter(unique).flatMap((pattern) => {
+    const isFor = (/** @type {string} */ session) => paused.has(pattern) || sessions.get(session)?.deny.includes(pattern);
+    const initiatorDomains = [...ids].filter(isFor).flatMap((session) => [...(hosts.get(session) ?? [])]).filter(unique);
+    return [
       ...(initiatorDomains.length > 0 ? block(pattern, { tabIds: [NO_TAB], initiatorDomains }) : []),
       ...block(pattern, { tabIds: [NO_TAB], domainType: THIRD_PARTY }),
     ];

@@ -23,6 +23,7 @@ import { patternFor } from "./origin_patterns.js";
 
 const KEY = "siteRules";
 const NO_RULES = "[]";
+const NO_TAB = chrome.tabs.TAB_ID_NONE;
 /** Chromium's own extension that shows PDF files: its frame in a tab has this host. */
 const PDF_VIEWER = "mhjfbmdgcfjbbpaeojofohoefgiehjai";
 
@@ -41,6 +42,8 @@ export class SiteRules {
   #begun = new Map();
   /** New tabs that show nothing yet: a request may have been stopped before they were known. @type {Set<number>} */
   #fresh = new Set();
+  /** Tabs that clients have sent away from what they show, until another document is there. @type {Set<number>} */
+  #sentAway = new Set();
   /** Connections of bridges that are there. @type {Set<string>} */
   #connections = new Set();
   /** Tabs for which the rules in force were made. @type {Set<number>} */
@@ -171,8 +174,20 @@ export class SiteRules {
     }
   }
 
+  /**
+   * Note that a client sends a tab elsewhere: on the way it may not come back to a paused site that it shows.
+   *
+   * @param {number} tabId
+   */
+  async sendAway(tabId) {
+    if (this.pauses.all.sites.length === 0) return;
+    this.#sentAway.add(tabId);
+    await this.#apply();
+  }
+
   /** A tab is no session's any more. @param {number} tabId */
   release(tabId) {
+    this.#sentAway.delete(tabId);
     this.#used.delete(tabId);
     this.#blocked.delete(tabId);
     void this.#apply();
@@ -228,6 +243,7 @@ export class SiteRules {
     await this.began(navigation);
     if (navigation.frameId !== 0) return;
     this.#fresh.delete(navigation.tabId);
+    this.#sentAway.delete(navigation.tabId);
     if (this.#blocked.delete(navigation.tabId)) this.changed();
     if (this.pauses.all.sites.length > 0) void this.#apply();
   }
@@ -241,6 +257,7 @@ export class SiteRules {
     await this.#loaded;
     const origin = URL.parse(url)?.origin;
     if (frameId !== 0 || !origin) return;
+    if (this.#sentAway.delete(tabId)) void this.#apply();
     const sessions = [...this.#usersOf(tabId)];
     const rule = this.#ruleAgainst(sessions, origin) || (sessions.length > 0 && this.#pauseAgainst(origin));
     if (rule) {
@@ -256,7 +273,8 @@ export class SiteRules {
 
   /** @param {number} tabId */
   removed(tabId) {
-    for (const known of [this.#used, this.#userTabs, this.#fresh, this.#blocked, this.#begun]) known.delete(tabId);
+    const all = [this.#used, this.#userTabs, this.#fresh, this.#blocked, this.#begun, this.#sentAway];
+    for (const known of all) known.delete(tabId);
     void this.#apply();
   }
 
@@ -401,8 +419,10 @@ export class SiteRules {
    * @returns {Map<string, Set<number>>} paused pattern → tabs that show it
    */
   #pausedIn(tabs) {
+    // A tab that was kept from the site shows its address, too.
+    const staying = tabs.filter(({ id = NO_TAB }) => !this.#sentAway.has(id) && !this.#blocked.has(id));
     const showing = (/** @type {string} */ pattern) =>
-      tabs.filter(({ url }) => matches(pattern, URL.parse(url ?? "")?.origin ?? ""));
+      staying.filter(({ url }) => matches(pattern, URL.parse(url ?? "")?.origin ?? ""));
     const ids = (/** @type {string} */ pattern) => new Set(showing(pattern).map(({ id }) => Number(id)));
     return new Map(this.pauses.all.sites.map((pattern) => [pattern, ids(pattern)]));
   }

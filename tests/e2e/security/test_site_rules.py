@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,47 @@ def test_without_the_rule_the_page_without_an_origin_says_goodbye(
 ) -> None:
     with browsing.client("careless") as tools:
         assert leave_sandboxed_page(browsing, hosts, tools, bank) == ["/left"]
+
+
+LASTING_WORKER = b"""
+onmessage = (event) => event.waitUntil(goOn(event.data));
+async function goOn(url) {
+    const isClosed = async () => (await (await fetch("/is-closed")).text()) === "yes";
+    while (!(await isClosed())) await new Promise((go) => setTimeout(go, 50));
+    await fetch(url, { mode: "no-cors" }).catch(() => {});
+    await fetch("/goodbye");
+}"""
+
+
+def leave_worker(browsing: Browsing, hosts: LoggedHosts, tools: Tools, url: str) -> None:
+    """Close the only tab of a client; afterwards a service worker of its page requests an address."""
+    hosts.set_response(EVIL, "/lasting.js", Response(LASTING_WORKER, "text/javascript"))
+    hosts.set_response(EVIL, "/is-closed", Response(b"no"))
+    tab_id = open_page(tools, hosts.set_page(EVIL, "/lasting", "evil"))
+    hosts.clear()
+    registered = "navigator.serviceWorker.register('/lasting.js', { scope: '/lasting' })"
+    ready = f"{registered}.then(() => navigator.serviceWorker.ready)"
+    act(tools.look(tab_id), f"{ready}.then(({{ active }}) => active.postMessage('{url}'))")
+    wait_requested(browsing, hosts, EVIL, "/is-closed")
+    tools.done("tabs_close_mcp", tabId=tab_id)
+    wait_true(lambda: rule_count(browsing) == 0)
+    hosts.set_response(EVIL, "/is-closed", Response(b"yes"))
+    wait_requested(browsing, hosts, EVIL, "/goodbye")
+
+
+def test_a_worker_that_outlasts_the_tab_requests_no_denied_site(
+    browsing: Browsing, hosts: LoggedHosts, careful: Tools, bank: str
+) -> None:
+    leave_worker(browsing, hosts, careful, f"{bank}/late")
+    assert hosts.requests(BANK) == []
+
+
+def test_without_the_rule_the_worker_that_outlasts_the_tab_requests_the_site(
+    browsing: Browsing, hosts: LoggedHosts, bank: str
+) -> None:
+    with browsing.client("careless") as tools:
+        leave_worker(browsing, hosts, tools, f"{bank}/late")
+    assert [it.path for it in hosts.requests(BANK)] == ["/late"]
 
 
 def follow_link_of_pdf(browsing: Browsing, hosts: LoggedHosts, tools: Tools, bank: str) -> list[str]:
@@ -397,6 +438,43 @@ def test_a_paused_site_is_not_requested_from_another_site(
             wait_requested(browsing, hosts, BANK, "/")
         finally:
             browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=False))
+
+
+@pytest.fixture
+def pausing(browsing: Browsing, bank: str) -> Iterator[Callable[[], None]]:
+    """Pause the bank when called, until the test ends."""
+    yield lambda: browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=True))
+    browsing.thread.run(partial(set_paused, browsing.chain, bank, is_paused=False))
+
+
+@pytest.mark.parametrize("path", ["/kept-from", ""], ids=["kept from it", "shows it"])
+def test_a_client_leads_no_tab_back_to_a_paused_site(
+    browsing: Browsing, hosts: LoggedHosts, pausing: Callable[[], None], bank: str, evil: str, path: str
+) -> None:
+    """The tab shows an address of the paused site, but the redirect is not its user's doing."""
+    with browsing.client("redirecting") as tools:
+        tab_id = open_page(tools, evil if path else bank)
+        pausing()
+        hosts.clear()
+        for _ in range(2):
+            tools.refused("navigate", tabId=tab_id, url=hosts.url(EVIL, "/redirect"))
+            # A page that comes has the rules made anew.
+            after_all(browsing, hosts, tools.look(open_page(tools, evil)))
+    assert hosts.requests(BANK) == []
+
+
+def test_a_page_leads_no_window_on_that_shows_a_paused_site(
+    browsing: Browsing, hosts: LoggedHosts, pausing: Callable[[], None], bank: str, evil: str
+) -> None:
+    with browsing.client("holding") as tools:
+        tab = tools.look(open_page(tools, evil))
+        act(tab, f"globalThis.opened = window.open('{bank}/opened'); 0")
+        wait_requested(browsing, hosts, BANK, "/opened")
+        pausing()
+        hosts.clear()
+        act(tab, "opened.location = BANK + '/act'; 0")
+        after_all(browsing, hosts, tab)
+        assert hosts.requests(BANK) == []
 
 
 def test_rules_outlast_a_restart_of_the_worker_and_end_with_the_tab(
