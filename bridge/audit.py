@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +49,8 @@ LOOK_EVERY_S = 0.1
 also into a file that another bridge has renamed, or somebody removed."""
 _MINUTE_S = 60.0
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID, _MAX_HASH = 128, 160, 60, 40, 64
+_LONGEST = 4 * _MAX_NAME
+"""Characters of a name without a limit that `cleaned` looks at."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,13 +96,18 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     arguments_cut: str = ""
 
 
+@lru_cache(16)
+def _client(name: str, version: str) -> _Client:
+    return _Client(cleaned(name, _MAX_LABEL), cleaned(version, 20))
+
+
 def _line(now: float, event: str, site: Site, session: Session | None = None) -> _Line:
     client = session.client if session else None
     return _Line(
         at=moment(now),
         event=event,
         bridge=os.getpid(),
-        client=_Client(_shown(client.name, _MAX_LABEL), _shown(client.version, 20)) if client else None,
+        client=_client(client.name[:_LONGEST], client.version[:_LONGEST]) if client else None,
         session=_shown(session.id, _MAX_ID) if session else "",
         browser=_shown(site.browser, _MAX_LABEL),
         profile=_shown(site.profile, _MAX_ID),
@@ -112,15 +119,16 @@ def _line(now: float, event: str, site: Site, session: Session | None = None) ->
 
 def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
     line = _line(now, "call", call.site, call.session)
-    line.name = _shown(call.name, _MAX_NAME)
-    line.tool = _shown(call.own_name, _MAX_NAME)
+    line.name = _shown(call.name[:_LONGEST], _MAX_NAME)
+    line.tool = _shown(call.own_name[:_LONGEST], _MAX_NAME)
     line.action = _shown(call.action, _MAX_ID)
     line.batch, line.step = call.batch, call.step
     line.outcome = _shown(call.outcome, _MAX_ID)
-    line.detail = _shown(call.detail, _MAX_DETAIL)
+    line.detail = cleaned(call.detail, _MAX_DETAIL) if call.detail else ""
     line.handed = call.handed
     line.ms = round(call.duration_s * 1000, 1)
-    _add_origins(line, call.origins, ORIGINS_BYTES if with_arguments else LINE_BYTES)
+    if call.origins:
+        _add_origins(line, call.origins, ORIGINS_BYTES if with_arguments else LINE_BYTES)
     if with_arguments:
         room = min(ARGUMENTS_BYTES, LINE_BYTES - len(_encoded(line)) - len(',"argumentsCut":""'))
         _add_arguments(line, call.arguments, room)
@@ -129,8 +137,6 @@ def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
 
 def _add_origins(line: _Line, origins: tuple[str, ...], most_bytes: int) -> None:
     """Add the origins that fit, and count the rest."""
-    if not origins:
-        return
     room = min(most_bytes, LINE_BYTES - len(_encoded(line)) - len(',"origins":[],"moreOrigins":10000000'))
     line.origins, line.more_origins = [], len(origins)
     for origin in origins:
@@ -153,7 +159,7 @@ def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
         line.arguments = msgspec.Raw(text)
     else:
         beginning = text[: max(0, room // 2 - 3)]  # quoted within JSON, each character may take two
-        line.arguments_cut = _shown(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
+        line.arguments_cut = cleaned(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
 
 
 def _registration_line(now: float, offered: Registered) -> _Line:
@@ -180,10 +186,10 @@ def _encoded(line: _Line) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
+@lru_cache(512)
 def _shown(text: str, max_chars: int) -> str:
-    # Nearly all are fine as they are, and a call has a dozen: cleaning them took half of the time of a line.
-    is_plain = len(text) <= max_chars and text.isprintable() and text.isascii()
-    return text if is_plain else cleaned(text, max_chars)
+    """Return a text as a line has it. Calls repeat nearly all of theirs. Cut a text without a limit first."""
+    return cleaned(text, max_chars)
 
 
 def moment(now: float) -> str:
@@ -221,7 +227,7 @@ class AuditLog:
         """Write it down. A log that cannot be written is complained of once, and the calls go on."""
         now = self._clock()
         try:
-            self._tell_left_out(now, lambda allowance: allowance.over(now))
+            self._tell_left_out(now, ended_by=now)
             match record:
                 case Called():
                     self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
@@ -235,14 +241,16 @@ class AuditLog:
     def close(self) -> None:
         """Say what was left out so far, and let go of the file."""
         try:
-            self._tell_left_out(self._clock(), _Allowance.all)
+            self._tell_left_out(self._clock(), ended_by=math.inf)
         except (OSError, endpoint.EndpointError) as error:
             self._warn(error)
         self._file.close()
 
-    def _tell_left_out(self, now: float, ended: Callable[[_Allowance], Iterable[tuple[str, int]]]) -> None:
+    def _tell_left_out(self, now: float, ended_by: float) -> None:
         for event, allowance in self._allowances.items():
-            for origin, left_out in ended(allowance):
+            if not allowance.minutes:
+                continue
+            for origin, left_out in allowance.over(ended_by):
                 line = _line(now, event, Site(origin=origin))
                 line.left_out = left_out
                 self._append(line, now)
@@ -267,7 +275,7 @@ class _Allowance:
     """How many registrations of each origin are written in a minute, and how many were left out."""
 
     def __init__(self) -> None:
-        self._minutes: dict[str, _Minute] = {}
+        self.minutes: dict[str, _Minute] = {}
         """By origin, in the order in which they began. Those for which no line was left share the empty one,
         for each of these minutes may end in a line of its own."""
         self._written = 0
@@ -276,8 +284,8 @@ class _Allowance:
     def allows(self, origin: str, now: float) -> bool:
         """Count one; whether it is to be written."""
         has_room = self._written < REGISTRATIONS_A_MINUTE
-        key = origin if has_room or origin in self._minutes else ""
-        minute = self._minutes.setdefault(key, _Minute(now))
+        key = origin if has_room or origin in self.minutes else ""
+        minute = self.minutes.setdefault(key, _Minute(now))
         is_allowed = has_room and minute.written < REGISTRATIONS_OF_ORIGIN
         self._written += is_allowed
         minute.written += is_allowed
@@ -285,19 +293,15 @@ class _Allowance:
         return is_allowed
 
     def over(self, now: float) -> Iterator[tuple[str, int]]:
-        """Begin anew where a minute is over: the origins of which something was left out, and how many."""
-        while self._minutes:
-            origin, minute = next(iter(self._minutes.items()))
+        """Begin anew where a minute is over (`inf`: all); yield origins of which lines were left out."""
+        while self.minutes:
+            origin, minute = next(iter(self.minutes.items()))
             if 0 <= now - minute.began_at < _MINUTE_S:
                 return
-            del self._minutes[origin]
+            del self.minutes[origin]
             self._written -= minute.written
             if minute.left_out:
                 yield origin, minute.left_out
-
-    def all(self) -> Iterator[tuple[str, int]]:
-        """The same for all, whether their minute is over or not."""
-        return self.over(float("inf"))
 
 
 class _SharedFile:

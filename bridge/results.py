@@ -49,17 +49,17 @@ def listing(era: Era, tools: bytes) -> Parts:
     if era is Era.HANDSHAKE:
         return (b'{"tools":', tools, b"}")
     # Immediately stale: pages change at any time, and a client that can hear is told.
-    return (_COMPLETE, _stamp(era, None), b',"ttlMs":0,"cacheScope":"private","tools":', tools, b"}")
+    return (_COMPLETE, _envelope(era, None).stamp, b',"ttlMs":0,"cacheScope":"private","tools":', tools, b"}")
 
 
 def of_page(answer: bytes, era: Era, origin: str) -> Parts:
     """What goes to the client of a page's answer (JSON), marked as written by a page of this origin."""
-    return _passed_on(answer, _Envelope(era, origin))
+    return _passed_on(answer, _envelope(era, origin))
 
 
 def of_bridge(answer: bytes, era: Era) -> Parts:
     """What goes to the client of an answer (JSON) of the bridge or of one of its own tools."""
-    return _passed_on(answer, _Envelope(era, None))
+    return _passed_on(answer, _envelope(era, None))
 
 
 class _Envelope(NamedTuple):
@@ -68,19 +68,16 @@ class _Envelope(NamedTuple):
     era: Era
     origin: str | None
     """Of the page that has written the answer; None: the bridge has."""
-
-    @property
-    def stamp(self) -> bytes:
-        """Its `_meta` as JSON; empty where it has none."""
-        return _stamp(self.era, self.origin)
+    stamp: bytes
+    """Its `_meta` as JSON; empty where it has none."""
 
 
 @lru_cache(256)
-def _stamp(era: Era, origin: str | None) -> bytes:
+def _envelope(era: Era, origin: str | None) -> _Envelope:
     meta: dict[str, Any] = {} if era is Era.HANDSHAKE else dict(_META)
     if origin is not None:
         meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": cleaned(origin, MAX_ORIGIN)}
-    return msgspec.json.encode(meta) if meta else b""
+    return _Envelope(era, origin, msgspec.json.encode(meta) if meta else b"")
 
 
 def _passed_on(answer: bytes, envelope: _Envelope) -> Parts:
@@ -270,7 +267,11 @@ class _Result(msgspec.Struct, rename="camel"):
     @property
     def claims_marks(self) -> bool:
         """Whether a block has members of `_meta` that only the bridge writes."""
-        return any(name.startswith(OWN_META) for block in self.content for name in block.marks())
+        for block in self.content:
+            for name in block.marks():
+                if name.startswith(OWN_META):
+                    return True
+        return False
 
     def may_go_as_it_is(self, envelope: _Envelope) -> bool:
         """Whether nothing has to be taken out of it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -37,7 +36,7 @@ _MAX_QUESTION = 1000
 _log = logging.getLogger(__name__)
 
 
-class PageResult(NamedTuple):
+class PageResult(msgspec.Struct, frozen=True):
     """A CallToolResult that a web page has written."""
 
     result: bytes
@@ -106,6 +105,8 @@ class Call:
         """Where it was tried first: another profile is another account."""
         self._refused: CallError | None = None
         """By the tool that was missed last."""
+        self._doubts: tuple[Doubt, ...] = ()
+        """About the tool that it was admitted to last."""
         self._allowed: set[tuple[str, ...]] = set()
         """Subjects of the doubts that the user has resolved for this call."""
         self._is_over = False
@@ -168,7 +169,7 @@ class Call:
         if not isinstance(entry, LiveEntry) or entry.offer.lost_at is not None:
             return None
         self.admit(entry)
-        return None if self.doubt(entry) else entry
+        return None if self.doubt else entry
 
     def find(self) -> Entry:
         """What its name means now. Raises as `Catalog.find` does."""
@@ -183,14 +184,16 @@ class Call:
         site = entry.site
         self._recording.site, self._recording.own_name = site, entry.own_name
         self._profile = site.profile
-        if refusal := self._around.consent.refusal(entry):
-            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        self._doubts = self._around.consent.check(self.session, entry)
         self._around.admission.admit(self.session, entry, self._arguments, self._around.registry.pauses)
 
-    def doubt(self, entry: Entry) -> Doubt | None:
-        """What the user has to allow before it may be made to this tool."""
-        doubts = self._around.consent.doubts(self.session, entry)
-        return next((doubt for doubt in doubts if doubt.subject not in self._allowed), None)
+    @property
+    def doubt(self) -> Doubt | None:
+        """What the user has to allow before it may be made to the tool that it was admitted to last."""
+        for doubt in self._doubts:
+            if doubt.subject not in self._allowed:
+                return doubt
+        return None
 
     def allow(self, doubt: Doubt) -> None:
         """The user has allowed it."""

@@ -6,10 +6,11 @@ open page counts as consent, a frame in another site's page and a cached tool do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bridge import origins
+from bridge.errors import CallError
 from bridge.hub.caching import ToolStore
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
 from bridge.hub.document_tools import DocumentTools
@@ -19,7 +20,7 @@ from bridge.hub.policy import matches
 from bridge.hub.registry import Browser, Frame, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.user_prompts import client_name
-from native_host.wire import Use
+from native_host.wire import Code, Use
 
 SITE_CHOICES = ("once", "hour", "client", "always", "no")
 CALL_CHOICES = ("once", "no")
@@ -83,6 +84,11 @@ class PageToolConsent:
         self._settings = settings or PageSettings()
         self._asks_sites = asks_sites
         self._changes = 0
+        self._unrestricted: set[LiveEntry] = set()
+        """Tools that are on for every client, while `_state` stays: most calls, so they must be cheap."""
+        self._recorded: set[LiveEntry] = set()
+        """Tools whose call was recorded, while `_state` stays."""
+        self._state: tuple[object, ...] = ()
 
     def use(self, settings: PageSettings, *, asks_sites: bool) -> None:
         """Decide by other settings from now on."""
@@ -114,8 +120,20 @@ class PageToolConsent:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    def check(self, session: Session, entry: Entry) -> tuple[Doubt, ...]:
+        """Return what the user has to allow before this session may call the tool.
+
+        Raises:
+            CallError: a value forbids the tool.
+        """
+        if self._is_unrestricted(entry):
+            return (_about_call(client_name(session), entry),) if entry.tool.is_consequential else ()
+        if refusal := self.refusal(entry):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        return tuple(self._doubts(session, entry))
+
     def refusal(self, entry: Entry) -> str:
-        """Which value forbids the tool, in words for the user; empty when none does."""
+        """Return which value forbids the tool, in words for the user; empty when none does."""
         in_popup = self._in_popup(entry)
         for origin in (entry.origin, _host_page(entry)):
             if self._is_off(in_popup, origin):
@@ -123,8 +141,7 @@ class PageToolConsent:
                 return f"page tools of {site} are off, by [pages] in config.toml or in the extension's popup"
         return ""
 
-    def doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
-        """What the user has to allow before this session may call the tool."""
+    def _doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
         for origin in self._asked(entry, client_name(session)):
             yield _about_site(client_name(session), origin)
         if entry.tool.is_consequential:
@@ -132,6 +149,9 @@ class PageToolConsent:
 
     def called(self, entry: LiveEntry) -> None:
         """A client has called this tool and has its answer."""
+        if entry in self._recorded:
+            return
+        self._recorded.add(entry)
         profile = entry.offer.browser.profile
         if not self._store.was_called(profile, entry.origin):
             self._store.called(profile, entry.origin)
@@ -140,6 +160,25 @@ class PageToolConsent:
         """Keep an answer for later calls, if it is meant to last."""
         if doubt.is_about_site and choice != "once":
             await self._approvals.grant(doubt.origin, choice, client_name(session))
+
+    def _is_unrestricted(self, entry: Entry) -> bool:
+        """Return whether a live tool is on for every client; remembered until pages or settings change."""
+        registry = self._registry
+        pages = registry.version, registry.version_of_tabs, registry.version_of_page_tools
+        state = (self._changes, *pages, self._store.version_of_calls)
+        if state != self._state:
+            self._state = state
+            self._unrestricted.clear()
+            self._recorded.clear()
+        if entry in self._unrestricted:
+            return True
+        if not isinstance(entry, LiveEntry) or self.refusal(entry):
+            return False
+        offer = entry.offer
+        if any(use != "on" for _, use in self._uses(offer.browser, offer.source, offer.tab.origin)):
+            return False
+        self._unrestricted.add(entry)
+        return True
 
     # ── One site ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,24 +191,32 @@ class PageToolConsent:
         if entry.live is not None:
             return self._asked(entry.live, client)
         was_called = self._store.was_called(entry.profile, entry.origin)
-        consent: Use = "on" if was_called else "ask"
-        return self._unless_allowed(self._in_popup(entry), entry.origin, consent, client)
+        use = self._use(self._in_popup(entry), entry.origin, "on" if was_called else "ask")
+        return self._unless_allowed([(entry.origin, use)], client)
 
     def _asked_live(self, browser: Browser, frame: Frame, host_page: str, client: str) -> Iterator[str]:
+        return self._unless_allowed(self._uses(browser, frame, host_page), client)
+
+    def _uses(self, browser: Browser, frame: Frame, host_page: str) -> Iterator[tuple[str, Use]]:
+        """The origins that a document's tools belong to, each with the value that holds for it."""
         announced = frame.announced
         is_own_page = announced.frame_id == 0 or announced.origin == host_page
         consent: Use = "on" if is_own_page or announced.opened or announced.delegated else "ask"
-        yield from self._unless_allowed(browser.page_tools, announced.origin, consent, client)
+        yield announced.origin, self._use(browser.page_tools, announced.origin, consent)
         if not is_own_page and host_page:
-            yield from self._unless_allowed(browser.page_tools, host_page, "on", client)
+            yield host_page, self._use(browser.page_tools, host_page, "on")
 
-    def _unless_allowed(self, in_popup: Popup, origin: str, consent: Use, client: str) -> Iterator[str]:
-        """The origin, if the user has to be asked about it; `consent` holds where no value names the site."""
-        use = self._named(in_popup, origin) or _strictest([self._default, consent])
-        if use != "on" and (
-            origin == OPAQUE or not self._approvals.has(origins.canonicalize(origin), client)
-        ):
-            yield origin
+    def _unless_allowed(self, uses: Iterable[tuple[str, Use]], client: str) -> Iterator[str]:
+        """The origins about which the user has to be asked."""
+        for origin, use in uses:
+            if use == "on":
+                continue
+            if origin == OPAQUE or not self._approvals.has(origins.canonicalize(origin), client):
+                yield origin
+
+    def _use(self, in_popup: Popup, origin: str, consent: Use) -> Use:
+        """Return the value for a site; `consent` holds where no value names it."""
+        return self._named(in_popup, origin) or _strictest([self._default, consent])
 
     def _is_off(self, in_popup: Popup, origin: str) -> bool:
         return bool(origin) and (self._named(in_popup, origin) or self._default) == "off"

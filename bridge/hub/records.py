@@ -125,8 +125,11 @@ class Recording:
             batch=self.batch,
             step=self.step,
             action=self.action,
-            origins=tuple(origin for origin in self.touched if origin != self.site.origin),
+            origins=self._further_origins() if self.touched else (),
         )
+
+    def _further_origins(self) -> tuple[str, ...]:
+        return tuple(origin for origin in self.touched if origin != self.site.origin)
 
 
 def _outcome(code: int) -> str:

@@ -410,7 +410,7 @@ class Router:
                 await self.settle()  # it may have been started just now
             entry = await self.tabs.open(call.session, entry)
             call.admit(entry)
-            if call.doubt(entry):  # the page has another tool than the one that was cached
+            if call.doubt:  # the page has another tool than the one that was cached
                 entry = await self._find_allowed(call)
         if not isinstance(entry, LiveEntry):
             raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
@@ -421,14 +421,15 @@ class Router:
         for _ in range(MAX_PROMPTS):
             entry = await self._find_live(call)
             call.admit(entry)
-            if call.doubt(entry) is None:
+            if call.doubt is None:
                 return entry
             await self._ask_user(call, entry)  # meanwhile page, rules and tab may change: look again
         raise CallError(Code.NOT_ALLOWED, f"{call.name} changed while the user was asked", handed=False)
 
     async def _ask_user(self, call: Call, entry: Entry) -> None:
         async with self._asking.setdefault(call.session.id, trio.Lock()):
-            doubt = call.doubt(entry)
+            call.admit(entry)
+            doubt = call.doubt
             if doubt is None:  # another call asked the same
                 return
             host = entry.offer.browser.host if isinstance(entry, LiveEntry) else ""
