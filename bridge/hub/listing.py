@@ -5,7 +5,7 @@ Each is kept until something in it changes, and rebuilt from the parts that stay
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -125,7 +125,7 @@ class Listing:
         return self._edition
 
     def _write(self, shown: _Shown, era: Era) -> bytes:
-        rooms = Counter[str]()
+        rooms = defaultdict[str, int](int)
         """Bytes that a site has taken."""
         parts = [self._fixed]
         for document in shown.documents:
