@@ -72,6 +72,7 @@ async def attacking_extension(browser: Chromium, home: Path) -> AsyncIterator[Ex
         while not (found := await workers(browser, extension)):  # noqa: ASYNC110 - no event tells
             await trio.sleep(0.05)
     worker = await browser.attach(found[0])
+    await worker.wait_until("Boolean(chrome.declarativeNetRequest)")  # a worker that starts has no APIs yet
     await worker.evaluate(STRIP)
     yield Extension(worker)
 
