@@ -248,8 +248,7 @@ async function navigate(browser, params, asked) {
   const waitUntil = optionalText(params, "waitUntil") || "load";
   if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
-  await browser.siteRules.sendAway(tabId);
-  const start = () => refusedWith(chrome.tabs.update(tabId, { url }));
+  const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => chrome.tabs.update(tabId, { url })));
   const patience = { timeoutMs, signal: asked.signal };
   await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
   return arrival(browser, tabId, sessions);
@@ -266,8 +265,7 @@ async function travel(browser, params, asked, by) {
   const { tabId } = await mine(browser, params, asked);
   const { signal } = asked;
   const asker = { session: optionalText(params, "session"), signal };
-  await browser.siteRules.sendAway(tabId);
-  const start = () => refusedWith(step(browser, tabId, by, asker));
+  const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => step(browser, tabId, by, asker)));
   const patience = { timeoutMs: NAVIGATION_MS, signal };
   await unlessBlocked(browser, sessions, navigation(tabId, "", start, { waitUntil: "load", ...patience }));
   return arrival(browser, tabId, sessions);

@@ -44,6 +44,8 @@ export class SiteRules {
   #fresh = new Set();
   /** Tabs that clients have sent away from what they show, until another document is there. @type {Set<number>} */
   #sentAway = new Set();
+  /** Tabs in which a client's navigation is being started, as often as that is so. @type {number[]} */
+  #starting = [];
   /** Connections of bridges that are there. @type {Set<string>} */
   #connections = new Set();
   /** Tabs for which the rules in force were made. @type {Set<number>} */
@@ -175,14 +177,23 @@ export class SiteRules {
   }
 
   /**
-   * Note that a client sends a tab elsewhere: on the way it may not come back to a paused site that it shows.
+   * Start a client's navigation: on the way the tab may not come back to a paused site that it shows.
    *
+   * @template T
    * @param {number} tabId
+   * @param {() => Promise<T>} start
+   * @returns {Promise<T>}
    */
-  async sendAway(tabId) {
-    if (this.pauses.all.sites.length === 0) return;
-    this.#sentAway.add(tabId);
-    await this.#apply();
+  async sendAway(tabId, start) {
+    if (this.pauses.all.sites.length === 0) return start();
+    this.#starting.push(tabId);
+    try {
+      this.#sentAway.add(tabId);
+      await this.#apply();
+      return await start();
+    } finally {
+      this.#starting.splice(this.#starting.indexOf(tabId), 1);
+    }
   }
 
   /** A tab is no session's any more. @param {number} tabId */
@@ -243,7 +254,7 @@ export class SiteRules {
     await this.began(navigation);
     if (navigation.frameId !== 0) return;
     this.#fresh.delete(navigation.tabId);
-    this.#sentAway.delete(navigation.tabId);
+    await this.#endSendingAway(navigation.tabId);
     if (this.#blocked.delete(navigation.tabId)) this.changed();
     if (this.pauses.all.sites.length > 0) void this.#apply();
   }
@@ -257,7 +268,7 @@ export class SiteRules {
     await this.#loaded;
     const origin = URL.parse(url)?.origin;
     if (frameId !== 0 || !origin) return;
-    if (this.#sentAway.delete(tabId)) void this.#apply();
+    if (await this.#endSendingAway(tabId)) void this.#apply();
     const sessions = [...this.#usersOf(tabId)];
     const rule = this.#ruleAgainst(sessions, origin) || (sessions.length > 0 && this.#pauseAgainst(origin));
     if (rule) {
@@ -284,6 +295,19 @@ export class SiteRules {
     if (users) this.#used.set(added, users);
     if (this.#userTabs.has(removed)) this.#userTabs.add(added);
     this.removed(removed);
+  }
+
+  /**
+   * A navigation of a tab has ended. Another one of a client may be on its way: it still has to stay away.
+   *
+   * @param {number} tabId
+   * @returns {Promise<boolean>} whether the tab is no longer being sent away
+   */
+  async #endSendingAway(tabId) {
+    if (!this.#sentAway.has(tabId)) return false;
+    const tab = await chrome.tabs.get(tabId).catch(() => null);
+    if (tab?.pendingUrl || this.#starting.includes(tabId)) return false;
+    return this.#sentAway.delete(tabId);
   }
 
   // ── What follows ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from browsing import Browsing, Tab, Tools
 from chain import Chain
@@ -460,6 +461,28 @@ def test_a_client_leads_no_tab_back_to_a_paused_site(
             tools.refused("navigate", tabId=tab_id, url=hosts.url(EVIL, "/redirect"))
             # A page that comes has the rules made anew.
             after_all(browsing, hosts, tools.look(open_page(tools, evil)))
+    assert hosts.requests(BANK) == []
+
+
+def test_a_navigation_that_another_one_ends_leads_no_tab_back_to_a_paused_site(
+    browsing: Browsing, hosts: LoggedHosts, pausing: Callable[[], None], bank: str, evil: str
+) -> None:
+    """Two calls at once: the second one ends the first, and that end must not lift the rule."""
+    with browsing.client("redirecting twice") as tools:
+        tab_id = open_page(tools, bank)
+        pausing()
+        hosts.clear()
+        url = hosts.url(EVIL, "/redirect")
+
+        async def navigate_at_once() -> None:
+            async with trio.open_nursery() as nursery:
+                for _ in range(6):
+                    nursery.start_soon(
+                        partial(tools.client.call_tool, "navigate", {"tabId": tab_id, "url": url})
+                    )
+
+        browsing.thread.run(navigate_at_once)
+        after_all(browsing, hosts, tools.look(open_page(tools, evil)))
     assert hosts.requests(BANK) == []
 
 
