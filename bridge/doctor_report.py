@@ -17,7 +17,6 @@ from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of,
 from install.examination.channels import Channel, channel_findings, missing_channel
 from install.examination.findings import Finding, Hop, Level
 from install.examination.neighbours import WRAPPER_GONE, Neighbour
-from install.examination.shims import waiting_shims
 from native_host.published_channel import Standing
 
 State = Literal["ok", "note", "warning", "fault"]
@@ -86,9 +85,8 @@ def diagnose(looked: Looked) -> Diagnosis:
     browsers = browsers_of(looked)
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
     used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
-    shims = list(waiting_shims(looked.files.neighbours, _with_another_s(browsers)))
-    judged = _judged(files, looked.shared, browsers, has_other=looked.wants_channels or bool(shims))
-    others = _of_others(looked, browsers, shims)
+    judged = _judged(files, looked.shared, browsers, has_other=looked.wants_channels)
+    others = _of_others(looked, browsers)
     findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *others]
     findings = sorted((_called(finding, looked.called) for finding in findings), key=_order(browsers))
     reports = tuple(_report(browser, findings) for browser in browsers)
@@ -198,27 +196,18 @@ def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: L
             yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
 
 
-def _with_another_s(browsers: Sequence[KnownBrowser]) -> set[str]:
-    """Browsers in which another product's extension has us for its host."""
-    return {browser.title for browser in browsers if any(seen.is_channel for seen in browser.profiles)}
-
-
-def _of_others(
-    looked: Looked, browsers: Sequence[KnownBrowser], shims: Sequence[Finding]
-) -> Iterator[Finding]:
+def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
     """Of another product's extension, which may be all that somebody means to use."""
     roles = {browser.role for browser in browsers}
     works = "connected" in roles or any(channel.is_usable for channel in looked.channels)
     is_all = not (works or "has the extension" in roles)
-    for shim in shims:
-        yield msgspec.structs.replace(shim, level="fault" if is_all else "note")
     for channel in looked.channels:
         where = title_of_process(channel.browser_pid, looked.files)
         level = _weight(channel, looked, works=works)
         for finding in channel_findings(channel):
             yield msgspec.structs.replace(finding, level=level, where=where)
     is_none_there = all(channel.is_left for channel in looked.channels)
-    if looked.is_attached and is_none_there and not (works or shims or looked.is_partial):
+    if looked.is_attached and is_none_there and not (works or looked.is_partial):
         yield missing_channel("fault" if is_all else "warning", looked.only_directory)
 
 

@@ -61,8 +61,7 @@ def _channel_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def _about(host: Neighbour) -> str:
-    ours = ": mcpb stands before it (--shim)" if host.is_shim else ""
-    return ours if host.is_there else f"{ours} (its program is gone)"
+    return "" if host.is_there else " (its program is gone)"
 
 
 def _heading(browser: BrowserReport) -> str:

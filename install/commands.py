@@ -6,7 +6,6 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,6 @@ import click
 
 from install import plan as planning
 from install import removal
-from install import shim as shimming
 from install.belongings import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
@@ -29,19 +27,15 @@ from install.choice import (
     selector,
 )
 from install.disk import ApplyError, apply, look
-from install.examination.installed import look_at_program
-from install.examination.program import program_fault
-from install.examination.reading import printable
 from install.host import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
-from install.ledger import SHIMMED, Ledger, LedgerError
+from install.ledger import Ledger, LedgerError
 from install.machine import Machine, this_machine
 from install.ownership import installed_wrapper
 from install.plan_text import plan_json, plan_lines
 from install.reach import unreachable
 from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
-from native_host.channel_sockets import OPEN_RECONNECT
 from native_host.home import mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
@@ -50,12 +44,6 @@ _AFTERWARDS = """\
 A running browser with the extension connects within a minute, at once when you open the extension's popup.
 Without the extension yet: mcpb extension. A browser started with --user-data-dir looks only there: name it.
 Undo: """
-
-_AFTER_SHIM = f"""\
-The other product's extension comes through mcpb when it connects next. {OPEN_RECONNECT}.
-Undo: {shimming.UNSHIM}"""
-
-_NO_HOST_NAME = "--unshim takes no host name, only --shim does"
 
 _TAKES_STRAYS = {"allow_extra_args": True}
 """They are refused all the same, by a text that knows browsers."""
@@ -86,14 +74,6 @@ def _is_text(path: str) -> bool:
 
 def _callers(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[str]:
     return [_caller(extension_id) for extension_id in given]
-
-
-def _shimmed_name(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    if given and given not in SHIMMED:
-        raise click.BadParameter(
-            f"{given!r} is none of the host names that may be shimmed: {', '.join(SHIMMED)}"
-        )
-    return given
 
 
 def _caller(extension_id: str) -> str:
@@ -162,22 +142,11 @@ def _options(command: _Command) -> _Command:
     help="Admit another build of the extension as well (repeatable).",
 )
 @click.option("--replace", is_flag=True, help="Move away what is not mcpb's and stands in its place.")
-@click.option(
-    "--shim",
-    is_flag=False,
-    flag_value="",
-    metavar="[HOST NAME]",
-    callback=_shimmed_name,
-    help="Instead: stand before the native host of Claude in Chrome, for both its clients and mcpb's.",
-)
-@click.option("--unshim", is_flag=True, help="Instead: put back what was there before --shim.")
 def install_native_host(
     *,
     callers: Sequence[str],
     take_all: bool,
     replace: bool,
-    shim: str | None,
-    unshim: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -189,12 +158,6 @@ def install_native_host(
     left alone, and a browser that you took out stays out until it is named, or --all.
     """
     asked = _Asked(**given)
-    if shim is not None or unshim:
-        if callers or take_all or replace or asked.level == "system" or (unshim and shim is not None):
-            raise click.UsageError("--shim and --unshim stand alone, but for the browsers that are meant")
-        change = _step_back if unshim else partial(_stand_before, name=shim or "")
-        change(asked, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
     host = asked.host()
     ledger = _readable(lambda: planning.ledger_of(host.home, look))
     targets, left_out = asked.targets_to_register(ledger, take_all=take_all)
@@ -222,70 +185,6 @@ def install_native_host(
         )
         if is_wsl(asked.machine):
             click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
-
-
-def _stand_before(asked: _Asked, *, name: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-    if as_json and not dry_run:
-        raise click.UsageError("--shim asks for a host name, and --json asks nothing: add --dry-run")
-    host = asked.host()
-    ledger = _readable(lambda: planning.ledger_of(host.home, look))
-    targets = asked.named(ledger) if asked.names else asked.choice.present()
-    plan, manifests = _readable(
-        lambda: shimming.shim(host, targets, name, look, _can_be_started, is_named=bool(asked.names))
-    )
-    changing = [manifest for manifest in manifests if not manifest.is_done]
-    if changing and not (plan.refusals or dry_run) and (yes or not _is_anybody_there()):
-        raise click.UsageError(
-            "--shim changes a file of another product and asks for a typed confirmation, for which --yes "
-            "does not stand: run it in a terminal, without --yes. --dry-run shows the plan"
-        )
-    if not (as_json or plan.refusals):
-        for manifest in changing:
-            _show_change(manifest.path, manifest.before, manifest.after(host.home))
-    typed = list(dict.fromkeys(manifest.name for manifest in changing))
-    nothing_to_do = "mcpb stands there already."
-    _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json, typed=typed)
-    if changing and not (as_json or dry_run):
-        click.echo(_AFTER_SHIM)
-
-
-def _step_back(asked: _Asked, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    home = asked.home()
-    ledger = _readable(lambda: planning.ledger_of(home, look))
-    targets = asked.named(ledger) if asked.names else asked.usual(ledger)
-    directories = {target.directory for target in targets} if asked.names else None
-    plan = _readable(lambda: shimming.unshim(home, look, targets, directories))
-    _carry_out(plan, "mcpb stands before no other host.", dry_run=dry_run, yes=yes, as_json=as_json)
-
-
-def _can_be_started(program: Path) -> bool:
-    return program_fault(program, look_at_program) is None
-
-
-def _show_change(path: Path, before: bytes, after: bytes) -> None:
-    for text, content in ((f"{path} is", before), ("and becomes", after)):
-        click.echo(f"{text}:")
-        for line in content.decode(errors="replace").splitlines():
-            click.echo(f"    {printable(line)}")
-    click.echo()
-
-
-def _confirm_by_name(names: Sequence[str]) -> None:
-    """Another product's file: not changed by an answer that somebody may give without having read."""
-    for name in names:
-        if _typed(f"To let mcpb stand before it, type its host name ({name})") != name:
-            click.echo("That is not the host's name. Nothing was changed.")
-            raise click.exceptions.Exit(1)
-
-
-def _typed(question: str) -> str:
-    """Empty at the end of input as well."""
-    try:
-        typed: str = click.prompt(question, default="", show_default=False)
-    except click.Abort:
-        click.echo()
-        return ""
-    return typed.strip()
 
 
 @click.command("uninstall-native-host", context_settings=_TAKES_STRAYS)
@@ -380,7 +279,7 @@ class _Asked:
             rows = known_browsers()  # the ledger knows the rest
         self.choice = Choice(self.machine, rows, os.path.isdir, self.level)
         for word in click.get_current_context().args:
-            hint = _NO_HOST_NAME if "." in word else self.choice.meant(word)
+            hint = self.choice.meant(word)
             raise click.UsageError(f"Got unexpected extra argument ({word}). {hint}".strip())
 
     def home(self) -> Home:
@@ -523,10 +422,7 @@ def _readable(work: Callable[[], _T]) -> _T:
 # ── Show, ask, apply ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_out(
-    plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_json: bool, typed: Sequence[str] = ()
-) -> None:
-    """`typed`: words that are the person's yes, in place of any other."""
+def _carry_out(plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     if as_json and not (dry_run or yes):
         raise click.UsageError("--json asks no questions: add --yes or --dry-run")
     if plan.refusals:
@@ -536,10 +432,7 @@ def _carry_out(
     if not as_json:
         _show(plan, nothing_to_do)
     if plan.steps and not dry_run:
-        if typed:
-            _confirm_by_name(typed)
-        else:
-            _confirm(yes=yes)
+        _confirm(yes=yes)
         _apply(plan)
         if not as_json and not _is_idle(plan):
             click.echo("Done.")

@@ -29,10 +29,6 @@ class Home:
         """What manifests point at."""
         return self.path / "bin" / NAME
 
-    def shim(self, name: str) -> Path:
-        """What another product's manifest of this host name points at, at the person's word."""
-        return self.path / "bin" / f"shim-{name}"
-
     @property
     def ledger(self) -> Path:
         """What we have written."""

@@ -14,20 +14,19 @@ from typing import Literal
 import msgspec
 
 from install import wrapper
-from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP
+from install.examination.neighbours import CLAUDES
 from native_host.wire import HOST_NAME
 
 FILE = "state/ledger.json"
 FORMAT = 1
 
 
-SHIMMED = (CLAUDE_DESKTOP, CLAUDE_CODE)
-"""Host names of another product that may be shimmed, in the order in which its extension asks them."""
 _OURS = {
     "wrapper": [f"bin/{wrapper.NAME}"],
     "manifest": [f"{HOST_NAME}.json"],
-    "shim": [f"bin/shim-{name}" for name in SHIMMED],
-    "shimmed": [f"{name}.json" for name in SHIMMED],
+    # Of an earlier mcpb with `--shim`; `uninstall-native-host` restores them.
+    "shim": [f"bin/shim-{name}" for name in CLAUDES],
+    "shimmed": [f"{name}.json" for name in CLAUDES],
 }
 
 
@@ -40,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     what: Literal["wrapper", "manifest", "shim", "shimmed"]
-    """The last: another product's manifest, which names our shim at the person's word."""
+    """The last two: a shim script of an earlier mcpb, and the manifest of Claude in Chrome that names it."""
     sha256: str
     """Of what we wrote, or were about to write: another content is not ours."""
     before: str = ""
@@ -82,10 +81,6 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     def manifests(self) -> Iterator[Entry]:
         """Where we are registered."""
         return (entry for entry in self.entries if entry.what == "manifest")
-
-    def shimmed(self) -> Iterator[Entry]:
-        """Where another product's manifest has named our shim, and may still."""
-        return (entry for entry in self.entries if entry.what == "shimmed")
 
     @property
     def is_under_way(self) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from install.ledger import SHIMMED, ledger_path
+from install.examination.neighbours import CLAUDES
+from install.ledger import ledger_path
 from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.wire import EXTENSION_ID, FIREFOX_ID
 
@@ -34,7 +35,7 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _is_anothers(step: Step) -> bool:
-    return step.path.suffix == ".json" and step.path.stem in SHIMMED
+    return step.path.suffix == ".json" and step.path.stem in CLAUDES
 
 
 def _line(step: Step) -> tuple[str, str]:

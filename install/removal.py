@@ -1,7 +1,7 @@
 """What an uninstallation removes: exactly what the ledger has, and what is ours by its content.
 
-Pure, as plan.py. What was moved out of our way goes back, and so does what a shim changed (shim.py). Files
-that are not ours stay where they are.
+Pure, as plan.py. What was moved out of our way goes back, and so does what a shim of an earlier mcpb changed
+(restore_shimmed.py). Files that are not ours stay where they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from install.plan import (
     settled,
     write_around,
 )
-from install.shim import take_back
+from install.restore_shimmed import restore_shimmed
 from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
 from native_host import __version__
 
@@ -64,12 +64,11 @@ def uninstall(
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
     places = [_wrapper(home, ledger), *_registered(home, ledger, usual, look)]
-    others = take_back(home, ledger, look, usual)
-    plan.refusals += [*others.refusals, *_refusals(home, ledger, places, look)]
+    restoring, _settled = restore_shimmed(plan, home, ledger, look, usual)
+    plan.refusals += _refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
-    plan.notes += others.notes
-    steps = [*(remove_drafts(ledger, look) if ledger else []), *others.steps]
+    steps = [*(remove_drafts(ledger, look) if ledger else []), *restoring]
     for place in places:
         _remove(plan, steps, place, home, look)
     made = [Path(path) for path in ledger.directories] if ledger else []
@@ -97,19 +96,19 @@ def uninstall_from(
     places = [place for place in registered if place.path in chosen]
     if not any(look(place.path).mode for place in registered if place not in places):
         places.append(_wrapper(home, ledger))
-    others = take_back(home, ledger, look, [*targets, *usual], {target.directory for target in targets})
-    plan.refusals += [*others.refusals, *_refusals(home, ledger, places, look)]
+    directories = {target.directory for target in targets}
+    restoring, restored = restore_shimmed(plan, home, ledger, look, [*targets, *usual], directories)
+    plan.refusals += _refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
-    plan.notes += others.notes
-    steps = [*(remove_drafts(ledger, look) if ledger else []), *others.steps]
+    steps = [*(remove_drafts(ledger, look) if ledger else []), *restoring]
     for place in places:
         _remove(plan, steps, place, home, look)
     if ledger is None:
         if not steps:
             return plan
         ledger = new_ledger(home.path, home.user_home, __version__)
-    gone = {str(place.path) for place in places} | others.gone
+    gone = {str(place.path) for place in places} | restored
     entries = tuple(entry for entry in settled(ledger.entries, look) if entry.path not in gone)
     emptied = _emptied(ledger, entries, gone)
     if str(home.wrapper) in gone:

@@ -21,7 +21,6 @@ RECONNECT = "https://clau.de/chrome/reconnect"
 """Where that product's extension starts a host again."""
 OPEN_RECONNECT = f"Open {RECONNECT} in that browser, or restart it"
 _OPEN = "is open to other users"
-_SHIMMED = "mcpb stands before its host (--shim), and reaches the same extension there"
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,6 @@ class FoundChannel:
     """Why it is not used; empty: it is."""
     mend: str = ""
     """The command that makes it usable; empty where none does."""
-    is_shimmed: bool = False
-    """It is not used because mcpb stands before its host."""
 
 
 def find_channels(directory: Path | None = None) -> list[FoundChannel]:
@@ -68,8 +65,6 @@ def judged(path: Path) -> FoundChannel:
         return FoundChannel(path, pid, fault, closing if fault.endswith(_OPEN) else "")
     if fault := _fault_of(path, pid):
         return FoundChannel(path, pid, fault)
-    if pid is not None and processes.runs_file(processes.parent_of(pid), "/native_host/shim.py"):
-        return FoundChannel(path, pid, _SHIMMED, is_shimmed=True)
     return FoundChannel(path, pid)
 
 

@@ -21,15 +21,6 @@ def parent_of(pid: int) -> int:
     return int(fields[1]) if fields else 0
 
 
-def runs_file(pid: int, ending: str) -> bool:
-    """Whether it is a Python that runs such a file with -I; False where the system does not say."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return words[1:2] == [b"-I"] and any(word.endswith(ending.encode()) for word in words[2:3])
-
-
 def _fields(pid: int) -> list[str]:
     """Its state, its parent and more: what follows the program's name, which may have anything in it."""
     try:

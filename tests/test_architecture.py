@@ -30,7 +30,6 @@ SANS_IO = [
     "native_host/backlog.py",
     "native_host/newest.py",
     "native_host/switchboard.py",
-    "native_host/splitter.py",
     *(
         str(path.relative_to(ROOT))
         for path in (ROOT / "bridge/hub").glob("*.py")

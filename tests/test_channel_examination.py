@@ -28,7 +28,7 @@ from install.examination.channels import (
 )
 from install.examination.running import RunningBrowser
 from install.machine import Machine, this_machine
-from native_host import endpoint, processes
+from native_host import endpoint
 
 CLAUDE = "/opt/claude/versions/2.1.329"
 BROWSER_PID = 700
@@ -254,17 +254,6 @@ def test_where_its_folder_is_open_to_others_the_command_that_closes_it_is_said(p
     (finding,) = channel_findings(found)
     assert (finding.code, finding.command) == ("channel-unusable", f"chmod 700 {place.directory}")
     assert finding.text.endswith(f"cannot be used: {reason}")
-
-
-def test_nothing_is_wrong_with_a_socket_before_whose_host_mcpb_stands(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.bind()
-    place.start_their_host()
-    monkeypatch.setattr(processes, "runs_file", lambda _pid, ending: ending == "/native_host/shim.py")
-    found = place.only(attached=True)
-    assert (found.is_shimmed, found.is_usable, codes(found)) == (True, False, [])
-    assert found.use == "mcpb stands before its host (--shim), and reaches the same extension there"
 
 
 def test_a_socket_that_is_a_link_is_not_followed(place: Place) -> None:

@@ -26,7 +26,7 @@ from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding
 from install.examination.hosts import hosts_started_by
 from install.examination.lookup import TargetReport
-from install.examination.neighbours import CLAUDE_CODE, Neighbour
+from install.examination.neighbours import Neighbour
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
 from install.machine import Machine
@@ -593,26 +593,6 @@ def test_the_only_folder_that_is_looked_into_is_named() -> None:
     assert "in /gone/channels (existing_channel.directory of the configuration;" in missing.text
 
 
-def test_a_shim_that_nobody_has_come_through_yet_is_what_is_wrong_where_nothing_else_is_there() -> None:
-    shim = Neighbour(name=CLAUDE_CODE, manifest="/m", title="Chromium", is_there=True, is_shim=True)
-    lacking = [without_extension("Chromium")]
-    alone = shimmed(shim, lacking)
-    assert alone.verdict == (
-        "It does not work: Chromium: --shim is in place; the extension has not connected through it yet: "
-        "open https://clau.de/chrome/reconnect in that browser, or restart it."
-    )
-    assert levels(alone) == {"shim-waiting": "fault", "extension-missing": "warning"}
-    assert levels(shimmed(shim, lacking, is_attached=True)) == levels(alone)
-    assert levels(shimmed(shim, seen=[seen(*one_page("getCart"))])) == {"shim-waiting": "note"}
-    theirs = hello(capabilities=wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')]))
-    assert levels(shimmed(shim, lacking, seen=[seen(theirs, wire.Tabs(tabs=[]), answer="")])) == {}
-
-
-def shimmed(shim: Neighbour, findings: Sequence[Finding] = (), **looked: Any) -> Diagnosis:
-    files = Report(targets=(CHROMIUM,), findings=tuple(findings), neighbours=(shim,))
-    return diagnose(Looked(files=files, **looked))
-
-
 @pytest.mark.parametrize("left", [[], [channel(fault="its host has ended", is_left=True)]])
 def test_who_wants_to_use_it_is_told_that_it_is_not_there(left: list[Channel]) -> None:
     found = judged(CHROMIUM, channels=left, is_attached=True)
@@ -786,7 +766,6 @@ def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     [
         ({"is_there": True}, ""),
         ({}, " (its program is gone)"),
-        ({"is_there": True, "is_shim": True}, ": mcpb stands before it (--shim)"),
     ],
 )
 def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(

@@ -15,7 +15,6 @@ import trio
 
 from install import disk
 from install import plan as planning
-from install import shim as shimming
 from install.browsers import (
     Browser,
     Target,
@@ -626,20 +625,6 @@ def test_other_products_hosts_are_listed_and_left_as_they_are(installed: Place) 
     assert [neighbour.name for neighbour in report.neighbours] == [CLAUDE_CODE]
     assert faults(report) == []
     assert path.stat() == before
-
-
-def test_another_product_that_has_written_over_our_shim_is_told_of(place: Place) -> None:
-    manifest = place.manifest().with_name(f"{CLAUDE_CODE}.json")
-    manifest.parent.mkdir()
-    theirs = json.dumps({"name": CLAUDE_CODE, "path": "/bin/true", "type": "stdio", "allowed_origins": []})
-    manifest.write_text(theirs)
-    host = Host(Home(place.mcpb, place.user), Path(sys.executable), bakes_home=True)
-    plan, _ = shimming.shim(host, [place.target("chromium")], "", look, lambda _: True, is_named=True)
-    disk.apply(plan)
-    assert "shim-gone" not in {finding.code for finding in place.examine().findings}
-    manifest.write_text(theirs)
-    (gone,) = [finding for finding in place.examine().findings if finding.code == "shim-gone"]
-    assert (gone.level, gone.where) == ("note", "Chromium")
 
 
 def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:

@@ -7,7 +7,6 @@ fails as told. The real one is used in test_newcomer.py.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pty
 import re
@@ -548,24 +547,6 @@ def test_what_browsers_still_start_is_not_given_to_rm(person: Person) -> None:
     assert done.returncode == 1
     assert "rm -r" not in done.stdout
     assert "Run install/install.sh, then this again." in done.stdout
-
-
-def test_what_a_shim_has_changed_is_put_back(person: Person, tmp_path: Path) -> None:
-    program = person.home / "host"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    manifest = person.home / ".config/chromium/NativeMessagingHosts" / f"{CLAUDE_CODE}.json"
-    manifest.parent.mkdir()
-    manifest.write_text(json.dumps({"name": CLAUDE_CODE, "path": str(program)}))
-    before = person.listing()
-    person.install("--yes")
-    command = tmp_path / "shim"
-    command.write_text("exec mcpb install-native-host --shim\n")
-    code, said = person.in_terminal(command, CLAUDE_CODE)
-    assert code == 0, said
-    assert json.loads(manifest.read_bytes())["path"] == str(person.home / f".mcpb/bin/shim-{CLAUDE_CODE}")
-    person.uninstall("--purge")
-    assert person.listing() == before
 
 
 def test_a_shim_that_browsers_still_start_is_not_given_to_rm(person: Person) -> None:

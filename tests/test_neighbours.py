@@ -9,18 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from install import shim_script
 from install.browsers import Target, find_browser, known_browsers
 from install.examination.findings import Finding
 from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
 from install.examination.policies import managed_policies, policy_findings
-from install.examination.shims import rewritten, shim_findings
-from install.ledger import Entry, new_ledger
 from install.machine import Machine
-from install.shim_script import Shim
 from native_host.wire import EXTENSION_ID, HOST_NAME
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"
@@ -170,62 +165,6 @@ def test_a_program_that_names_no_other_is_taken_for_what_it_is(
     register(target, CLAUDE_CODE, program)
     (found,) = neighbours([target])
     assert found.is_there
-
-
-def test_a_manifest_that_starts_our_shim_is_told_as_ours(target: Target, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    shim = a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}")
-    register(target, CLAUDE_CODE, shim)
-    (found,) = neighbours([target])
-    (order,) = neighbour_findings([found])
-    shim.unlink()
-    (gone,) = neighbour_findings(neighbours([target]))
-    assert found.is_shim
-    assert "mcpb stands before it" in order.text
-    assert (gone.code, gone.command) == ("channel-wrapper-gone", "mcpb install-native-host --unshim")
-
-
-def test_a_manifest_that_was_written_over_our_shim_is_told_with_both_ways_on(
-    target: Target, tmp_path: Path
-) -> None:
-    """And nobody says that mcpb has nothing to do with it, while its process may stand before that host."""
-    (tmp_path / "bin").mkdir()
-    manifest = register(target, CLAUDE_CODE, a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}"))
-    entry = Entry(path=str(manifest), what="shimmed", sha256="")
-    ledger = msgspec.structs.replace(new_ledger(tmp_path, tmp_path, "0.1.0"), entries=(entry,))
-    assert rewritten(ledger, neighbours([target])) == []
-    register(target, CLAUDE_CODE, a_program(tmp_path, "alive"))
-    found = neighbours([target])
-    written_anew = rewritten(ledger, found)
-    (gone,) = shim_findings(written_anew)
-    assert (gone.code, gone.level, gone.where) == ("shim-gone", "note", "Chromium")
-    assert f"Claude Code has written its manifest ({manifest}) anew" in gone.text
-    assert gone.text.endswith("to leave it so: mcpb install-native-host --unshim")
-    assert gone.command == "mcpb install-native-host --shim"
-    (order,) = neighbour_findings(found, [each.manifest for each in written_anew])
-    assert "mcpb" not in order.text
-    assert rewritten(None, found) == []
-
-
-def test_behind_our_shim_the_program_of_the_other_product_is_looked_at(
-    target: Target, tmp_path: Path
-) -> None:
-    version = a_program(tmp_path, "2.1.329")
-    theirs = a_wrapper(tmp_path, version, "--chrome-native-host")
-    (tmp_path / "bin").mkdir()
-    ours = a_program(tmp_path / "bin", f"shim-{CLAUDE_CODE}")
-    ours.write_text(
-        shim_script.script(
-            Shim(version="0.1.0", interpreter="/gone/python", module="/gone", home=None, program=str(theirs))
-        )
-    )
-    register(target, CLAUDE_CODE, ours)
-    (before,) = neighbours([target])
-    version.unlink()
-    (after,) = neighbours([target])
-    (gone,) = neighbour_findings([after])
-    assert (before.is_shim, before.is_there) == (True, True)
-    assert (after.is_there, after.lacks, gone.command) == (False, str(version), "")
 
 
 # ── Policies ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -85,8 +85,6 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why it cannot be used."""
     mend: str = ""
     """The command that makes it usable; empty where none does."""
-    is_shimmed: bool = False
-    """Mcpb stands before its host, and reaches the same extension there."""
     is_old: bool = False
     """In the place that its hosts of 2025 had."""
     is_left: bool = False
@@ -188,8 +186,6 @@ def _use(channel: Channel, is_attached: bool) -> str:
         return f"it {_STOPPED}"
     if channel.holder:
         return f"used by mcpb (pid {channel.holder})"
-    if channel.is_shimmed:
-        return channel.fault
     if channel.fault:
         return f"not used: {channel.fault}" + (f". Run: {channel.mend}" if channel.mend else "")
     if is_attached:
@@ -213,8 +209,6 @@ def channel_findings(channel: Channel) -> Iterator[Finding]:
     """
     if channel.is_dead:
         yield _finding("channel-dead", f"{channel.title}, {_STOPPED}")
-    elif channel.is_shimmed:
-        return  # nothing is wrong with it
     elif channel.fault:
         text = f"{channel.path}, of {BRAND}, cannot be used: {channel.fault}"
         yield _finding("channel-unusable", text, command=channel.mend)
@@ -314,7 +308,6 @@ def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
         holder=holder,
         fault=printable(found.fault),
         mend=printable(found.mend),
-        is_shimmed=found.is_shimmed,
         is_old=fnmatch(found.path.name, OLD_SOCKETS),
         is_left=is_left,
     )

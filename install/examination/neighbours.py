@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from install import shim_script
 from install.browsers import Kind, Target
 from install.examination.findings import Finding
 from install.examination.reading import entries, head, is_file, printable
@@ -42,8 +41,6 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What of the program is gone: itself, or what it runs where it is a script that runs another."""
     is_there: bool = False
     """It can be started, as far as files tell."""
-    is_shim: bool = False
-    """The program is mcpb's, put before the other product's: `mcpb install-native-host --shim`."""
     callers: tuple[str, ...] = ()
     """The extensions that may start it."""
 
@@ -71,23 +68,14 @@ def _read(path: Path, kind: Kind, title: str) -> Neighbour:
         program=printable(str(program or "")),
         lacks=printable(str(lacks or "")),
         is_there=program is not None and lacks is None,
-        is_shim=program is not None and _is_shim(program, path.stem),
         callers=tuple(printable(caller) for caller in callers_in(content, kind)),
     )
 
 
-def _is_shim(program: Path, host: str) -> bool:
-    """Whether it is what `--shim` writes for that host, of whatever home of mcpb's; perhaps it is gone."""
-    is_named_so = (program.parent.name, program.name) == ("bin", f"shim-{host}")
-    return is_named_so or shim_script.is_ours(_text(program))
-
-
 def _lacking(program: Path) -> Path | None:
     """The first that cannot be run, of a program and of what it runs."""
-    shim = shim_script.read(_text(program))
-    host = Path(shim.program) if shim else program  # without mcpb the shim runs it alone
-    runs = _run_by(host)
-    for path in [program, host, *runs[:1]]:
+    runs = _run_by(program)
+    for path in [program, *runs[:1]]:
         if not (is_file(path) and os.access(path, os.X_OK)):
             return path
     return next((path for path in runs[1:] if not is_file(path)), None)
@@ -121,13 +109,13 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def neighbour_findings(found: Sequence[Neighbour], shimmed: Collection[str] = ()) -> list[Finding]:
+def neighbour_findings(found: Sequence[Neighbour]) -> list[Finding]:
     """Notes on what a person may take for our fault: whose host Anthropic's extension would use.
 
-    `shimmed` are manifests that mcpb had to do with. Codes: neighbour-order, channel-wrapper-gone.
+    Codes: neighbour-order, channel-wrapper-gone.
     """
     titles = dict.fromkeys(neighbour.title for neighbour in found)
-    return [finding for title in titles for finding in _of_claude(title, found, shimmed)]
+    return [finding for title in titles for finding in _of_claude(title, found)]
 
 
 def taken(title: str, found: Sequence[Neighbour]) -> Neighbour | None:
@@ -142,14 +130,14 @@ def _claudes(title: str, found: Sequence[Neighbour]) -> list[Neighbour]:
     return [each for each in hosts if each]
 
 
-def _of_claude(title: str, found: Sequence[Neighbour], shimmed: Collection[str]) -> Iterator[Finding]:
+def _of_claude(title: str, found: Sequence[Neighbour]) -> Iterator[Finding]:
     there = _claudes(title, found)
     yield from (_gone(each) for each in there if each.lacks)
     if winner := taken(title, found):
-        yield _order(title, winner, there, was_shimmed=winner.manifest in shimmed)
+        yield _order(title, winner, there)
 
 
-def _order(title: str, winner: Neighbour, there: Sequence[Neighbour], *, was_shimmed: bool) -> Finding:
+def _order(title: str, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
     called = f"{CLAUDES[winner.name]}'s"
     if len(there) == 1:
         text = f"In {title} Anthropic's extension would take {called} host, which alone is registered"
@@ -159,10 +147,7 @@ def _order(title: str, winner: Neighbour, there: Sequence[Neighbour], *, was_shi
             f"In {title} Claude Desktop and Claude Code are both registered for Anthropic's extension, which "
             f"asks Desktop first and talks to one host alone: it would take {called}{because}"
         )
-    if winner.is_shim:
-        text += ". mcpb stands before it, as you have said with --shim"
-    elif not was_shimmed:
-        text += ". mcpb has nothing to do with it"
+    text += ". mcpb has nothing to do with it"
     return Finding(code="neighbour-order", hop="browser", text=text, level="note", where=title)
 
 
@@ -173,17 +158,5 @@ def _gone(host: Neighbour) -> Finding:
         f"{host.title} cannot start {product}'s host for Anthropic's extension: {host.manifest} names "
         f"{through}{host.lacks}, which is not there to be run"
     )
-    if host.is_shim and host.lacks == host.program:
-        return _wrapper_gone(host, text, "mcpb install-native-host --unshim")
-    return _wrapper_gone(host, f"{text}. {product} puts that right when it is started")
-
-
-def _wrapper_gone(host: Neighbour, text: str, command: str = "") -> Finding:
-    return Finding(
-        code=WRAPPER_GONE,
-        hop="browser",
-        text=text,
-        command=command,
-        level="note",
-        where=host.title,
-    )
+    text = f"{text}. {product} puts that right when it is started"
+    return Finding(code=WRAPPER_GONE, hop="browser", text=text, level="note", where=host.title)

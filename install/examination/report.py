@@ -39,7 +39,6 @@ from install.examination.profiles import (
 )
 from install.examination.reading import is_file, resolved, status, whole
 from install.examination.running import RunningBrowser, confinement_finding, running_browsers
-from install.examination.shims import rewritten, shim_findings
 from install.examination.trial import Trial, ended_by_signals, try_host
 from install.host import Home, system_home
 from install.machine import Machine
@@ -125,8 +124,6 @@ class _Examination:
     browser: list[Finding] = field(default_factory=list)
     extension: list[Finding] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
-    rewritten: list[Neighbour] = field(default_factory=list)
-    """Of these, those that our `--shim` stood before."""
     running: Sequence[RunningBrowser] = ()
 
     def report(self) -> Report:
@@ -141,8 +138,7 @@ class _Examination:
                 *dict.fromkeys(trials),
                 *self.browser,
                 *self.extension,
-                *neighbour_findings(self.neighbours, [each.manifest for each in self.rewritten]),
-                *shim_findings(self.rewritten),
+                *neighbour_findings(self.neighbours),
             ),
             targets=tuple(self._judged(target) for target in self.targets),
             neighbours=tuple(self.neighbours),
@@ -196,7 +192,6 @@ def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examinatio
     for target in found.targets:
         found.extension += _of_extension(target, extensions[target.title])
     found.neighbours = neighbours(_listed_targets(found.targets, machine, rows))
-    found.rewritten = rewritten(installed(Home(home, machine.user_home)).ledger, found.neighbours)
     return found
 
 
