@@ -15,8 +15,8 @@ import msgspec
 
 from benchmarks.conversation import Conversation, EndError, Framing
 from benchmarks.copier import write_all
-from native_host import wire
-from native_host.chunks import Joiner
+from native_host.protocol import wire
+from native_host.protocol.chunking import Joiner
 
 EDGE_BYTES = 1024
 _CHUNK = b'"host/chunk"'

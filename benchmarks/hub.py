@@ -32,7 +32,7 @@ from bridge.hub.transport import (
     TabAddress,
     TabTransport,
 )
-from native_host import wire
+from native_host.protocol import wire
 
 TOOLS_OF_A_TAB = 10
 SIZES = (10, 1_000, 10_000)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.loads import ALL, Load
-from native_host import __version__, envelope, wire
+from native_host import __version__
+from native_host.protocol import jsonrpc, wire
 
 _ID = b"\0"
 """Stands for the id of the request that is answered."""
@@ -29,10 +30,10 @@ def announcements(tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = A
         for tab in known
     ]
     return [
-        envelope.notification("browser/hello", _HELLO),
-        envelope.notification("browser/tabs", wire.Tabs(tabs=known)),
-        envelope.notification("browser/paused", wire.Paused()),
-        *(envelope.notification("browser/registerTools", tools) for tools in lists),
+        jsonrpc.notification("browser/hello", _HELLO),
+        jsonrpc.notification("browser/tabs", wire.Tabs(tabs=known)),
+        jsonrpc.notification("browser/paused", wire.Paused()),
+        *(jsonrpc.notification("browser/registerTools", tools) for tools in lists),
     ]
 
 
@@ -46,19 +47,17 @@ def request(load: Load) -> bytes:
         tool_name=load.tool,
         args=msgspec.Raw(load.arguments),
     )
-    return envelope.request(_ID, "browser/executeTool", msgspec.json.encode(params))
+    return jsonrpc.request(_ID, "browser/executeTool", msgspec.json.encode(params))
 
 
 def answers(loads: Sequence[Load] = ALL) -> list[tuple[bytes, bytes]]:
     """What stands in a request, and its answer: for the extension's end of the wire."""
-    return [
-        (b'"toolName":"%b"' % load.tool.encode(), envelope.result(_ID, _executed(load))) for load in loads
-    ]
+    return [(b'"toolName":"%b"' % load.tool.encode(), jsonrpc.result(_ID, _executed(load))) for load in loads]
 
 
 def mcp_answers() -> list[tuple[bytes, bytes]]:
     """The same for MCP's end: as if a server of no weight were there."""
-    return [(b'"name":"%b"' % load.tool.encode(), envelope.result(_ID, load.result)) for load in ALL]
+    return [(b'"name":"%b"' % load.tool.encode(), jsonrpc.result(_ID, load.result)) for load in ALL]
 
 
 def write_rules(path: Path, opening: bytes, rules: list[tuple[bytes, bytes]]) -> Path:

@@ -25,8 +25,9 @@ from benchmarks.loads import ALL, SMALL, Load
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
 from benchmarks.subject import Bench, Caller, Role, Subject
-from native_host import __version__, endpoint, envelope, wire
-from native_host.framing import frame
+from native_host import __version__, endpoint
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import frame
 
 HOST = [sys.executable, "-I", "-m", "native_host", f"chrome-extension://{wire.EXTENSION_ID}/"]
 """As the wrapper starts it."""
@@ -112,7 +113,7 @@ def connect(corner: Corner) -> Conversation:
     conversation = Conversation("frames", descriptor, descriptor)
     conversation.hear(lambda message: message["method"] == "host/hello")
     hello = wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
-    conversation.say(envelope.notification("bridge/hello", hello))
+    conversation.say(jsonrpc.notification("bridge/hello", hello))
     conversation.hear(lambda message: message["method"] == "host/replayed")
     return conversation
 
@@ -181,9 +182,9 @@ def _host_says(instance: str) -> list[bytes]:
         limits=limits,
     )
     return [
-        envelope.notification("host/hello", hello),
+        jsonrpc.notification("host/hello", hello),
         *page.announcements(),
-        envelope.notification("host/replayed", wire.HostReplayed()),
+        jsonrpc.notification("host/replayed", wire.HostReplayed()),
     ]
 
 

@@ -21,8 +21,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from benchmarks.loads import ALL
-from native_host import endpoint, envelope, wire
-from native_host.framing import FrameDecoder, frame
+from native_host import endpoint
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import FrameDecoder, frame
 
 READ_BYTES = 1024 * 1024
 PAUSE_S = 0.01
@@ -46,7 +47,7 @@ class HostConnection:
     async def introduce(self) -> None:
         """Say hello, and hear which tools there are."""
         hello = wire.BridgeHello(wire=wire.WIRE_VERSION, version="bench", pid=0)
-        await self._send(envelope.notification("bridge/hello", hello))
+        await self._send(jsonrpc.notification("bridge/hello", hello))
         while (message := await self._next()).method != "host/replayed":
             if message.method == "browser/registerTools":
                 self._note(msgspec.json.decode(message.params, type=wire.FrameTools))
@@ -63,7 +64,7 @@ class HostConnection:
         )
         raw_id = b"%d" % next(self._ids)
         self._answers[raw_id], answered = trio.open_memory_channel[bytes](1)
-        await self._send(envelope.request(raw_id, "browser/executeTool", msgspec.json.encode(params)))
+        await self._send(jsonrpc.request(raw_id, "browser/executeTool", msgspec.json.encode(params)))
         executed = msgspec.json.decode(await answered.receive(), type=wire.Executed)
         return mcp_types.CallToolResult.model_validate_json(bytes(executed.payload))
 
@@ -84,13 +85,13 @@ class HostConnection:
         async with self._sending:
             await self._stream.send_all(frame(body, "little"))
 
-    async def _next(self) -> envelope.Envelope:
+    async def _next(self) -> jsonrpc.Envelope:
         while (body := self._decoder.next_frame()) is None:
             data = await self._stream.receive_some(READ_BYTES)
             if not data:
                 raise EOFError("the native host closed the connection")
             self._decoder.feed(data)
-        return envelope.decode(body)
+        return jsonrpc.decode(body)
 
 
 def plain_server(tools: list[mcp_types.Tool], call: Call) -> Server[Any]:

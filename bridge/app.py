@@ -24,7 +24,6 @@ from bridge.config import Config, ConfigError, rules_digest
 from bridge.config import read as read_config
 from bridge.config_reload import ConfigReload
 from bridge.frontends import stdio
-from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy
 from bridge.hub.records import Called, Keep, Record, to_each
 from bridge.hub.registry import Registry
@@ -40,8 +39,10 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.store import SqliteToolStore
-from native_host import endpoint, memory, published_channel, wire
+from native_host import endpoint, memory, published_channel
 from native_host.home import mcpb_home
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import CallPace
 from native_host.published_channel import Published
 
 if TYPE_CHECKING:

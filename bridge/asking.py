@@ -15,7 +15,7 @@ from bridge.errors import CallError
 from bridge.incoming import Answer
 from bridge.outgoing import Client, notification, request
 from bridge.questions import Asked
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bridge.audit import NAME, PREDECESSOR, moment
-from native_host import wire
+from native_host.protocol import wire
 from native_host.system.private_files import open_regular
 
 _BLOCK_BYTES = 64 * 1024

@@ -22,7 +22,7 @@ from bridge.incoming import CanAsk
 from bridge.outgoing import Client, notification
 from bridge.parking import Parked, Parking, Request, RetryError
 from bridge.results import Parts
-from native_host import wire
+from native_host.protocol import wire
 
 QUESTION = "question"
 """The one input request of a call, and the key of the answer in its retry."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bridge import __version__
-from bridge.terminal import shown
+from native_host.protocol.untrusted_text import shown
 from native_host.windows import refuse_windows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bridge.links.channel_settings import ChannelSettings
     from bridge.pausing import Target
     from install.browsers import Kind
-    from native_host.wire import Progress
+    from native_host.protocol.wire import Progress
 
 _ELSEWHERE = {
     "allow": ("bridge.allow_command:allow", "List, grant or revoke approvals of sites."),

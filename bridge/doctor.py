@@ -15,7 +15,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.registry import Browser, Registry
 from install.examination.findings import Finding
-from native_host import wire
+from native_host.protocol import wire
 
 PING_S = 3.0
 """For one round trip to the extension: a worker that was stopped needs 0.5 s to start."""

@@ -37,7 +37,6 @@ from bridge.hub.transport import TabAddress
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem
 from bridge.state.site_approvals import Approvals, ApprovalsError
-from bridge.terminal import shown
 from install.browsers import TableError, known_browsers
 from install.choice import Choice, Names, UnknownBrowserError
 from install.commands import this_host
@@ -52,9 +51,11 @@ from install.ledger import LedgerError
 from install.machine import Machine, this_machine
 from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
-from native_host import endpoint, wire
+from native_host import endpoint
 from native_host.endpoint import EndpointError, Record
 from native_host.home import mcpb_home
+from native_host.protocol import wire
+from native_host.protocol.untrusted_text import shown
 from native_host.published_channel import standing
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.hidden_characters import sanitize
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 
 class CallError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from native_host.wire import FIREFOX_ID
+from native_host.protocol.wire import FIREFOX_ID
 
 OLDEST = "140.0"
 """The oldest version that Mozilla still supports; tab groups came with 139."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from native_host import envelope
+from native_host.protocol import jsonrpc
 
 MAX_DEPTH = 190
 """Of nested arrays and objects in a line: the package reads about 200."""
@@ -365,7 +365,7 @@ def _openers(line: bytes) -> int:
 
 def is_id(raw: bytes) -> bool:
     """Whether JSON text is a string or an integer, and not too long: a request's id, or a progress token."""
-    if not envelope.is_id(raw):
+    if not jsonrpc.is_id(raw):
         return False
     return raw[:1] == b'"' or raw.removeprefix(b"-").isdigit()
 

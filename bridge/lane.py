@@ -45,7 +45,7 @@ from bridge.outgoing import Client
 from bridge.parking import Parking, open_parking
 from bridge.results import Parts
 from bridge.server import STATELESS_VERSION, McpServer
-from native_host import envelope
+from native_host.protocol import jsonrpc
 
 if TYPE_CHECKING:
     from bridge.package import Package
@@ -272,8 +272,8 @@ class Lane:
 
     async def _pass_on(self, line: bytes, client: Client) -> None:
         try:
-            found = envelope.decode(line)
-        except envelope.UndecodableError as error:
+            found = jsonrpc.decode(line)
+        except jsonrpc.UndecodableError as error:
             outgoing.refuse(client, incoming.id_in(line), error.code, str(error))
             return
         if not found.method:

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from native_host.wire import Tab
+from native_host.protocol.wire import Tab
 
 OPAQUE = "null"
 """What browsers write for an origin that belongs to no site."""

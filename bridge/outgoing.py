@@ -9,8 +9,8 @@ import msgspec
 
 from bridge.errors import ProtocolError
 from bridge.results import Parts
-from native_host import envelope
 from native_host.backlog import Part
+from native_host.protocol import jsonrpc
 
 _encode = msgspec.json.encode
 
@@ -60,7 +60,7 @@ def refuse(client: Client, raw_id: bytes, code: int, message: str) -> None:
 def failure(raw_id: bytes, code: int, message: str) -> bytes:
     """An error answer; without an id it is not known whose."""
     error = _encode({"code": int(code), "message": message})
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (raw_id or envelope.NULL_ID, error)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (raw_id or jsonrpc.NULL_ID, error)
 
 
 def request(raw_id: bytes, method: str, params: Mapping[str, Any]) -> bytes:

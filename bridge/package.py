@@ -46,8 +46,8 @@ from bridge.open_requests import Key, OpenRequest, OpenRequests
 from bridge.outgoing import Client
 from bridge.results import Parts
 from bridge.server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
-from native_host import envelope
-from native_host.wire import Code
+from native_host.protocol import jsonrpc
+from native_host.protocol.wire import Code
 
 _NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
 """The package reads no deeper, and does not say which it was."""
@@ -134,8 +134,8 @@ class Package:
         """The message of a line; what is none is refused."""
         found = _parsed(passed.line)
         if isinstance(found, str):
-            raw_id = bytes(envelope.decode(passed.line).id)
-            known_id = raw_id if envelope.is_id(raw_id) else b""
+            raw_id = bytes(jsonrpc.decode(passed.line).id)
+            known_id = raw_id if jsonrpc.is_id(raw_id) else b""
             outgoing.refuse(passed.client, known_id, Code.INVALID_REQUEST, found)
             return None
         match found:
@@ -359,12 +359,12 @@ def _request(method: str, params: dict[str, Any]) -> JSONRPCRequest:
 
 
 def _parsed(line: bytes) -> JSONRPCMessage | str:
-    """The message of a line that is an envelope, or why it is none."""
+    """The message of a line that is an jsonrpc, or why it is none."""
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
         return _NO_MESSAGE
-    if bytes(envelope.decode(line).id) and isinstance(message, JSONRPCNotification):
+    if bytes(jsonrpc.decode(line).id) and isinstance(message, JSONRPCNotification):
         return "an id is a string or an integer"  # the package overlooks one that is neither
     return message
 

@@ -28,8 +28,8 @@ from bridge.hub.calling import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
 from bridge.incoming import CanAsk
 from bridge.questions import Asked, Question
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 MAX_PARKED = 16
 """Of one session."""

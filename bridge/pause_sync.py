@@ -18,8 +18,8 @@ from bridge.hub.pauses import Pauses, PauseTarget, changes_in, is_later, target_
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import TabAddress, TabTransport
 from bridge.state.pauses_file import PausesFile, PausesFileError
-from native_host import wire
-from native_host.wire import PauseChange
+from native_host.protocol import wire
+from native_host.protocol.wire import PauseChange
 
 POLL_S = 1.0
 """Seconds between two looks at the file."""

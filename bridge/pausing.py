@@ -15,8 +15,8 @@ from bridge.hub.registry import Browser, Registry
 from bridge.hub.site_patterns import is_local, matches, read_pattern
 from bridge.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFileError
-from native_host import wire
-from native_host.wire import Code, PauseChange
+from native_host.protocol import wire
+from native_host.protocol.wire import Code, PauseChange
 
 _MIN_ID = 4
 """Characters of a session's id that are enough to name it."""

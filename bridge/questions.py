@@ -13,8 +13,8 @@ from bridge.hidden_characters import has_smuggling_selectors
 from bridge.hub.describing import MAX_TITLE, cleaned
 from bridge.hub.transport import Caller, OnProgress, Prompt
 from bridge.incoming import CanAsk, ElicitResult
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
 MAX_QUESTIONS = 20

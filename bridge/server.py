@@ -16,7 +16,7 @@ from bridge.hub.tool_shape import Era
 from bridge.incoming import Implementation
 from bridge.parking import Parking
 from bridge.results import Parts
-from native_host import wire
+from native_host.protocol import wire
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that begin with `initialize`; a client that asks for another one gets the last of them."""

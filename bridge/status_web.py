@@ -15,7 +15,7 @@ import msgspec
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 from bridge.serve_record import ServeRecord, running
-from bridge.terminal import shown
+from native_host.protocol.untrusted_text import shown
 
 ANSWER_S = 5.0
 _MAX_BYTES = 64 * 1024

@@ -28,11 +28,12 @@ from demo.simulated_commands import COMMANDS, RefusedError
 from demo.simulated_port import NativePort, open_port
 from demo.simulated_tabs import SimulatedFrame, SimulatedTab, domain_of
 from demo.simulated_worker import Worker
-from native_host import __version__, envelope, wire
-from native_host.chunks import ChunkError
-from native_host.envelope import Envelope
-from native_host.framing import FrameError
-from native_host.wire import Code
+from native_host import __version__
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.chunking import ChunkError
+from native_host.protocol.framing import FrameError
+from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.wire import Code
 
 
 class SimulatedBrowser:
@@ -189,7 +190,7 @@ class SimulatedBrowser:
         assert self._worker is not None
         try:
             self.received += self._worker.hear(body)
-        except (envelope.UndecodableError, msgspec.DecodeError, ChunkError):
+        except (jsonrpc.UndecodableError, msgspec.DecodeError, ChunkError):
             self.dropped += 1
         self._tell()
 

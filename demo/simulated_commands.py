@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from demo.simulated_tabs import SimulatedTab, origin_of
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     from demo.simulated_browser import SimulatedBrowser

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from native_host import wire
-from native_host.framing import FrameDecoder, frame
+from native_host.protocol import wire
+from native_host.protocol.framing import FrameDecoder, frame
 
 KILL_SECONDS = 2.0
 """How long Chromium waits for a host after it has closed the pipes (measured)."""

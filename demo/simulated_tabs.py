@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from native_host import wire
+from native_host.protocol import wire
 
 TOP_FRAME = 0
 ToolResult = dict[str, Any] | msgspec.Raw | str

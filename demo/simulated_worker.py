@@ -13,10 +13,10 @@ import trio
 
 from demo.simulated_commands import COMMANDS, RefusedError, check_session, check_site
 from demo.simulated_tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult, origin_of
-from native_host import envelope, wire
-from native_host.chunks import Joiner
-from native_host.envelope import Envelope
-from native_host.wire import Code
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.chunking import Joiner
+from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     from demo.simulated_browser import SimulatedBrowser
@@ -36,7 +36,7 @@ class Call:
         """Tell the asker how far it is."""
         params = wire.Progress(progress=progress, total=total, message=message)
         notice = Envelope(method="browser/progress", params=msgspec.Raw(msgspec.json.encode(params)))
-        self._port.post(envelope.addressed(notice, self.raw_id))
+        self._port.post(jsonrpc.addressed(notice, self.raw_id))
 
 
 _running: ContextVar[Call] = ContextVar("running")
@@ -74,7 +74,7 @@ class Worker:
 
     def notify(self, method: str, params: wire.Wire) -> None:
         """Tell every client something."""
-        self._port.post(envelope.notification(method, params))
+        self._port.post(jsonrpc.notification(method, params))
 
     def announce(self, frame: SimulatedFrame) -> None:
         """Tell the tools of a frame, unless that was the last thing told of it."""
@@ -92,7 +92,7 @@ class Worker:
         for call in [call for call in self._calls.values() if call.frame is frame]:
             self._give_up(call.raw_id)
             text = "the page navigated while its tool was running"
-            self._port.post(envelope.failure(call.raw_id, Code.NAVIGATED, text, handed=True))
+            self._port.post(jsonrpc.failure(call.raw_id, Code.NAVIGATED, text, handed=True))
         if self._announced.pop(frame, None) and frame.tab.tab_id in self._browser.tabs:
             self.notify("browser/unregister", frame.address)
 
@@ -104,7 +104,7 @@ class Worker:
         Raises:
             UndecodableError, msgspec.DecodeError, ChunkError: it makes no sense. The port stays open.
         """
-        message = envelope.decode(body)
+        message = jsonrpc.decode(body)
         if message.method == "host/chunk":
             chunk = msgspec.json.decode(message.params, type=wire.Chunk)
             joined = self._joiner.add(chunk, trio.current_time())
@@ -123,13 +123,11 @@ class Worker:
             if request.method == "browser/executeTool":
                 self._begin_call(raw_id, msgspec.json.decode(request.params, type=wire.ExecuteTool))
             else:
-                self._port.post(envelope.result(raw_id, self._obey(request)))
+                self._port.post(jsonrpc.result(raw_id, self._obey(request)))
         except RefusedError as refusal:
-            self._port.post(
-                envelope.failure(raw_id, refusal.code, str(refusal), handed=False, **refusal.data)
-            )
+            self._port.post(jsonrpc.failure(raw_id, refusal.code, str(refusal), handed=False, **refusal.data))
         except msgspec.DecodeError as error:
-            self._port.post(envelope.failure(raw_id, Code.INVALID_PARAMS, str(error), handed=False))
+            self._port.post(jsonrpc.failure(raw_id, Code.INVALID_PARAMS, str(error), handed=False))
 
     def _obey(self, request: Envelope) -> bytes:
         command = COMMANDS.get(request.method)
@@ -177,8 +175,8 @@ async def _execute(tool: PageTool, args: msgspec.Raw) -> wire.Executed:
 
 
 def _within_cap(raw_id: bytes, executed: wire.Executed) -> bytes:
-    answer = envelope.result(raw_id, msgspec.json.encode(executed))
+    answer = jsonrpc.result(raw_id, msgspec.json.encode(executed))
     if len(answer) <= wire.FROM_BROWSER_BYTES:
         return answer
     text = f"the result is {len(answer)} bytes, the limit is {wire.FROM_BROWSER_BYTES}"
-    return envelope.failure(raw_id, Code.TOO_LARGE, text, handed=True)
+    return jsonrpc.failure(raw_id, Code.TOO_LARGE, text, handed=True)

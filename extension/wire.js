@@ -1,6 +1,6 @@
 /**
  * The native wire, as far as the extension speaks it: caps, error codes, shapes. docs/PROTOCOL.md says the same
- * in prose, native_host/wire.py in Python; all three change together.
+ * in prose, native_host/protocol/wire.py in Python; all three change together.
  *
  * @typedef {{ jsonrpc: "2.0", id?: string | number, method?: string, params?: any, result?: any, error?: any,
  *   for?: string }} Message

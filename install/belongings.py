@@ -9,8 +9,8 @@ from pathlib import Path
 
 import extension
 from native_host import endpoint
+from native_host.protocol.wire import FIREFOX_ID
 from native_host.published_channel import left_behind
-from native_host.wire import FIREFOX_ID
 
 _FILES = (
     "config.toml",

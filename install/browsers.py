@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from install.machine import Machine, System
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from install.browsers import Kind
-from native_host.wire import EXTENSION_ID, FIREFOX_ID
+from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 
 _ORIGIN = re.compile(r"chrome-extension://[a-p]{32}/")
 # Mozilla's rule for add-on ids: a UUID in braces, or something like a mail address.

@@ -15,7 +15,7 @@ import msgspec
 
 from install import wrapper
 from install.examination.neighbours import CLAUDES
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 FILE = "state/ledger.json"
 FORMAT = 1

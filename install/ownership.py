@@ -19,7 +19,7 @@ from install.examination.reading import printable
 from install.ledger import Entry
 from install.manifest import callers_in, program_named_in, read_manifest
 from install.wrapper import Wrapper
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import shlex
 
 import msgspec
 
-from native_host import envelope, framing, wire
-from native_host.wire import Code
+from native_host.protocol import framing, jsonrpc, wire
+from native_host.protocol.wire import Code
 
 NAME = "mcpb-native-host"
 _MARK = "# Written by `mcpb install-native-host` from "
@@ -81,7 +81,7 @@ def _interpreter_is_gone(interpreter: str) -> bytes:
         message=f"mcpb was registered with {interpreter}, which is gone",
         command="mcpb install-native-host",
     )
-    return envelope.notification("host/error", error)
+    return jsonrpc.notification("host/error", error)
 
 
 def _print_frame(body: bytes) -> str:

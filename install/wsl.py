@@ -12,7 +12,7 @@ from install.browsers import Browser, Kind
 from install.callers import OUR_CALLERS
 from install.machine import Machine
 from install.manifest import manifest_text
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 _OSRELEASE = "proc/sys/kernel/osrelease"
 _FOLDER = r"%LOCALAPPDATA%\mcpb"

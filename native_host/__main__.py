@@ -18,9 +18,10 @@ gc.disable()  # imports leave nothing to collect, and looking for it takes a ten
 
 import trio
 
-from native_host import __version__, endpoint, entry, envelope, relay, wire
-from native_host.framing import frame
-from native_host.wire import Code
+from native_host import __version__, endpoint, entry, relay
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import frame
+from native_host.protocol.wire import Code
 
 gc.freeze()  # what has been imported stays: no collection has to walk through it, neither now nor later
 gc.enable()
@@ -97,7 +98,7 @@ def _serve(browser_in: int, browser_out: int, caller: str) -> int:
 
 def _say_error(browser_out: int, code: Code, text: str, command: str) -> None:
     error = wire.HostError(code=code, message=text, command=command)
-    os.write(browser_out, frame(envelope.notification("host/error", error), "native"))
+    os.write(browser_out, frame(jsonrpc.notification("host/error", error), "native"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from native_host.topics import Topic
+from native_host.protocol.announcements import Topic
 
 Part = bytes | bytearray | memoryview
 

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from native_host import wire
-from native_host.framing import ByteOrder
+from native_host.protocol import wire
+from native_host.protocol.framing import ByteOrder
 
 
 class Turned(NamedTuple):

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from native_host import channel_wire as theirs
-from native_host import envelope, wire
 from native_host.browser_side import Turned
 from native_host.channel_calls import Answers, Call, Calls, Company, Refusal, Step
 from native_host.channel_results import content_of, tool_result
 from native_host.channel_wire import Flavour
-from native_host.envelope import Envelope
-from native_host.framing import ByteOrder
-from native_host.wire import Code
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import ByteOrder
+from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.wire import Code
 
 _HOST_VERSION = "1.0.0"
 """Of that product's host: what it says to its extension."""
@@ -154,7 +154,7 @@ class Channel:
             text = f"the answer of {theirs.BRAND} is nested too deep"
             self._fail(call.raw_id, Code.INTERNAL_ERROR, text, handed=True)
         else:
-            self._for_us.append(envelope.result(call.raw_id, result))
+            self._for_us.append(jsonrpc.result(call.raw_id, result))
 
     def _notified(self, said: theirs.Said) -> None:
         if said.method != "permission_request" or isinstance(said.params, msgspec.UnsetType):
@@ -187,7 +187,7 @@ class Channel:
         sent, waiting = self._calls.end()
         self._questions.clear()
         return [
-            envelope.failure(call.raw_id, Code.GONE, why, handed=handed)
+            jsonrpc.failure(call.raw_id, Code.GONE, why, handed=handed)
             for calls, handed in ((sent, True), (waiting, False))
             for call in calls
         ]
@@ -196,7 +196,7 @@ class Channel:
 
     def said(self, body: bytes) -> Turned:
         """See `BrowserSide`."""
-        message = envelope.decode(body)
+        message = jsonrpc.decode(body)
         if message.is_request:
             self._requested(message)
         elif message.is_response:
@@ -280,7 +280,7 @@ class Channel:
         self._fail(refusal.call.raw_id, Code.INTERNAL_ERROR, refusal.why, handed=refusal.was_sent)
 
     def _fail(self, raw_id: bytes, code: Code, text: str, *, handed: bool = False) -> None:
-        self._for_us.append(envelope.failure(raw_id, code, text, handed=handed))
+        self._for_us.append(jsonrpc.failure(raw_id, code, text, handed=handed))
 
     def _forget_questions(self, call: Call) -> None:
         for raw_id in [raw_id for raw_id, question in self._questions.items() if question.call is call]:
@@ -302,7 +302,7 @@ class Channel:
         self._for_them.append(_encode(message))
 
     def _announce(self, method: str, params: wire.Wire) -> None:
-        self._for_us.append(envelope.notification(method, params))
+        self._for_us.append(jsonrpc.notification(method, params))
 
     def _turned(self) -> Turned:
         turned = Turned(self._for_us, self._for_them)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from native_host.wire import CLIENT_IN_FLIGHT
+from native_host.protocol.wire import CLIENT_IN_FLIGHT
 
 
 class Asker(NamedTuple):

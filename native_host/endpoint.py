@@ -25,7 +25,7 @@ import msgspec
 import trio
 
 from native_host.home import mcpb_home
-from native_host.wire import Wire
+from native_host.protocol.wire import Wire
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """What fits into a socket address (measured on Linux: 107 binds, 108 fails)."""

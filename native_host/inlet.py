@@ -7,7 +7,7 @@ import os
 import trio
 
 from native_host.descriptor import make_ready
-from native_host.framing import ByteOrder, FrameDecoder, FrameError
+from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError
 
 _READ_BYTES = 64 * 1024
 """As many small frames as are handled before others have their turn."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from native_host.backlog import Backlog, Outgoing, Part
-from native_host.topics import Kind, News, Topic
+from native_host.protocol.announcements import Kind, News, Topic
 
 PAGE_NEWS_WAITING = 1024
 """Different notifications of page servers that wait for one client: of more, the oldest are left out."""

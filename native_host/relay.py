@@ -19,16 +19,17 @@ from functools import partial
 
 import trio
 
-from native_host import __version__, endpoint, envelope, memory, wire
+from native_host import __version__, endpoint, memory
 from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
 from native_host.endpoint import Endpoint
-from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
 from native_host.newest import Newest
 from native_host.outlet import Outlet
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.announcements import News
+from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.wire import Code
 from native_host.switchboard import Delivery, Switchboard
-from native_host.topics import News
-from native_host.wire import Code
 
 logger = logging.getLogger(__name__)
 
@@ -441,4 +442,4 @@ def _hello(record: endpoint.Record) -> wire.HostHello:
 
 
 def _error(code: Code, text: str) -> bytes:
-    return envelope.notification("host/error", wire.HostError(code=code, message=text))
+    return jsonrpc.notification("host/error", wire.HostError(code=code, message=text))

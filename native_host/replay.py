@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from native_host import envelope
-from native_host.topics import Kind, News, Topic
-from native_host.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemoved, Wire
+from native_host.protocol import jsonrpc
+from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemoved, Wire
 
 logger = logging.getLogger(__name__)
 
@@ -95,20 +95,20 @@ class Replay:
         """Everything known: hello, tabs, tools (oldest first), paused, page tools, then `host/replayed`."""
         said = []
         if self._hello:
-            said.append(envelope.notification("browser/hello", self._hello))
+            said.append(jsonrpc.notification("browser/hello", self._hello))
         if self._tabs is not None:
             tabs = b'{"tabs":[%b]}' % b",".join(self._tabs.values())
-            said.append(envelope.notification("browser/tabs", tabs))
+            said.append(jsonrpc.notification("browser/tabs", tabs))
         said += [
-            envelope.notification("browser/registerTools", params)
+            jsonrpc.notification("browser/registerTools", params)
             for _, params in self._tools.values()
             if params
         ]
         if self._paused:
-            said.append(envelope.notification("browser/paused", self._paused))
+            said.append(jsonrpc.notification("browser/paused", self._paused))
         if self._page_tools:
-            said.append(envelope.notification("browser/pageTools", self._page_tools))
-        said.append(envelope.notification("host/replayed", b"{}"))
+            said.append(jsonrpc.notification("browser/pageTools", self._page_tools))
+        said.append(jsonrpc.notification("host/replayed", b"{}"))
         return said
 
     def _keep_tabs(self, params: bytes) -> list[Announcement]:

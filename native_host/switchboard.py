@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from native_host import envelope, wire
-from native_host.chunks import Outbox
 from native_host.correlation import Correlation, IdInUseError, Questions, TooManyRequestsError
-from native_host.envelope import Envelope, UndecodableError
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.chunking import Outbox
+from native_host.protocol.jsonrpc import Envelope, UndecodableError
+from native_host.protocol.wire import Code
 from native_host.replay import Announcement, Replay
-from native_host.topics import Kind, News, Topic
-from native_host.wire import Code
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Switchboard:
         self.browser: wire.BrowserHello | None = None
         self.dropped: Counter[str] = Counter()
         """What was thrown away, by reason."""
-        self._hello = envelope.notification("host/hello", hello)
+        self._hello = jsonrpc.notification("host/hello", hello)
         self._clients: dict[str, _Client] = {}
         self._correlation = Correlation()
         self._questions = Questions()
@@ -106,7 +106,7 @@ class Switchboard:
         for shared in self._correlation.abandon(connection):
             self._withdraw(shared)
         for raw_id in self._questions.abandon(connection):
-            self.outbox.put("", envelope.failure(raw_id, Code.GONE, "the MCP client went away"))
+            self.outbox.put("", jsonrpc.failure(raw_id, Code.GONE, "the MCP client went away"))
         return self._tell_clients() if client and client.hello else []
 
     def replay(self, connection: str) -> list[Delivery]:
@@ -123,9 +123,9 @@ class Switchboard:
         """A client has said `body`."""
         client = self._clients[connection]
         try:
-            message = envelope.decode(body)
+            message = jsonrpc.decode(body)
         except UndecodableError as error:
-            return [Delivery(connection, (envelope.failure(envelope.NULL_ID, error.code, str(error)),))]
+            return [Delivery(connection, (jsonrpc.failure(jsonrpc.NULL_ID, error.code, str(error)),))]
         if client.hello is None:
             return self._introduce(client, message)
         if message.is_request:
@@ -156,22 +156,22 @@ class Switchboard:
 
     def _forward(self, client: _Client, raw_id: bytes, message: Envelope) -> bytes | None:
         """Pass a request on to the extension, or return the refusal."""
-        if not envelope.is_id(raw_id):
-            text = f"an id is a string or a number of at most {envelope.ID_BYTES} bytes"
-            return envelope.failure(envelope.NULL_ID, Code.INVALID_REQUEST, text)
+        if not jsonrpc.is_id(raw_id):
+            text = f"an id is a string or a number of at most {jsonrpc.ID_BYTES} bytes"
+            return jsonrpc.failure(jsonrpc.NULL_ID, Code.INVALID_REQUEST, text)
         if message.method.startswith(("host/", "bridge/")):
-            return envelope.failure(raw_id, Code.METHOD_NOT_FOUND, f"{message.method} is not a request")
+            return jsonrpc.failure(raw_id, Code.METHOD_NOT_FOUND, f"{message.method} is not a request")
         try:
             shared = self._correlation.register(client.connection, raw_id)
         except IdInUseError as error:
-            return envelope.failure(raw_id, Code.INVALID_REQUEST, str(error))
+            return jsonrpc.failure(raw_id, Code.INVALID_REQUEST, str(error))
         except TooManyRequestsError as error:
-            return envelope.failure(raw_id, Code.RATE_LIMITED, str(error), retryAfterMs=100)
-        body = envelope.request(_encode(shared), message.method, message.params)
+            return jsonrpc.failure(raw_id, Code.RATE_LIMITED, str(error), retryAfterMs=100)
+        body = jsonrpc.request(_encode(shared), message.method, message.params)
         if len(body) > self.largest_bytes:
             self._correlation.complete(shared)
             text = f"{len(body)} bytes for the browser, the limit is {self.largest_bytes}"
-            return envelope.failure(raw_id, Code.TOO_LARGE, text)
+            return jsonrpc.failure(raw_id, Code.TOO_LARGE, text)
         client.waiting_bytes += len(body)
         self.outbox.put(shared, body)
         return None
@@ -179,7 +179,7 @@ class Switchboard:
     def _answer_question(self, client: _Client, message: Envelope) -> list[Delivery]:
         raw_id = bytes(message.id)
         if self._questions.answer(raw_id, client.connection):
-            self.outbox.put("", b"".join(envelope.answer(raw_id, message)))
+            self.outbox.put("", b"".join(jsonrpc.answer(raw_id, message)))
         else:
             self.dropped["answer to no question"] += 1
         return []
@@ -208,7 +208,7 @@ class Switchboard:
         """Stop a request, be it still here or in the browser already. Returns how many bytes that frees."""
         freed = self.outbox.abort(shared, "cancelled")
         if freed is None:
-            self.outbox.put("", envelope.notification("browser/cancel", b'{"id":%b}' % _encode(shared)))
+            self.outbox.put("", jsonrpc.notification("browser/cancel", b'{"id":%b}' % _encode(shared)))
         return freed or 0
 
     # ── From the browser ────────────────────────────────────────────────────────────────────────────────────
@@ -216,7 +216,7 @@ class Switchboard:
     def from_browser(self, body: bytes) -> list[Delivery]:
         """The extension has said `body`. What cannot be read is dropped: the next message may be sound."""
         try:
-            message = envelope.decode(body)
+            message = jsonrpc.decode(body)
             if message.is_response:
                 return self._answer(message)
             if message.for_:
@@ -238,7 +238,7 @@ class Switchboard:
             self.dropped["late answer"] += 1
             return []
         self._questions.close(shared)
-        return [Delivery(asker.connection, envelope.answer(asker.raw_id, message))]
+        return [Delivery(asker.connection, jsonrpc.answer(asker.raw_id, message))]
 
     def _to_asker(self, message: Envelope) -> list[Delivery]:
         shared = _shared(message.for_)
@@ -251,7 +251,7 @@ class Switchboard:
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)
-        said = (envelope.addressed(message, asker.raw_id),)
+        said = (jsonrpc.addressed(message, asker.raw_id),)
         is_report = message.method == "browser/progress"
         news = News(Topic(Kind.PROGRESS, which=shared)) if is_report else None
         return [Delivery(asker.connection, said, news=news)]
@@ -259,7 +259,7 @@ class Switchboard:
     def _refuse_browser(self, raw_id: bytes, code: Code, text: str) -> None:
         """Unless it only asks and does not read: what is asked never waits, and so must not answers."""
         if len(self.outbox) < _REFUSALS_WAIT_BELOW:
-            self.outbox.put("", envelope.failure(raw_id, code, text))
+            self.outbox.put("", jsonrpc.failure(raw_id, code, text))
         else:
             self.dropped["refusal that the browser does not read"] += 1
 
@@ -284,7 +284,7 @@ class Switchboard:
         return [delivery for connection in waiting for delivery in self.replay(connection)]
 
     def _broadcast(self, announcement: Announcement) -> list[Delivery]:
-        said = (envelope.notification(announcement.method, announcement.params),)
+        said = (jsonrpc.notification(announcement.method, announcement.params),)
         hearing = [client.connection for client in self._clients.values() if client.hears]
         return [Delivery(connection, said, news=announcement.news) for connection in hearing]
 
@@ -293,7 +293,7 @@ class Switchboard:
         command = "mcpb extension" if theirs < ours else "mcpb install-native-host"
         text = f"the extension speaks wire version {theirs}, the installed mcpb speaks {ours}"
         self._refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
-        self.outbox.put("", envelope.notification("host/error", self._refusal))
+        self.outbox.put("", jsonrpc.notification("host/error", self._refusal))
         return [_say_last(client, self._refusal) for client in self._clients.values() if client.hello]
 
     # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
@@ -322,7 +322,7 @@ class Switchboard:
         """A body in pieces never becomes a call: nothing of it can have reached a page."""
         self.written(key, self.outbox.abort(key, text) or 0)
         asker = self._correlation.complete(key)
-        return [Delivery(asker.connection, (envelope.failure(asker.raw_id, code, text),))] if asker else []
+        return [Delivery(asker.connection, (jsonrpc.failure(asker.raw_id, code, text),))] if asker else []
 
     def _tell_clients(self) -> list[Delivery]:
         known = [client for client in self._clients.values() if client.hello]
@@ -337,7 +337,7 @@ class Switchboard:
             for client in known
             if client.hello
         ]
-        body = envelope.notification("host/clients", wire.HostClients(clients=clients))
+        body = jsonrpc.notification("host/clients", wire.HostClients(clients=clients))
         self.outbox.put_newest("host/clients", body)
         news = News(Topic(Kind.CLIENTS))
         return [Delivery(client.connection, (body,), news=news) for client in known]
@@ -352,7 +352,7 @@ def _refuse(client: _Client, code: Code, text: str, command: str = "") -> Delive
 
 
 def _say_last(client: _Client, error: wire.HostError) -> Delivery:
-    return Delivery(client.connection, (envelope.notification("host/error", error),), is_last=True)
+    return Delivery(client.connection, (jsonrpc.notification("host/error", error),), is_last=True)
 
 
 def _refuse_wire(client: _Client, hello: wire.BridgeHello) -> Delivery:

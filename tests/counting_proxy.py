@@ -11,8 +11,8 @@ from typing import Self
 import trio
 
 from native_host.endpoint import bind
-from native_host.framing import FrameDecoder
-from native_host.wire import SOCKET_BYTES
+from native_host.protocol.framing import FrameDecoder
+from native_host.protocol.wire import SOCKET_BYTES
 
 
 class CountingProxy:

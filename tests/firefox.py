@@ -23,7 +23,7 @@ from typing import Any
 import trio
 
 from demo.chromium import ScriptError
-from native_host.wire import FIREFOX_ID
+from native_host.protocol.wire import FIREFOX_ID
 
 EXECUTABLES = ("firefox-esr", "firefox", "firefox-developer-edition", "librewolf", "waterfox")
 START_SECONDS = 120.0

@@ -19,10 +19,10 @@ from bridge.frontends.http.front import Front
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.routes import Admit
 from bridge.frontends.http.settings import HttpSettings
-from bridge.hub.pace import CallPace
 from bridge.hub.routing import Router, Terms
 from bridge.hub.transport import LookedAround
-from native_host import wire
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import CallPace
 from played_transport import Answer, Asked, PlayedTransport
 from said_by_hosts import one_page
 

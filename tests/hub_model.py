@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 GRACE_S = 3.0
 MAX_NAME = 46

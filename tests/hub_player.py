@@ -55,8 +55,8 @@ from hub_model import (
     is_forbidden,
     is_website,
 )
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import CART, Answer, Asked, PlayedTransport
 from said_by_hosts import announce, browser_hello, connect, host_hello
 

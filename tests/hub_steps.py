@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from hypothesis import strategies as st
 
 from hub_model import DOMAINS, NO_TOOLS, TOOLS
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 BROWSERS = {"first": ("p1", 100), "copy": ("p1", 200), "second": ("p2", 300)}
 """Profile and process of each. The copy may be the first one restarted as well: nobody can tell."""

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from install.commands import install_native_host, uninstall_native_host
-from native_host import endpoint, wire
+from native_host import endpoint
+from native_host.protocol import wire
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
 FIREFOX_MANIFEST = f"native-messaging-hosts/{wire.HOST_NAME}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from demo.chromium import LOAD_SECONDS, Chromium, Page, ScriptError
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 
 
 class IsolatedWorld:

@@ -12,8 +12,9 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from native_host import endpoint, wire
-from native_host.framing import FrameDecoder, frame
+from native_host import endpoint
+from native_host.protocol import wire
+from native_host.protocol.framing import FrameDecoder, frame
 
 HOST_COMMAND = [sys.executable, "-I", "-m", "native_host"]
 ORIGIN = f"chrome-extension://{wire.EXTENSION_ID}/"

@@ -12,9 +12,10 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from native_host import endpoint, envelope, wire
-from native_host.framing import FrameDecoder, frame
-from native_host.wire import Wire
+from native_host import endpoint
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import FrameDecoder, frame
+from native_host.protocol.wire import Wire
 from said_by_hosts import browser_hello, host_hello
 
 
@@ -71,13 +72,13 @@ class PlayedHost:
             await self.say(METHOD_OF[type(message)], message)
 
     async def say(self, method: str, params: Wire) -> None:
-        await self.say_raw(envelope.notification(method, params))
+        await self.say_raw(jsonrpc.notification(method, params))
 
     async def say_raw(self, body: bytes) -> None:
         await self.stream.send_all(frame(body, "little"))
 
     async def answer(self, request: dict[str, Any], result: Any) -> None:
-        await self.say_raw(envelope.result(msgspec.json.encode(request["id"]), msgspec.json.encode(result)))
+        await self.say_raw(jsonrpc.result(msgspec.json.encode(request["id"]), msgspec.json.encode(result)))
 
     async def ask(self, call: dict[str, Any], question_id: str, **params: Any) -> None:
         """A page's question about its call, as the host passes it on. `params`: message, requestedSchema."""

@@ -21,8 +21,8 @@ from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
 from bridge.state.site_approvals import Approvals
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import Answer, Asked, PlayedTransport
 from said_by_hosts import browser_hello, host_hello, tab
 

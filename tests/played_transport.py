@@ -22,8 +22,8 @@ from bridge.hub.transport import (
     TabAddress,
     TabTransport,
 )
-from native_host import wire
-from native_host.wire import Wire
+from native_host.protocol import wire
+from native_host.protocol.wire import Wire
 from said_by_hosts import browser_hello, host_hello
 
 CART = {"content": [{"type": "text", "text": "tea"}]}

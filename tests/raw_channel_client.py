@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from native_host.channel_wire import FRAME_BYTES
-from native_host.framing import HEADER_BYTES, FrameDecoder, frame
+from native_host.protocol.framing import HEADER_BYTES, FrameDecoder, frame
 
 _NAMES = (f"raw{n}" for n in itertools.count(1))
 

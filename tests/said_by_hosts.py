@@ -9,7 +9,7 @@ import msgspec
 
 from bridge.hub.registry import Registry
 from bridge.hub.transport import Announced, HostLinked, HostSeen
-from native_host import wire
+from native_host.protocol import wire
 
 LIMITS = wire.Limits(to_browser=1, from_browser=1, socket=1)
 

@@ -20,7 +20,7 @@ import trio
 
 from demo.simulated_port import NativePort, open_port
 from native_host.channel_wire import FRAME_BYTES
-from native_host.framing import frame
+from native_host.protocol.framing import frame
 from raw_channel_client import bytes_of
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"

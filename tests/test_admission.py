@@ -11,13 +11,13 @@ import trio
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
 from bridge.hub.describing import mark_of
-from bridge.hub.pace import CallPace
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.records import Called, Record, Registered
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import LookedAround
-from native_host import wire
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import CallPace
 from played_transport import CART, PlayedTransport
 from said_by_hosts import one_page, tab, tools
 

@@ -8,7 +8,7 @@ import pytest
 from bridge.errors import CallError
 from bridge.hub import answers
 from bridge.hub.answers import Answer
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 CART = b'{"content":[{"type":"text","text":"tea"}]}'
 

@@ -15,7 +15,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
-from native_host import wire
+from native_host.protocol import wire
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 from said_by_hosts import browser_hello
 

@@ -20,13 +20,13 @@ SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 
 SANS_IO = [
     "bridge/origins.py",
-    "native_host/wire.py",
-    "native_host/envelope.py",
-    "native_host/framing.py",
+    "native_host/protocol/wire.py",
+    "native_host/protocol/jsonrpc.py",
+    "native_host/protocol/framing.py",
     "native_host/correlation.py",
     "native_host/replay.py",
-    "native_host/chunks.py",
-    "native_host/topics.py",
+    "native_host/protocol/chunking.py",
+    "native_host/protocol/announcements.py",
     "native_host/backlog.py",
     "native_host/newest.py",
     "native_host/switchboard.py",

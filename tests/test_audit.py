@@ -24,7 +24,7 @@ from bridge.audit_text import row
 from bridge.hub.arguments import Arguments
 from bridge.hub.records import Called, Redefined, Registered, Site
 from bridge.hub.sessions import Session
-from native_host import wire
+from native_host.protocol import wire
 
 NOON = 1_795_262_400.25
 """2026-11-21 12:00:00.250 UTC."""

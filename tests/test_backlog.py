@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_host.backlog import Backlog, Outgoing
-from native_host.topics import Kind, Topic
+from native_host.protocol.announcements import Kind, Topic
 
 
 def queued(backlog: Backlog, *parts: bytes) -> Outgoing:

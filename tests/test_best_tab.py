@@ -16,8 +16,8 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import CART, Answer, Asked, PlayedTransport
 from said_by_hosts import browser_hello, host_hello, tab, tools
 

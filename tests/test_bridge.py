@@ -19,7 +19,7 @@ from demo.simulated_tabs import SimulatedTab
 from demo.simulated_worker import current_call
 from fixed_tools import FIXED
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
-from native_host import wire
+from native_host.protocol import wire
 from peers import HOST_COMMAND
 from played_host import PlayedHost
 from said_by_hosts import browser_hello, tab

@@ -23,7 +23,7 @@ from install.browsers import (
     user_targets,
 )
 from install.machine import Machine, System
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 LINUX = Machine("linux", Path("/home/ann"), {})
 MACOS = Machine("macos", Path("/Users/ann"), {})

@@ -15,7 +15,7 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost, LookedAround, TabAddress
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import CART, Answer, Asked, PlayedTransport
 from said_by_hosts import one_page, tab, tools
 

@@ -24,7 +24,7 @@ from bridge.hub.caching import (
     address_of,
 )
 from bridge.hub.page_tool import PageTool, read_tools
-from native_host import wire
+from native_host.protocol import wire
 
 SHOP = "https://shop.example"
 NOW = 1_000_000.0

@@ -9,13 +9,13 @@ import trio.testing
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome, PageResult
-from bridge.hub.pace import CallPace
 from bridge.hub.records import Called, Record
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost, HostSeen, LookedAround
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.wire import Code
 from played_transport import CART, PlayedTransport
 from said_by_hosts import one_page, tab, tools
 

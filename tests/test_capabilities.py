@@ -8,7 +8,7 @@ import pytest
 from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Frame
-from native_host import wire
+from native_host.protocol import wire
 from said_by_hosts import tools
 
 

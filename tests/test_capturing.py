@@ -12,8 +12,8 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_tools import BANK, SHOP, PlayedTools, own_tab
 from played_transport import Answer, Asked
 

@@ -16,8 +16,8 @@ from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from said_by_hosts import announce, connect, one_page, tab, tools
 
 GET_CART = "website_tool_shop_example_tab1_getCart"

@@ -27,7 +27,7 @@ from demo.chromium import Page, open_chromium
 from firefox import FirefoxPage, open_firefox
 from install.browsers import Kind
 from install.manifest import CALLERS_KEY
-from native_host.wire import EXTENSION_ID, HOST_NAME
+from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 COMMANDS = Path(sys.executable).parent
 """Where `mcpb` is: the commands of the report are run as a person would."""

@@ -30,12 +30,13 @@ from bridge.frontends.channel.front import MAX_CONNECTIONS, ChannelFront
 from http_front import until
 from install.belongings import left_by_dead_hosts, runtime_directories
 from many_callers import find
-from native_host import published_channel, wire
+from native_host import published_channel
 from native_host.channel_sockets import find_channels, judged
 from native_host.channel_wire import CLIENT_ID, FRAME_BYTES
 from native_host.endpoint import EndpointError
-from native_host.framing import frame
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.framing import frame
+from native_host.protocol.wire import Code
 from other_host import other_host
 from played_tools import SHOP, PlayedTools
 from played_transport import Answer, Asked

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_host import wire
-from native_host.chunks import ChunkError, Joiner, Outbox
-from native_host.wire import CHUNK_BYTES, CHUNK_SECONDS, CHUNK_TRANSFERS, MIB, TO_BROWSER_BYTES, Chunk
+from native_host.protocol import wire
+from native_host.protocol.chunking import ChunkError, Joiner, Outbox
+from native_host.protocol.wire import (
+    CHUNK_BYTES,
+    CHUNK_SECONDS,
+    CHUNK_TRANSFERS,
+    MIB,
+    TO_BROWSER_BYTES,
+    Chunk,
+)
 
 LONG = TO_BROWSER_BYTES + 1
 

@@ -28,7 +28,7 @@ from bridge.hub.sessions import Session
 from bridge.store import SqliteToolStore
 from demo.simulated_browser import SimulatedBrowser
 from fixed_tools import FIXED
-from native_host.wire import ClientInfo, FrameTools
+from native_host.protocol.wire import ClientInfo, FrameTools
 from peers import HOST_COMMAND
 
 SHOP = "http://localhost:8123/"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from native_host import wire
+from native_host.protocol import wire
 
 IMPORTED = "import time:"
 """So begins what `python -X importtime` says on stderr of each module."""

@@ -11,7 +11,7 @@ import pytest
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.console import MAX_CHARS, MAX_MESSAGES, MAX_TEXT, Console, Entry
 from bridge.browser_tools.patterns import compiled
-from native_host import wire
+from native_host.protocol import wire
 
 SHOP = "https://shop.example"
 

@@ -25,8 +25,8 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, LookedAround, Pending
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
-from native_host import wire
 from native_host.backlog import Part
+from native_host.protocol import wire
 from own_tools import OwnTools
 from played_transport import PlayedTransport
 from said_by_hosts import one_page, tab, tools

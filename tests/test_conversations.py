@@ -23,7 +23,7 @@ from bridge.hub.transport import LookedAround
 from bridge.incoming import Implementation
 from bridge.lane import UNREAD_BYTES
 from http_front import ENVELOPE, request
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello
 

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.hub.definition import MAX_TOOL_BYTES, in_text, with_texts
 from bridge.hub.page_tool import read_tools
-from native_host import wire
+from native_host.protocol import wire
 
 ORIGIN = "https://shop.example"
 PLACE = "[tab 1]"

@@ -23,7 +23,7 @@ from demo.simulated_browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.examination.running import RunningBrowser
 from native_host import endpoint
-from native_host.wire import EXTENSION_ID, HOST_NAME
+from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 SECRET = "My salary"
 SITE = "https://payroll.example"

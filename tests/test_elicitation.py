@@ -16,7 +16,7 @@ from bridge.links import waiting
 from chain import Chain, until_listed
 from demo.chromium import Chromium
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 from peers import until
 from played_host import PlayedHost
 from said_by_hosts import one_page, tools

@@ -33,7 +33,7 @@ from install.host import Home, Host, system_home
 from install.ledger import Ledger, ledger_path
 from install.machine import Machine
 from install.manifest import manifest_text
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 ROWS = known_browsers()
 

@@ -31,10 +31,10 @@ from bridge.links.native import NativeLinks
 from bridge.status import whats_missing
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of
-from native_host import wire
 from native_host.channel import offer
 from native_host.channel_wire import BRAND
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from peers import HOST_COMMAND
 from played_tools import BANK, SHOP, PlayedTools, Told
 from said_by_hosts import host_hello

@@ -15,8 +15,9 @@ import pytest
 from browsing import Browser, Tab, open_browser, trio_thread
 from chain import EXTENSION
 from demo.chromium import ScriptError
-from native_host import __version__, wire
-from native_host.chunks import Outbox
+from native_host import __version__
+from native_host.protocol import wire
+from native_host.protocol.chunking import Outbox
 
 MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())
 SOURCES = {str(path.relative_to(EXTENSION)): path.read_text() for path in EXTENSION.rglob("*.js")}

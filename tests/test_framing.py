@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.framing import FrameDecoder, FrameError, frame, framed
+from native_host.protocol.framing import FrameDecoder, FrameError, frame, framed
 
 CAP = 1000
 

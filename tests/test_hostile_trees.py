@@ -21,7 +21,7 @@ from install.disk import look
 from install.examination.report import Report, examine
 from install.host import Home, Host
 from install.machine import Machine
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 LONGEST_S = 60
 NOBODY = 65534

@@ -20,7 +20,7 @@ from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
 from http_front import GET_CART, admit_all, call, open_front, request, shake_hands
-from native_host import wire
+from native_host.protocol import wire
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs/HTTP.md").read_text()

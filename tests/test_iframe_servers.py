@@ -13,7 +13,7 @@ import trio
 from chain import EXTENSION, WEBMCP, Chain, serving_pages
 from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
-from native_host.wire import MIB, Code
+from native_host.protocol.wire import MIB, Code
 from onlooker import Frame, Onlooker, hosts, onlooking, restart_worker
 from peers import until
 

@@ -13,9 +13,9 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.framing import FrameError, frame
 from native_host.inlet import Inlet
 from native_host.outlet import Outlet
+from native_host.protocol.framing import FrameError, frame
 
 CAP = 8 * 1024 * 1024
 

@@ -14,7 +14,7 @@ from install.browsers import user_data_dir_target
 from install.commands import install_native_host, uninstall_native_host
 from install.host import Home, Host
 from install.ownership import wrapper_path
-from native_host import wire
+from native_host.protocol import wire
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
 OTHER_EXTENSION = "a" * 32

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from forked_commands import Commands, Listing, commands, listing, manifest_of
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 INSTALL, UNINSTALL = "install-native-host", "uninstall-native-host"
 KILLED = -9

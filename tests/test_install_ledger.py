@@ -21,7 +21,7 @@ from install.ownership import Found, is_our_manifest
 from install.steps import Write
 from install.wrapper import read as read_wrapper
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 LEDGER = ".mcpb/state/ledger.json"
 WRAPPER = ".mcpb/bin/mcpb-native-host"

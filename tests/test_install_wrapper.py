@@ -13,8 +13,8 @@ from demo.simulated_browser import SimulatedBrowser
 from install import wrapper
 from install.callers import OUR_CALLERS
 from install.wrapper import Wrapper
-from native_host import wire
-from native_host.framing import FrameDecoder
+from native_host.protocol import wire
+from native_host.protocol.framing import FrameDecoder
 
 ORIGIN = OUR_CALLERS[0]
 

@@ -26,7 +26,7 @@ from counting_proxy import CountingProxy
 from many_callers import FILLER, ManyCallers, find
 from native_host import endpoint
 from native_host.channel_wire import FRAME_BYTES
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 from other_host import OtherHost, other_host
 from peers import until
 from raw_channel_client import RawChannelClient, bytes_of

@@ -19,7 +19,7 @@ import trio.testing
 from bridge import lane
 from bridge.errors import CallError
 from bridge.hub.records import Called, Record
-from native_host import wire
+from native_host.protocol import wire
 from test_contract import (
     GET_CART,
     HOLD,

@@ -34,7 +34,7 @@ from http_front import (
     shake_hands,
     until,
 )
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import CART, MARKED_CART, PlayedTransport
 
 pytestmark = CLOSES_EARLY

@@ -16,8 +16,8 @@ from bridge.hub.registry import Registry
 from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, Pending, TabAddress
 from bridge.links import link
 from bridge.links.native import NativeLinks
-from native_host import envelope, wire
-from native_host.wire import Code
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.wire import Code
 from peers import until
 from played_host import PlayedHost
 from said_by_hosts import host_hello, one_page, tools
@@ -149,7 +149,7 @@ async def test_an_error_keeps_its_code_and_whether_the_page_may_have_got_it(
             nursery.start_soon(failure, links, host, failures)
             request = await host.heard("browser/executeTool")
             raw_id = msgspec.json.encode(request["id"])
-            await host.say_raw(envelope.failure(raw_id, Code.NAVIGATED, "gone", handed=handed))
+            await host.say_raw(jsonrpc.failure(raw_id, Code.NAVIGATED, "gone", handed=handed))
             await until(lambda: len(failures) == (1 if handed else 2))  # noqa: B023
     assert [(error.code, error.detail, error.handed) for error in failures] == [
         (Code.NAVIGATED, "gone", True),

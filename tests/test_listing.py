@@ -19,7 +19,7 @@ from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.toolbox import TOOLS
-from native_host import wire
+from native_host.protocol import wire
 from said_by_hosts import announce, connect, one_page, tab, tools
 
 OURS = [tool["name"] for tool in TOOLS]

@@ -20,7 +20,7 @@ from install.manifest import (
     program_named_in,
     read_manifest,
 )
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 FILE = Path(f"/folder/{HOST_NAME}.json")
 CHROMIUM_CALLER, FIREFOX_CALLER = OUR_CALLERS

@@ -14,8 +14,8 @@ from bridge.hub.answers import Answer
 from bridge.hub.arguments import NOTHING
 from bridge.hub.records import Called, Record, Recording, Registered, Site, to_each
 from bridge.hub.sessions import Session
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 SITE = Site(profile="p1", browser="Work", origin="https://shop.example", tab_id=7, ordinal=1)
 SESSION = Session("s1", "Claude in shop", wire.ClientInfo(name="claude-code", version="2.1"))

@@ -21,8 +21,15 @@ import trio
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
 from native_host import endpoint
-from native_host.framing import frame
-from native_host.wire import ANNOUNCEMENTS, FIREFOX_ID, FROM_BROWSER_BYTES, HOST_NAME, MIB, SOCKET_BYTES
+from native_host.protocol.framing import frame
+from native_host.protocol.wire import (
+    ANNOUNCEMENTS,
+    FIREFOX_ID,
+    FROM_BROWSER_BYTES,
+    HOST_NAME,
+    MIB,
+    SOCKET_BYTES,
+)
 from peers import HOST_COMMAND, ORIGIN, SocketClient, until
 
 LOOKS_OFTEN = [

@@ -13,7 +13,7 @@ import trio
 
 from chain import Chain
 from demo.chromium import Chromium
-from native_host.wire import EXTENSION_ID, Code
+from native_host.protocol.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking
 
 pytestmark = pytest.mark.chromium

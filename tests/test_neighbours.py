@@ -16,7 +16,7 @@ from install.examination.findings import Finding
 from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
 from install.examination.policies import managed_policies, policy_findings
 from install.machine import Machine
-from native_host.wire import EXTENSION_ID, HOST_NAME
+from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"
 

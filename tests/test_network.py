@@ -10,7 +10,7 @@ import pytest
 
 from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
 from bridge.browser_tools.network import MAX_BYTES, MAX_REQUESTS, Network, Request
-from native_host import wire
+from native_host.protocol import wire
 
 SHOP = "https://shop.example"
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host import envelope, newest
+from native_host import newest
 from native_host.backlog import Backlog
 from native_host.newest import Newest
+from native_host.protocol import jsonrpc
+from native_host.protocol.announcements import Kind, News, Topic
 from native_host.replay import Replay
-from native_host.topics import Kind, News, Topic
 
 
 class Slow:
@@ -26,7 +27,7 @@ class Slow:
 
     def announce(self, announced: str, /, **params: Any) -> None:
         for method, raw, news in self._replay.keep(announced, json.dumps(params).encode()):
-            self._newest.put((envelope.notification(method, raw),), news)
+            self._newest.put((jsonrpc.notification(method, raw),), news)
 
     def tell(self, news: News, text: bytes = b"{}") -> None:
         self._newest.put((text,), news)

@@ -32,7 +32,7 @@ from demo.chromium import open_chromium
 from demo.throw_away import throw_away_directory
 from native_host import endpoint, processes
 from native_host.channel_wire import BRAND
-from native_host.wire import EXTENSION_ID, HOST_NAME
+from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from other_host import OtherHost, why_missing
 from peers import until
 from raw_channel_client import RawChannelClient

@@ -22,7 +22,7 @@ from install.commands import install_native_host
 from install.machine import Machine
 from install.wsl import is_wsl, recipe
 from native_host import endpoint
-from native_host.wire import EXTENSION_ID, FIREFOX_ID, HOST_NAME
+from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID, HOST_NAME
 
 WRAPPER = Path("/home/ana/.mcpb/bin/mcpb-native-host")
 

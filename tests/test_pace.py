@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.hub.pace import MINUTE_S, CallPace
+from native_host.protocol.rate_limit import MINUTE_S, CallPace
 
 
 def test_no_limit_is_the_default() -> None:

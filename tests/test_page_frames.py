@@ -12,8 +12,8 @@ import trio.testing
 from bridge.browser_tools.devtools import SUBSCRIBED
 from bridge.browser_tools.page import FAILED, FRAME_S, GoneError, Numbering, Page
 from bridge.errors import CallError
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_tools import BANK, SESSION, SHOP
 from played_transport import Answer, Asked, PlayedTransport
 

@@ -11,7 +11,7 @@ import trio
 
 from chain import Chain
 from demo.chromium import Chromium, Page
-from native_host.wire import EXTENSION_ID, Code
+from native_host.protocol.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking, restart_worker, text_of
 
 pytestmark = [pytest.mark.chromium, pytest.mark.one_browser]

@@ -25,7 +25,7 @@ from bridge.parking import (
     RetryError,
     open_parking,
 )
-from native_host import wire
+from native_host.protocol import wire
 
 CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")

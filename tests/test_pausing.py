@@ -17,8 +17,8 @@ from bridge.cli import main
 from bridge.hub.pauses import Pauses
 from bridge.hub.registry import Browser
 from bridge.pausing import Target, TargetError, find_target
-from native_host import envelope, wire
-from native_host.wire import Code, Wire
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.wire import Code, Wire
 from played_host import PlayedHost
 from said_by_hosts import tab
 
@@ -143,11 +143,11 @@ Answer = Callable[[dict[str, Any]], bytes]
 
 
 def yes(request: dict[str, Any]) -> bytes:
-    return envelope.result(msgspec.json.encode(request["id"]), b"{}")
+    return jsonrpc.result(msgspec.json.encode(request["id"]), b"{}")
 
 
 def no(code: Code, text: str) -> Answer:
-    return lambda request: envelope.failure(msgspec.json.encode(request["id"]), code, text, handed=False)
+    return lambda request: jsonrpc.failure(msgspec.json.encode(request["id"]), code, text, handed=False)
 
 
 @asynccontextmanager

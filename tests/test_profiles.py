@@ -22,7 +22,7 @@ from install.examination.profiles import (
     is_used_in,
 )
 from native_host import __version__
-from native_host.wire import EXTENSION_ID, FIREFOX_ID
+from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from peers import until
 
 OTHER_ID = "a" * 32

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from native_host import envelope, schema
-from native_host.wire import METHODS, Code, Wire
+from native_host.protocol import jsonrpc, schema
+from native_host.protocol.wire import METHODS, Code, Wire
 
 DOCS = Path(__file__).parent.parent / "docs"
 PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
@@ -45,7 +45,7 @@ def test_an_example_is_what_its_type_says(name: str, example: str) -> None:
     message = json.loads(example)
     method = METHODS[name]
     assert message["jsonrpc"] == "2.0"
-    envelope.decode(example.encode())
+    jsonrpc.decode(example.encode())
     if "method" in message:
         assert message["method"] == name
         assert ("id" in message) == (method.result is not None)
@@ -62,7 +62,7 @@ def test_the_table_of_errors_has_the_code_s_numbers_and_names() -> None:
 
 
 def test_the_json_schema_is_the_one_that_the_types_make() -> None:
-    """If this fails: python -m native_host.schema > docs/wire.schema.json"""
+    """If this fails: python -m native_host.protocol.schema > docs/wire.schema.json"""
     assert (DOCS / "wire.schema.json").read_text() == schema.text()
 
 

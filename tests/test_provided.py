@@ -13,15 +13,15 @@ from bridge.errors import CallError
 from bridge.hub.answers import Answer
 from bridge.hub.arguments import Arguments
 from bridge.hub.calling import Outcome
-from bridge.hub.pace import CallPace
 from bridge.hub.provided import Resource
 from bridge.hub.records import Called, Record, Recording
 from bridge.hub.routing import Router, Terms
 from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import Caller, LookedAround
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, tab
 

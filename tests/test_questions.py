@@ -10,8 +10,8 @@ from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_TITLE
 from bridge.incoming import CanAsk
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 BUY = wire.ElicitConfirmation(message="Buy?")
 

@@ -13,7 +13,7 @@ from mcp import Client
 
 from chain import Chain, call, page_tools, serving_pages, until_answered, until_listed
 from firefox import Firefox, FirefoxPage
-from native_host.wire import FIREFOX_ID, MIB
+from native_host.protocol.wire import FIREFOX_ID, MIB
 from onlooker import hosts, onlooking
 from peers import until
 

@@ -9,7 +9,7 @@ import pytest
 from bridge.hub.page_tool import MAX_TOOLS
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.transport import HostLost, HostSeen, LookedAround
-from native_host import wire
+from native_host.protocol import wire
 from said_by_hosts import announce, connect, one_page, tab, tools
 
 

@@ -13,9 +13,9 @@ import trio
 
 from native_host import endpoint
 from native_host.browser_side import OwnExtension
-from native_host.framing import FrameDecoder, frame
+from native_host.protocol.framing import FrameDecoder, frame
+from native_host.protocol.wire import MIB, TO_BROWSER_BYTES
 from native_host.relay import Relay, record_of
-from native_host.wire import MIB, TO_BROWSER_BYTES
 from peers import ORIGIN, SocketClient
 
 
@@ -81,7 +81,7 @@ async def test_where_the_extension_says_nothing_the_replay_ends_after_a_second(
 async def test_a_client_that_does_not_read_is_dropped_and_the_others_do_not_notice(
     relay: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("native_host.wire.CLIENT_BACKLOG_BYTES", 8 * MIB)
+    monkeypatch.setattr("native_host.protocol.wire.CLIENT_BACKLOG_BYTES", 8 * MIB)
     await relay.announce("browser/tabs", {"tabs": []})
     with trio.fail_after(60):
         async with relay.connected() as laggard, relay.connected() as reader:
@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_the_others_do_not_noti
 async def test_a_client_whose_messages_wait_for_the_browser_is_not_read_meanwhile(
     relay: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("native_host.wire.CLIENT_WAITING_BYTES", MIB)
+    monkeypatch.setattr("native_host.protocol.wire.CLIENT_WAITING_BYTES", MIB)
     await relay.announce("browser/tabs", {"tabs": []})
     with trio.fail_after(60):
         async with relay.connected() as client:
@@ -115,8 +115,8 @@ async def test_a_client_whose_messages_wait_for_the_browser_is_not_read_meanwhil
 async def test_a_client_is_read_again_when_its_call_has_failed_though_the_browser_still_does_not_read(
     relay: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("native_host.wire.CLIENT_WAITING_BYTES", MIB)
-    monkeypatch.setattr("native_host.wire.CHUNK_SECONDS", 0.1)
+    monkeypatch.setattr("native_host.protocol.wire.CLIENT_WAITING_BYTES", MIB)
+    monkeypatch.setattr("native_host.protocol.wire.CHUNK_SECONDS", 0.1)
     await relay.announce("browser/tabs", {"tabs": []})
     with trio.fail_after(60):
         async with relay.connected() as client:

@@ -18,7 +18,7 @@ from install.commands import install_native_host
 from install.interpreter import InterpreterError
 from install.repair import mend, registered_interpreter
 from native_host import __version__
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 OWN = f"# mcpb {__version__} {sys.executable}"
 

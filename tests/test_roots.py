@@ -23,7 +23,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller
 from bridge.questions import MAX_ROOTS
 from mcp_lines import McpLines, text_of
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 from own_tools import OwnTools, client_of
 
 ROOTS = {"roots": [{"uri": "file:///home/ann/shop", "name": "shop"}, {"uri": "file:///srv/a%20b"}]}

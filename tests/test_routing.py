@@ -16,8 +16,8 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
 from bridge.links.native import NativeLinks
 from bridge.status import status
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import CART, PlayedTransport
 from said_by_hosts import one_page, tab, tools
 

@@ -24,9 +24,9 @@ from bridge.links.native import NativeLinks
 from chain import EXTENSION, Chain
 from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
-from native_host import wire
+from native_host.protocol import wire
+from native_host.protocol.wire import EXTENSION_ID, Code
 from native_host.switchboard import Switchboard
-from native_host.wire import EXTENSION_ID, Code
 from onlooker import Frame, Onlooker, hosts, onlooking
 from played_host import PlayedHost
 from played_transport import PlayedTransport

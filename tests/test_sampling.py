@@ -12,7 +12,7 @@ from mcp_types import CreateMessageRequestParams
 
 from bridge.hub.transport import Caller, Prompt
 from mcp_lines import McpLines, text_of
-from native_host import wire
+from native_host.protocol import wire
 from own_tools import OwnTools, client_of
 
 PROMPT = Prompt(("Which of these?", "Be brief."), "You choose.", 100)

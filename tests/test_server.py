@@ -13,7 +13,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with, text_of
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, host_hello, one_page, tab, tools
 

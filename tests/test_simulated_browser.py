@@ -15,9 +15,9 @@ import trio
 
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_worker import current_call
-from native_host import envelope, wire
-from native_host.chunks import Transfer
-from native_host.framing import FrameDecoder, frame
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.chunking import Transfer
+from native_host.protocol.framing import FrameDecoder, frame
 from peers import HOST_COMMAND, SocketClient
 
 HANDS_OVER_ITS_PIPES = """
@@ -47,7 +47,7 @@ class PlayedHost:
         await self._stream.send_all(frame(body, "native"))
 
     async def ask(self, method: str, raw_id: str = '"7f-1:1"', **params: Any) -> None:
-        await self.say(envelope.request(raw_id.encode(), method, msgspec.json.encode(params)))
+        await self.say(jsonrpc.request(raw_id.encode(), method, msgspec.json.encode(params)))
 
     async def heard(self) -> dict[str, Any]:
         while (body := self._decoder.next_frame()) is None:
@@ -80,7 +80,7 @@ def hello() -> bytes:
     host = wire.HostHello(
         wire=1, instance="7f", version="0", pid=1, browser_pid=2, extension_origin="", limits=limits
     )
-    return envelope.notification("host/hello", host)
+    return jsonrpc.notification("host/hello", host)
 
 
 @asynccontextmanager
@@ -196,7 +196,7 @@ async def test_a_cancelled_call_stops_and_is_never_answered(tmp_path: Path) -> N
         page = await host.heard_next("browser/updateTools")
         await host.ask("browser/executeTool", **address_of(page), toolName="wait", args={})
         await started.wait()
-        await host.say(envelope.notification("browser/cancel", b'{"id":"7f-1:1"}'))
+        await host.say(jsonrpc.notification("browser/cancel", b'{"id":"7f-1:1"}'))
         await stopped.wait()
         await host.ask("getTabs", raw_id='"7f-1:2"')
         assert (await host.answer())["id"] == "7f-1:2"
@@ -348,7 +348,7 @@ async def test_a_request_in_pieces_is_joined(tmp_path: Path) -> None:
         page = await host.heard_next("browser/updateTools")
         params = {**address_of(page), "toolName": "echo", "args": {"text": "x" * 3 * wire.MIB}}
         transfer = Transfer(
-            1, "", envelope.request(b'"7f-1:1"', "browser/executeTool", msgspec.json.encode(params))
+            1, "", jsonrpc.request(b'"7f-1:1"', "browser/executeTool", msgspec.json.encode(params))
         )
         last, pieces = False, 0
         while not last:

@@ -47,8 +47,8 @@ from bridge.state.site_approvals import Approvals
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events, OneToken
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, one_page, tab
 

@@ -17,9 +17,9 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import ENDED, LookedAround, Pending
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
-from native_host import wire
 from native_host.descriptor import make_ready
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import one_page
 

@@ -17,7 +17,7 @@ import pytest
 from bridge.hub.caching import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
-from native_host import wire
+from native_host.protocol import wire
 
 SHOP = "https://shop.example"
 ROOT = Path(__file__).parent.parent

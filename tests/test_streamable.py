@@ -35,7 +35,7 @@ from http_front import (
     stateless,
     until,
 )
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import CART, MARKED_CART, Asked
 from said_by_hosts import one_page, tools
 

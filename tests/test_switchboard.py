@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from native_host import wire
 from native_host.backlog import Backlog
 from native_host.newest import Newest
+from native_host.protocol import wire
+from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
 from native_host.switchboard import Switchboard
-from native_host.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
 
 
 class Conversation:

@@ -15,7 +15,7 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.policy import PolicyRules
 from bridge.hub.records import Called
 from bridge.hub.transport import Caller
-from native_host import wire
+from native_host.protocol import wire
 from played_tools import SHOP, PlayedTools, own_tab
 
 

@@ -11,7 +11,7 @@ import trio
 from bridge.hub.transport import HostLost
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process
-from native_host import wire
+from native_host.protocol import wire
 from peers import HOST_COMMAND
 from played_tools import SHOP, PlayedTools, at, own_tab
 

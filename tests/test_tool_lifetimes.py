@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from bridge.browser_tools.provider import CHOOSER_S, IDLE_S, LOOK_EVERY_S
-from native_host import wire
+from native_host.protocol import wire
 from played_tools import PlayedTools, own_tab
 
 

@@ -12,7 +12,7 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.config import Config
 from bridge.hub.policy import PolicyRules, ToolRule
 from mcp_lines import McpLines, bridge_in_process, text_of
-from native_host import wire
+from native_host.protocol import wire
 from played_host import PlayedHost
 from played_tools import BANK, SESSION, SHOP, PlayedTools, at, own_tab
 

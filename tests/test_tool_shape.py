@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bridge.hub.definition import in_text, with_texts
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.tool_shape import Era
-from native_host import wire
+from native_host.protocol import wire
 
 REVISIONS = {Era.HANDSHAKE: HANDSHAKE_PROTOCOL_VERSIONS, Era.STATELESS: MODERN_PROTOCOL_VERSIONS}
 HIDDEN = "\u202e"

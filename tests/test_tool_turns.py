@@ -8,8 +8,9 @@ import trio.testing
 
 from bridge.browser_tools.page import Page
 from bridge.errors import CallError
-from native_host import __version__, wire
-from native_host.wire import Code
+from native_host import __version__
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_tools import SESSION, SHOP, PlayedTools, at, own_tab
 
 

@@ -15,9 +15,10 @@ from install.callers import OUR_CALLERS
 from install.examination import trial
 from install.examination.trial import Trial, browser_arguments, try_host
 from install.wrapper import Wrapper, script
-from native_host import __version__, envelope, wire
-from native_host.framing import frame
-from native_host.wire import Code
+from native_host import __version__
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import frame
+from native_host.protocol.wire import Code
 from peers import until
 
 CALLER: dict[Kind, str] = {"chromium": OUR_CALLERS[0], "firefox": OUR_CALLERS[1]}
@@ -47,7 +48,7 @@ def hello(version: str = __version__, spoken: int = wire.WIRE_VERSION) -> bytes:
     said = wire.HostHello(
         wire=spoken, instance="0", version=version, pid=1, browser_pid=1, extension_origin="", limits=limits
     )
-    return envelope.notification("host/hello", said)
+    return jsonrpc.notification("host/hello", said)
 
 
 def is_running(pid: int) -> bool:
@@ -154,7 +155,7 @@ async def test_another_products_host_is_known_by_what_it_says(tmp_path: Path) ->
 
 async def test_a_refusal_is_passed_on_with_its_command(tmp_path: Path) -> None:
     error = wire.HostError(code=Code.NOT_ALLOWED, message="not you", command="mcpb install-native-host --all")
-    finding = (await tried(saying(tmp_path, envelope.notification("host/error", error)))).finding
+    finding = (await tried(saying(tmp_path, jsonrpc.notification("host/error", error)))).finding
     assert finding is not None
     assert (finding.code, finding.command) == ("host-refuses", "mcpb install-native-host --all")
     assert "not you" in finding.text
@@ -165,7 +166,7 @@ async def test_a_command_that_is_more_than_a_plain_one_of_ours_is_not_passed_on(
     command: str, tmp_path: Path
 ) -> None:
     error = wire.HostError(code=Code.NOT_ALLOWED, message="run it", command=command)
-    finding = (await tried(saying(tmp_path, envelope.notification("host/error", error)))).finding
+    finding = (await tried(saying(tmp_path, jsonrpc.notification("host/error", error)))).finding
     assert finding is not None
     assert finding.command == "mcpb install-native-host"
 
@@ -238,7 +239,7 @@ async def test_a_host_that_says_more_and_more_is_not_listened_to_for_ever(
 async def test_only_the_wrapper_says_that_the_interpreter_is_gone(tmp_path: Path) -> None:
     """It is known by its code: another refusal with the same command is passed on as what it is."""
     error = wire.HostError(code=Code.NOT_ALLOWED, message="not you", command="mcpb install-native-host")
-    assert (await blamed(saying(tmp_path, envelope.notification("host/error", error))))[0] == "host-refuses"
+    assert (await blamed(saying(tmp_path, jsonrpc.notification("host/error", error))))[0] == "host-refuses"
 
 
 async def test_a_program_that_the_system_does_not_start_is_said_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from bridge.cli import main
 from bridge.firefox_manifest import firefox_manifest
 from chain import EXTENSION
-from native_host.wire import FIREFOX_ID
+from native_host.protocol.wire import FIREFOX_ID
 
 MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())
 FILES = {str(path.relative_to(EXTENSION)) for path in EXTENSION.rglob("*") if path.is_file()}

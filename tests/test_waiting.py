@@ -11,8 +11,8 @@ from bridge.errors import CallError
 from bridge.hub.transport import NOBODY, QUESTION_S, Caller
 from bridge.links.deadlines import Deadlines
 from bridge.links.waiting import Waiter
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 TIMEOUT_S = 10
 BUY = wire.ElicitConfirmation(message="Buy?")

@@ -13,7 +13,7 @@ import trio
 
 from native_host.channel_wire import FRAME_BYTES
 from native_host.endpoint import bind
-from native_host.framing import FrameDecoder, frame
+from native_host.protocol.framing import FrameDecoder, frame
 
 
 class TheirSocket:

@@ -16,8 +16,8 @@ from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.sessions import Session
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 NO_BROWSER = "No browser is connected."
 MAX_NAME = 60

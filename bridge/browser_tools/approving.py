@@ -18,8 +18,8 @@ from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.user_prompts import Kind, client_name, shown_client
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     from bridge.browser_tools.turn import Turn

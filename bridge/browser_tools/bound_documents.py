@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bridge.errors import CallError
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 TabKey = tuple[str, int]
 """Native host and tab."""

@@ -15,7 +15,7 @@ import msgspec
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.devtools import COMMAND_S, CommandError, Devtools
 from bridge.errors import CallError
-from native_host import wire
+from native_host.protocol import wire
 
 BUSY_S = 2.0
 """For what may be busy without harm."""

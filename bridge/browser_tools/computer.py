@@ -35,7 +35,7 @@ from bridge.browser_tools.screenshots import (
 from bridge.browser_tools.session.clipboard import copy_selection, text_to_paste
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from native_host import wire
+from native_host.protocol import wire
 
 LIMIT_S = 60.0
 MAX_PRESSES = 500

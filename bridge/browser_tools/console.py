@@ -15,7 +15,7 @@ import msgspec
 from bridge import origins
 from bridge.browser_tools.frame_origins import FrameOrigins
 from bridge.browser_tools.page_text import cut
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_MESSAGES = 1000
 MAX_CHARS = 1024 * 1024

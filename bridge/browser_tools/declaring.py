@@ -19,7 +19,7 @@ from bridge.browser_tools.answer import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.arguments import Arguments
 from native_host.protocol.validation_errors import rejected_field
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     from bridge.browser_tools.turn import Turn

@@ -24,8 +24,8 @@ from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned, quoted
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 COMMAND_S = 15.0
 """For one DevTools command."""

@@ -31,8 +31,8 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.describing import cleaned, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.transport import Caller, TabAddress
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 CALL_S = 60.0
 """For a call, without the time in which a person is asked."""

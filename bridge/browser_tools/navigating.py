@@ -20,8 +20,8 @@ from bridge.browser_tools.page import Page
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned, quoted
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 LOAD_S = 30.0
 ANSWER_S = 3.0

@@ -13,7 +13,7 @@ import msgspec
 from bridge import origins
 from bridge.browser_tools.frame_origins import FrameOrigins
 from bridge.browser_tools.masking import masked_url
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_REQUESTS = 1000
 MAX_BYTES = 4 * 1024 * 1024

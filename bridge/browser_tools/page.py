@@ -27,7 +27,7 @@ from bridge.browser_tools.placement import Placement, placement
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 _WORLDS = "mcpb worlds"
 """DevTools' name for our code in documents, as an object."""

@@ -19,7 +19,7 @@ from bridge.browser_tools.turn import Turn
 from bridge.errors import paused_sentence
 from bridge.hub.approval_prompts import NoAnswerError
 from bridge.hub.describing import cleaned
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 MAX_DOMAINS = 20
 MAX_STEPS = 20

@@ -24,7 +24,7 @@ from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.screenshots import Point
 from bridge.errors import CallError
 from bridge.hub.describing import quoted
-from native_host import wire
+from native_host.protocol import wire
 
 TRIES = 4
 """To get the pointer onto an element that moves."""

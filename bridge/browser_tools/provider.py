@@ -48,7 +48,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, TabTransport
 from bridge.hub.user_prompts import client_name
 from bridge.state.site_approvals import Approvals, ApprovalsError
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 IDLE_S = 20.0
 """A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""

@@ -24,7 +24,7 @@ from bridge.browser_tools.page import Page
 from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 LIMIT_S = 10.0
 """For a script. The browser itself stops one that does nothing but run."""

@@ -14,7 +14,7 @@ from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_TITLE = 100
 MAX_URL = 500

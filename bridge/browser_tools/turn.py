@@ -37,7 +37,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, OnProgress, Prompt, TabAddress, TabTransport
 from bridge.hub.user_prompts import Kind, PromptRequest
 from bridge.state.site_approvals import Approvals
-from native_host import wire
+from native_host.protocol import wire
 
 REQUEST_S = 15.0
 """For one of the extension's commands."""

@@ -13,7 +13,8 @@ from bridge.browser_tools import access
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.turn import Turn
-from native_host import __version__, wire
+from native_host import __version__
+from native_host.protocol import wire
 
 MAX_DELAY_S = 10.0
 MAX_ECHO = 10_000

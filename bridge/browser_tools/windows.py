@@ -14,8 +14,8 @@ from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.screenshots import View, view_of
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 RESIZED_MS = 1000
 """For the page to be laid out anew, if it is at all."""

@@ -16,11 +16,11 @@ import trio
 from bridge import outgoing
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
-from native_host import envelope, wire
 from native_host.backlog import Part
 from native_host.descriptor import make_ready
 from native_host.outlet import Outlet
-from native_host.wire import Code
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.wire import Code
 
 MAX_LINE_BYTES = wire.CHUNKED_BYTES + 16 * wire.MIB
 """Above what a call may carry, so that one that is a little too large is refused by name. A line is held
@@ -178,11 +178,11 @@ class _Reader:
 def _request_id(line: bytes) -> bytes:
     """JSON text; empty when it is no request, or one that is refused for that."""
     try:
-        found = envelope.decode(line)
-    except envelope.UndecodableError:
+        found = jsonrpc.decode(line)
+    except jsonrpc.UndecodableError:
         return b""
     raw_id = bytes(found.id)
-    return raw_id if found.is_request and envelope.is_id(raw_id) else b""
+    return raw_id if found.is_request and jsonrpc.is_id(raw_id) else b""
 
 
 class _Lines:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bridge.errors import CallError
 from bridge.hub.arguments import ArgumentCheck, Arguments
 from bridge.hub.entry import Entry, LiveEntry
-from bridge.hub.pace import CallPace
 from bridge.hub.pauses import Pauses
 from bridge.hub.sessions import Session
-from native_host.wire import Code
+from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.wire import Code
 
 
 class Admission:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.errors import CallError, failed
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 _MAX_PAGE_TEXT = 64 * 1024
 _BEFORE_PAYLOAD = b'{"success":true,"payload":'

@@ -20,8 +20,8 @@ from bridge.hub.news import News
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
 from bridge.hub.user_prompts import PromptRequest, client_name, shown_client
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 COMMAND = "browser/ask"
 """What `capabilities.commands` of an extension lists that opens windows."""

@@ -22,7 +22,7 @@ from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 from bridge.hub.schema_cost import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
 from native_host.protocol.validation_errors import rejected_field
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     import jsonschema_rs

@@ -26,8 +26,8 @@ from bridge.hub.registry import Registry
 from bridge.hub.sessions import Identity, Session
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
 from bridge.hub.user_prompts import UserPrompts
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 ATTEMPTS = 3
 """How often a call that names no tab, and did not run, is tried: pages go while they are called."""

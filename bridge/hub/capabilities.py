@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bridge.hub.registry import Frame
-from native_host import wire
+from native_host.protocol import wire
 
 
 def browser_capabilities(frames: Iterable[Frame]) -> dict[str, bool]:

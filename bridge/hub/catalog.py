@@ -18,8 +18,8 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Browser, Frame, FrameAt, Offer, Registry
 from bridge.hub.sessions import Identity, Meaning, Session
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 _MAX_CHOICE = 4
 """Names to choose from in an error."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bridge.hidden_characters import sanitize
-from native_host.wire import Tab
+from native_host.protocol.wire import Tab
 
 MAX_PAGE_WORDS = 2000
 MAX_TITLE = 60

@@ -15,7 +15,7 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.registry import Browser, Frame
 from bridge.hub.sessions import Meaning
 from bridge.hub.tool_shape import Era
-from native_host import wire
+from native_host.protocol import wire
 
 
 class _Wanted(NamedTuple):

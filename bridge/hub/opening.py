@@ -15,8 +15,8 @@ from bridge.hub.news import News
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import TabAddress, TabTransport
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 WAITS_S = (2.0, 1.0, 1.0, 1.0)
 """For the page server of a tab that was opened; then three tries a second apart (MCP-B specification, §3)."""

@@ -15,7 +15,7 @@ from bridge.hub.definition import input_schema
 from bridge.hub.describing import cleaned
 from bridge.hub.schema_cost import measured
 from bridge.hub.tool_shape import Era
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_TOOLS = 1024
 """Of a frame. The extension has the same bound; nobody reads that many."""

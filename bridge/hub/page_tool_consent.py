@@ -20,7 +20,7 @@ from bridge.hub.policy import matches
 from bridge.hub.registry import Browser, Frame, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.user_prompts import client_name
-from native_host.wire import Code, Use
+from native_host.protocol.wire import Code, Use
 
 SITE_CHOICES = ("once", "hour", "client", "always", "no")
 CALL_CHOICES = ("once", "no")

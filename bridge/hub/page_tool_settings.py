@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bridge.hub.policy import check_pattern
-from native_host.wire import Use
+from native_host.protocol.wire import Use
 
 STRICTNESS: tuple[Use, ...] = ("on", "ask", "off")
 

@@ -12,8 +12,8 @@ from bridge.errors import CallError
 from bridge.hub.sessions import Session
 from bridge.hub.site_patterns import matches
 from bridge.origins import canonicalize
-from native_host import wire
-from native_host.wire import Code, PauseChange
+from native_host.protocol import wire
+from native_host.protocol.wire import Code, PauseChange
 
 
 class PauseTarget(NamedTuple):

@@ -11,7 +11,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.answers import Answer
 from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.sessions import Session
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 
 class Site(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from bridge.hub.policy import Policy
 from bridge.hub.records import Keep, Redefined, Registered, Site
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import Announced, Event
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_KNOWN = 8192
 """Definitions whose hashes are remembered, of all sites: those that were announced last."""

@@ -19,7 +19,7 @@ import msgspec
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.pauses import Pauses, changes_in
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
-from native_host import wire
+from native_host.protocol import wire
 
 GRACE_S = 3.0
 """So long the tools of a vanished host stay listed: most are back at once, and clients need not notice."""

@@ -26,7 +26,6 @@ from bridge.hub.listing import Listing
 from bridge.hub.naming import MAX_NAME
 from bridge.hub.news import News
 from bridge.hub.opening import TabOpener
-from bridge.hub.pace import CallPace
 from bridge.hub.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy
@@ -38,7 +37,8 @@ from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import ENDED, NOBODY, QUESTION_S, Caller, Event, Pending, TabTransport
 from bridge.hub.user_prompts import PromptRequest, UserPrompts
-from native_host.wire import Code
+from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.wire import Code
 
 CALL_S = 10.0
 SETTLE_S = 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from native_host import wire
+from native_host.protocol import wire
 
 MAX_SHOWN = 10_000
 """Names that a session may remember beyond the present list: pages can make up new ones without end."""

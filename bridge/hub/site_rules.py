@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from bridge.errors import CallError, sentence
 from bridge.hub.transport import Event, HostLinked, HostLost, TabAddress, TabTransport
-from native_host import wire
+from native_host.protocol import wire
 
 _TIMEOUT_S = 30.0
 _EXPECTED = (wire.Code.METHOD_NOT_FOUND, wire.Code.GONE)

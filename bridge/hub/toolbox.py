@@ -15,7 +15,7 @@ from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
 from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
 from native_host.protocol.validation_errors import rejected_field
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
 CALL_PAGE_TOOL = "call_page_tool"

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
 from bridge.hub.awaiting import outcome_of
-from native_host.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
+from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 
 class TabAddress(NamedTuple):

@@ -20,13 +20,14 @@ from bridge.errors import CallError
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending
 from bridge.links.deadlines import Deadlines
 from bridge.links.waiting import Question, Waiter
-from native_host import endpoint, envelope, wire
+from native_host import endpoint
 from native_host.backlog import Outgoing
-from native_host.envelope import Envelope
-from native_host.framing import FrameError, framed
 from native_host.inlet import Inlet
 from native_host.outlet import Outlet
-from native_host.wire import Code, Wire
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.wire import Code, Wire
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
@@ -126,7 +127,7 @@ class Link:
     def tell(self, method: str, params: Wire) -> None:
         """Send a notification, without waiting."""
         self._log("→", method)
-        self._write(envelope.notification(method, params))
+        self._write(jsonrpc.notification(method, params))
 
     def send(
         self, method: str, params: Wire, timeout_s: float, on_done: OnDone, caller: Caller = NOBODY
@@ -134,7 +135,7 @@ class Link:
         """Ask, without waiting for the result. See `TabTransport.send`."""
         self._log("→", method)
         raw_id = b"%d" % next(self._numbers)
-        parts = envelope.request_parts(raw_id, method, msgspec.json.encode(params))
+        parts = jsonrpc.request_parts(raw_id, method, msgspec.json.encode(params))
         try:
             _check_size("the call", sum(map(len, parts)), handed=False)
             self._check_room()
@@ -208,7 +209,7 @@ class Link:
         """What they make us write goes out together."""
         self._holds_back = True
         for body in bodies:
-            if (result := envelope.read_result(body)) is None:
+            if (result := jsonrpc.read_result(body)) is None:
                 self._take(_decoded(body))
             else:
                 self._log("←", "answer")
@@ -256,10 +257,10 @@ class Link:
         except CallError as error:
             self._refuse(raw_id, error)
         else:
-            self._write(envelope.result(raw_id, answer))
+            self._write(jsonrpc.result(raw_id, answer))
 
     def _refuse(self, raw_id: bytes, error: CallError) -> None:
-        self._write(envelope.failure(raw_id, error.code, error.detail, handed=error.handed))
+        self._write(jsonrpc.failure(raw_id, error.code, error.detail, handed=error.handed))
 
     def _notified(self, message: Envelope) -> None:
         method = wire.METHODS.get(message.method)
@@ -304,8 +305,8 @@ def _question_in(message: Envelope) -> wire.ElicitConfirmation:
 
 def _decoded(body: bytes) -> Envelope:
     try:
-        return envelope.decode(body)
-    except envelope.UndecodableError as error:
+        return jsonrpc.decode(body)
+    except jsonrpc.UndecodableError as error:
         raise LinkError(f"the host sent what cannot be read ({error})") from None
 
 
@@ -318,7 +319,7 @@ def _answer_in(message: Envelope) -> bytes | CallError:
     if not message.error:
         return bytes(message.result)
     try:
-        error = msgspec.json.decode(message.error, type=envelope.Error)
+        error = msgspec.json.decode(message.error, type=jsonrpc.Error)
     except msgspec.DecodeError:
         return CallError(Code.INTERNAL_ERROR, "the host's error cannot be read", handed=True)
     is_handed = error.data.get("handed") is not False

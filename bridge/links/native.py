@@ -32,10 +32,11 @@ from bridge.hub.transport import (
 )
 from bridge.links.directory import HostDirectory
 from bridge.links.link import Link, LinkError
-from native_host import endpoint, wire
+from native_host import endpoint
 from native_host.endpoint import EndpointError, Record
-from native_host.framing import FrameError
-from native_host.wire import Code, Wire
+from native_host.protocol import wire
+from native_host.protocol.framing import FrameError
+from native_host.protocol.wire import Code, Wire
 
 LOOK_EVERY_S = 0.25
 LINKED_LOOK_EVERY_S = 0.75

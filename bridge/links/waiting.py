@@ -11,8 +11,8 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.transport import QUESTION_S, Caller, OnDone, OnQuestion
 from bridge.links.deadlines import Deadlines
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from bridge.errors import CallError
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import Pending, TabAddress, TabTransport
 from bridge.state.site_approvals import Approvals, ApprovalsError
-from native_host import wire
+from native_host.protocol import wire
 
 COMMAND = "browser/approvals"
 POLL_S = 2.0

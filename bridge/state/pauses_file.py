@@ -17,8 +17,8 @@ from bridge.hub.pauses import Pauses
 from bridge.hub.site_patterns import read_pattern
 from bridge.origins import OriginError
 from native_host import endpoint
+from native_host.protocol.wire import PauseChange
 from native_host.system.private_files import create_private, lock_directory
-from native_host.wire import PauseChange
 
 FILE = "pauses.json"
 KEPT_CHANGES = 256

@@ -13,7 +13,7 @@ from install.browsers import Kind, Target
 from install.examination.findings import Finding
 from install.examination.reading import entries, head, is_file, printable
 from install.manifest import callers_in, program_named_in
-from native_host.wire import HOST_NAME
+from native_host.protocol.wire import HOST_NAME
 
 MOST = 100
 """In a folder. Nobody has so many."""

@@ -27,9 +27,10 @@ from install.choice import INSTALL
 from install.disk import LARGEST_FILE_BYTES
 from install.examination.findings import Finding, Level
 from install.examination.reading import entries, head, printable
-from native_host import __version__, endpoint, envelope, wire
+from native_host import __version__, endpoint
 from native_host.endpoint import EndpointError
-from native_host.framing import FrameDecoder, FrameError
+from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import FrameDecoder, FrameError
 
 HELLO_SECONDS = 5.0
 """Usually 0.2 s. Browsers wait without end, but a person does not."""
@@ -242,8 +243,8 @@ def _hello(heard: _Heard) -> wire.HostHello | None:
 def _params(heard: _Heard, method: str) -> bytes:
     """Of the first message, if it is that."""
     try:
-        first = envelope.decode(heard.body) if heard.body else None
-    except envelope.UndecodableError:
+        first = jsonrpc.decode(heard.body) if heard.body else None
+    except jsonrpc.UndecodableError:
         return b""
     return bytes(first.params) if first is not None and first.method == method else b""
 

@@ -16,7 +16,7 @@ from bridge.browser_tools.approving import LOOK_NO_FURTHER, who
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.describing import quoted
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 MAX_SHOWN = 10
 """Files that a prompt names."""

@@ -10,8 +10,8 @@ from msgspec import UNSET
 from bridge.hub.describing import cleaned
 from bridge.hub.sessions import Session
 from bridge.server import MAX_SAID
-from native_host import wire
 from native_host.channel_wire import ExecuteTool
+from native_host.protocol import wire
 
 MAX_SESSIONS = 64
 """Of one connection; of more, the one that was used longest ago ends."""

@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.approval_prompts import WORDS
 from bridge.questions import Asked, Question
 from native_host.channel_wire import PermissionResponse
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 
 class About(NamedTuple):

@@ -8,7 +8,7 @@ from bridge.errors import CallError
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import ENDED, Pending, TabAddress, TabTransport
-from native_host import wire
+from native_host.protocol import wire
 
 SHOW_S = 5.0
 

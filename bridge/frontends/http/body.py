@@ -9,7 +9,7 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from bridge.frontends.http.refusals import Refused
-from native_host import envelope
+from native_host.protocol import jsonrpc
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_BODY_S = 30.0
@@ -39,7 +39,7 @@ async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
 
 
-def message_in(body: bytes) -> envelope.Envelope:
+def message_in(body: bytes) -> jsonrpc.Envelope:
     """The JSON-RPC message that a body is.
 
     Raises:
@@ -49,8 +49,8 @@ def message_in(body: bytes) -> envelope.Envelope:
         text = "batches are not taken: send the messages one at a time"
         raise Refused(HTTPStatus.BAD_REQUEST, text)
     try:
-        found = envelope.decode(body)
-    except envelope.UndecodableError as error:
+        found = jsonrpc.decode(body)
+    except jsonrpc.UndecodableError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
     if found.method == "initialize" and len(body) > MAX_HANDSHAKE_BYTES:
         raise _too_large(MAX_HANDSHAKE_BYTES)

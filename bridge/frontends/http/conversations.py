@@ -24,7 +24,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.tool_shape import Era
 from bridge.lane import Lane, NewLane, open_lanes
 from bridge.server import McpServer
-from native_host import wire
+from native_host.protocol import wire
 
 TRANSPORTS = ("streamable", "sse", "stateless")
 MAX_CONVERSATIONS = 1024

@@ -16,7 +16,7 @@ from bridge.frontends.http.routes import Admit, App
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.streamable import Streamable
 from bridge.hub.routing import Router
-from native_host import wire
+from native_host.protocol import wire
 
 MINUTE_S = 60.0
 REVOKED_SCAN_INTERVAL_S = 0.25

@@ -24,8 +24,8 @@ from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.message_stream import LastingStream
 from bridge.frontends.http.refusals import Refused, not_allowed
-from native_host import envelope
 from native_host.backlog import Part
+from native_host.protocol import jsonrpc
 
 TRANSPORT = "sse"
 PING_S = 30.0
@@ -119,6 +119,6 @@ def _find(conversations: Conversations, request: Request) -> Conversation:
 
 def _shut_down(conversation: Conversation, raw_id: bytes) -> None:
     """The client has said its last word (specification: session lifecycle)."""
-    if envelope.is_id(raw_id):
-        conversation.standalone.answer(envelope.result(raw_id, b"{}"), b"\n")
+    if jsonrpc.is_id(raw_id):
+        conversation.standalone.answer(jsonrpc.result(raw_id, b"{}"), b"\n")
     conversation.end()

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from bridge.frontends.http.conversations import TRANSPORTS, Conversation
 from bridge.hub.records import Called, Record
 from bridge.hub.routing import Router
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 OUTCOMES = (
     "ok",

@@ -8,7 +8,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 _CODES = {HTTPStatus.INTERNAL_SERVER_ERROR: Code.INTERNAL_ERROR}
 

@@ -14,7 +14,7 @@ import msgspec
 from starlette.datastructures import Headers
 
 from bridge.server import HANDSHAKE_VERSIONS, STATELESS_VERSION
-from native_host.wire import Code
+from native_host.protocol.wire import Code
 
 VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"

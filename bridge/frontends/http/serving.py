@@ -22,7 +22,7 @@ from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.http1 import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
 from bridge.frontends.http.peers import peer_of
 from bridge.frontends.http.refusals import Refused
-from bridge.hub.pace import CallPace
+from native_host.protocol.rate_limit import CallPace
 from native_host.system.proc import SocketProcesses
 
 LAST_WORDS_S = 0.4

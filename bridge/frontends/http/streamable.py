@@ -31,8 +31,8 @@ from bridge.frontends.http.request_headers import Asked, Disagreement
 from bridge.hub.tool_shape import Era
 from bridge.lane import load_package
 from bridge.server import HANDSHAKE_VERSIONS
-from native_host import envelope
-from native_host.wire import Code
+from native_host.protocol import jsonrpc
+from native_host.protocol.wire import Code
 
 TRANSPORT = "streamable"
 SESSION_ID = "mcp-session-id"
@@ -97,7 +97,7 @@ class Streamable:
             await conversation.lane.take(line, stream)
             await self._reply(request, send, conversation, stream)
 
-    async def _conversation(self, request: Request, found: envelope.Envelope) -> Conversation:
+    async def _conversation(self, request: Request, found: jsonrpc.Envelope) -> Conversation:
         if SESSION_ID in request.headers:
             return self._find(request)
         if found.method == "initialize" and found.is_request:
@@ -188,7 +188,7 @@ class Streamable:
                 conversation.end_lane(lane)
 
 
-async def _acknowledge(request: Request, send: Send, found: envelope.Envelope) -> None:
+async def _acknowledge(request: Request, send: Send, found: jsonrpc.Envelope) -> None:
     """What is no request is no use here: there is nothing that a client could mean."""
     if not found.method:
         raise Refused(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
@@ -203,7 +203,7 @@ async def _disagree(request: Request, send: Send, raw_id: bytes, found: Disagree
     if found.data is not None:
         error["data"] = found.data
     answer = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
-        raw_id or envelope.NULL_ID,
+        raw_id or jsonrpc.NULL_ID,
         msgspec.json.encode(error),
     )
     await _respond(request, send, answer, {}, _STATUS[found.code])
@@ -249,12 +249,12 @@ def _status(stream: MessageStream) -> HTTPStatus:
 # ── What is read ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_id(found: envelope.Envelope) -> None:
-    if bytes(found.id) and not envelope.is_id(bytes(found.id)):
+def _check_id(found: jsonrpc.Envelope) -> None:
+    if bytes(found.id) and not jsonrpc.is_id(bytes(found.id)):
         raise Refused(HTTPStatus.BAD_REQUEST, "an id is a string or an integer")
 
 
-def _asks_for(found: envelope.Envelope) -> str:
+def _asks_for(found: jsonrpc.Envelope) -> str:
     """The revision that an `initialize` asks for, and gets if it is one of this era."""
     try:
         asked = msgspec.json.decode(found.params, type=_Asked).protocol_version

@@ -21,7 +21,7 @@ from chain import MCPB
 from demo.chromium import ChromiumError
 from http_front import CLOSES_EARLY
 from logged_hosts import LoggedHosts
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 from onlooker import hosts as native_hosts
 from tool_pages import calls_of, public_name, set_tool_page, until_listed, until_named
 

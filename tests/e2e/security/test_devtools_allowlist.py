@@ -20,7 +20,7 @@ import trio
 from browsing import Browsing
 from clipboard import copy_as_user
 from logged_hosts import LoggedHosts
-from native_host.wire import EXTENSION_ID, Code
+from native_host.protocol.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking
 
 BROWSER_TOOLS = Path(__file__).parents[3] / "bridge/browser_tools"

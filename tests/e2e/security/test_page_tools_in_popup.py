@@ -9,7 +9,7 @@ import pytest
 from browsing import Browsing, Tab, open_browsing
 from chain import WEBMCP
 from logged_hosts import LoggedHosts
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named
 
 

@@ -16,7 +16,7 @@ from chain import MCPB
 from demo.chromium import Chromium, Page
 from logged_hosts import LoggedHosts
 from native_host import endpoint
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 from site_boundary import wait_true
 
 PAUSED_CLIENT = "The user paused you. Nothing was run. Ask the user; they can resume you in the mcpb popup."

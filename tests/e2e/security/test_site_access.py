@@ -9,7 +9,7 @@ import pytest
 from browsing import Browsing, Tab, Tools
 from chain import serving_pages
 from logged_hosts import LoggedHosts
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 from site_boundary import wait_true
 
 

@@ -16,7 +16,7 @@ import trio
 from browsing import Browsing, Tab, Tools
 from chain import Chain
 from logged_hosts import LoggedHosts, Response
-from native_host.wire import EXTENSION_ID
+from native_host.protocol.wire import EXTENSION_ID
 from onlooker import onlooking
 from site_boundary import close_tabs, config_file, rule_count, wait_true
 

@@ -16,8 +16,8 @@ from bridge.hub.registry import Registry
 from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
 from bridge.hub.user_prompts import Kind, PromptRequest, client_name, shown_client
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, host_hello, tab
 

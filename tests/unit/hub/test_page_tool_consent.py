@@ -24,8 +24,8 @@ from bridge.hub.tool_shape import Era
 from bridge.hub.transport import Caller, LookedAround
 from bridge.hub.user_prompts import PromptRequest
 from bridge.state.site_approvals import Approvals, ApprovalsOf
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import CART, PlayedTransport
 from said_by_hosts import tab, tools
 

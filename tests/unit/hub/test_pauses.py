@@ -9,8 +9,8 @@ import pytest
 from bridge.errors import CallError, sentence
 from bridge.hub.pauses import Pauses, PauseTarget, changes_in
 from bridge.hub.sessions import Session
-from native_host import wire
-from native_host.wire import PauseChange
+from native_host.protocol import wire
+from native_host.protocol.wire import PauseChange
 
 BANK = "https://bank.example"
 

@@ -11,7 +11,7 @@ from bridge.hub.caching import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.records import Record, Redefined
 from bridge.hub.routing import Router
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import tab, tools
 

@@ -7,8 +7,8 @@ import pytest
 from bridge.errors import CallError
 from bridge.hub.site_rules import SiteRules
 from bridge.hub.transport import HostLinked
-from native_host import wire
-from native_host.wire import Code
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
 from played_transport import PlayedTransport
 from said_by_hosts import host_hello
 

@@ -13,7 +13,7 @@ from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from bridge.state.approval_publisher import COMMAND, ApprovalPublisher
 from bridge.state.site_approvals import Approvals
-from native_host import wire
+from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, host_hello
 

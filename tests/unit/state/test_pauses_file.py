@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.state.pauses_file import KEPT_CHANGES, KEPT_MS, PausesFile, PausesFileError
-from native_host.wire import PauseChange
+from native_host.protocol.wire import PauseChange
 
 NOW = 1_800_000_000_000
 

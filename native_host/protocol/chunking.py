@@ -10,7 +10,7 @@ import base64
 import binascii
 from collections import deque
 
-from native_host import envelope, wire
+from native_host.protocol import jsonrpc, wire
 
 _PIECE_BYTES = 128 * 1024
 """Less than wire.CHUNK_BYTES allows: Chromium reads 4 KiB at a time, and the extension takes one piece while
@@ -40,7 +40,7 @@ class Transfer:
             self.number, self._seq, b"true" if is_last else b"false", size, data,
         )  # fmt: skip
         self._seq += 1
-        return envelope.notification("host/chunk", piece), is_last
+        return jsonrpc.notification("host/chunk", piece), is_last
 
 
 class Outbox:
@@ -140,7 +140,7 @@ class Outbox:
             return
         self._active.remove(transfer)
         notice = wire.ChunkAbort(transfer=transfer.number, reason=reason)
-        self._short.append(("", envelope.notification("host/chunkAbort", notice)))
+        self._short.append(("", jsonrpc.notification("host/chunkAbort", notice)))
 
 
 class ChunkError(ValueError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from native_host.wire import Code, Wire
+from native_host.protocol.wire import Code, Wire
 
 NULL_ID = b"null"
 ID_BYTES = 1024

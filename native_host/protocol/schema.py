@@ -1,6 +1,7 @@
 """The JSON Schema of the wire, made from the types in `wire`.
 
-`python -m native_host.schema > docs/wire.schema.json` writes it; a test keeps the file equal to the types.
+`python -m native_host.protocol.schema > docs/wire.schema.json` writes it; a test keeps the file equal to the
+types.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from native_host.wire import METHODS, Wire
+from native_host.protocol.wire import METHODS, Wire
 
 
 def schema() -> dict[str, Any]:
