@@ -13,8 +13,8 @@ import click
 
 from bridge import origins
 from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
-from native_host.home import mcpb_home
 from native_host.protocol.untrusted_text import shown
+from native_host.system.home_layout import mcpb_home
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 

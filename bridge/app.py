@@ -39,11 +39,12 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.store import SqliteToolStore
-from native_host import endpoint, memory, published_channel
-from native_host.home import mcpb_home
+from native_host import endpoint, published_channel
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace
 from native_host.published_channel import Published
+from native_host.system import malloc
+from native_host.system.home_layout import mcpb_home
 
 if TYPE_CHECKING:
     from bridge.links.channel_holders import ChannelHolders
@@ -210,7 +211,7 @@ def serve_stdio(*, existing_channel: bool = False) -> None:
 
 
 async def _serve_stdio(config: Config) -> None:
-    memory.keep_freed()
+    malloc.keep_freed()
     with closing(_audit(config)) as audit:
         speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
@@ -265,7 +266,7 @@ async def _publish_approvals(hub: Hub) -> None:
 async def _give_memory_back() -> None:
     while True:
         await trio.sleep(_QUIET_S)
-        memory.give_back()
+        malloc.give_back()
 
 
 async def _end_on_signal(speaking: trio.CancelScope) -> None:
@@ -304,7 +305,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
     from bridge.status import Rules  # noqa: PLC0415
 
-    memory.keep_freed()
+    malloc.keep_freed()
     settings = config.http
     metrics = Metrics()
     stopped = trio.Event()

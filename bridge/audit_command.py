@@ -18,8 +18,8 @@ from bridge import audit_text
 from bridge.audit import NAME
 from bridge.audit_reading import Filter, follow, outcomes, recent
 from bridge.columns import Columns
-from native_host.home import mcpb_home
 from native_host.protocol.untrusted_text import shown
+from native_host.system.home_layout import mcpb_home
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FOLLOW_S = 0.25

@@ -206,14 +206,14 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 def _show_web_page(*, opens: bool) -> None:
     from bridge.app import configuration
     from bridge.status_web import show_page
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     show_page(mcpb_home() / "state", configuration().http, opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:
     from bridge.audit_reading import Filter, recent
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
         return recent(mcpb_home() / "state", _RECENT_CALLS, Filter())
@@ -227,7 +227,7 @@ def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
     from install.browsers import TableError
     from install.examination.channels import channels_here
     from install.machine import this_machine
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     with suppress(TableError):  # `mcpb doctor` says what is wrong with it
         found = channels_here(this_machine(), mcpb_home(), settings.only_directory, settings.attach)
@@ -239,8 +239,8 @@ def _published() -> list[dict[str, Any]]:
     """Sockets of ours among that product's."""
     import msgspec
 
-    from native_host.home import mcpb_home
     from native_host.published_channel import standing
+    from native_host.system.home_layout import mcpb_home
 
     return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]
 
@@ -250,7 +250,7 @@ def _servers() -> list[dict[str, Any]]:
     import msgspec
 
     from bridge.serve_record import all_running
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     return [msgspec.to_builtins(record) for record in all_running(mcpb_home() / "state")]
 
@@ -422,7 +422,7 @@ def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
 
 def _forget(origin: str) -> None:
     from bridge.store import SqliteToolStore, StoreError
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     with closing(SqliteToolStore(mcpb_home() / "state")) as store:
         try:
@@ -520,7 +520,7 @@ def extension(ctx: click.Context, *, is_firefox: bool, zip_file: Path | None) ->
     """Copy the browser extension to where it can stay, and say how to load it."""
     from bridge.unpacked import UnpackedError, pack, unpack
     from install.repair import registered_interpreter
-    from native_host.home import mcpb_home
+    from native_host.system.home_layout import mcpb_home
 
     kind: Kind = "firefox" if is_firefox else "chromium"
     try:

@@ -53,10 +53,10 @@ from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
 from native_host import endpoint
 from native_host.endpoint import EndpointError, Record
-from native_host.home import mcpb_home
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import shown
 from native_host.published_channel import standing
+from native_host.system.home_layout import mcpb_home
 
 
 def _known(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:

@@ -19,7 +19,7 @@ from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 from bridge.serve_record import running
 from native_host.endpoint import EndpointError
-from native_host.home import mcpb_home
+from native_host.system.home_layout import mcpb_home
 
 _print_config = click.option(
     "--print-config",

@@ -36,7 +36,7 @@ from install.plan_text import plan_json, plan_lines
 from install.reach import unreachable
 from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
-from native_host.home import mcpb_home
+from native_host.system.home_layout import mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
 

@@ -15,7 +15,7 @@ import msgspec
 from install.browsers import Kind
 from install.callers import is_caller
 from install.examination.findings import Finding
-from install.examination.reading import printable
+from native_host.system.untrusted_files import printable
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
 # Chromium's IsValidName and Mozilla's schema of native manifests: with another name no file is taken.

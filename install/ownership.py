@@ -15,11 +15,11 @@ from pathlib import Path
 from install import wrapper
 from install.browsers import Kind
 from install.callers import is_caller
-from install.examination.reading import printable
 from install.ledger import Entry
 from install.manifest import callers_in, program_named_in, read_manifest
 from install.wrapper import Wrapper
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.untrusted_files import printable
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from native_host import __version__
-from native_host.home import mcpb_home
+from native_host.system.home_layout import mcpb_home
 
 _WRAPPER = "bin/mcpb-native-host"
 _ENOUGH_BYTES = 64 * 1024

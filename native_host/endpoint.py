@@ -24,8 +24,8 @@ from typing import Protocol
 import msgspec
 import trio
 
-from native_host.home import mcpb_home
 from native_host.protocol.wire import Wire
+from native_host.system.home_layout import mcpb_home
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """What fits into a socket address (measured on Linux: 107 binds, 108 fails)."""

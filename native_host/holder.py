@@ -19,11 +19,12 @@ from pathlib import Path
 
 import trio
 
-from native_host import __version__, endpoint, memory, processes, relay
+from native_host import __version__, endpoint, processes, relay
 from native_host.channel import Channel, offer
 from native_host.channel_sockets import judged, what_became_of
 from native_host.channel_users import Users
 from native_host.channel_wire import BRAND
+from native_host.system import malloc
 
 LINGERS_S = 5.0
 """Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
@@ -52,7 +53,7 @@ def main() -> None:
 
 def _hold(path: Path) -> int:
     gc.freeze()
-    memory.keep_freed()
+    malloc.keep_freed()
     try:
         trio.run(hold, path)
     except (endpoint.EndpointError, OSError) as error:

@@ -19,7 +19,7 @@ from functools import partial
 
 import trio
 
-from native_host import __version__, endpoint, memory
+from native_host import __version__, endpoint
 from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
 from native_host.endpoint import Endpoint
 from native_host.inlet import Inlet
@@ -30,6 +30,7 @@ from native_host.protocol.announcements import News
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
 from native_host.switchboard import Delivery, Switchboard
+from native_host.system import malloc
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     Raises:
         EndpointError: there is no private directory for the socket.
     """
-    memory.keep_freed()
+    malloc.keep_freed()
     place = endpoint.open_first(endpoint.candidates())
     record = record_of(place, extension_origin, os.getppid())
     side = browser_side(extension_origin, place.instance)
@@ -288,7 +289,7 @@ class Relay:
 
     async def _look_now_and_then(self, host: trio.CancelScope) -> None:
         while self._place.is_in_place():
-            memory.give_back()
+            malloc.give_back()
             await trio.sleep(_LOOK_SECONDS)
         logger.warning(
             "the files in %s are gone: ending, so that the next host makes new ones", self._place.directory

@@ -30,7 +30,7 @@ from install import commands as installing
 from install import interpreter
 from install.machine import Machine
 from native_host import endpoint
-from native_host import home as home_module
+from native_host.system import home_layout as home_module
 
 CHANGES = ("mkdir", "open", "fdopen", "fsync", "rename", "unlink", "rmdir", "chmod")
 """The functions of `os` that change the disk, as far as the installer uses them; `fdopen` begins a write."""

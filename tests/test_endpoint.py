@@ -16,7 +16,7 @@ import trio
 
 from native_host import endpoint
 from native_host.endpoint import EndpointError, Record
-from native_host.home import mcpb_home
+from native_host.system.home_layout import mcpb_home
 
 NOBODY = 65534
 

@@ -87,7 +87,7 @@ def test_looking_imports_nothing_that_a_start_would_feel(home: Path) -> None:
         "install",
         "install.repair",
         "native_host",
-        "native_host.home",
+        "native_host.system.home_layout",
     }
 
 

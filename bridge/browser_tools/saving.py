@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridge.browser_tools.answer import ToolError
-from native_host.home import mcpb_home
+from native_host.system.home_layout import mcpb_home
 
 MAX_NAME = 100
 _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)

@@ -27,7 +27,6 @@ from install.examination.proc import (
     processes,
     sockets,
 )
-from install.examination.reading import printable
 from install.examination.running import RunningBrowser, running_browsers
 from install.machine import Machine
 from native_host import endpoint
@@ -41,6 +40,7 @@ from native_host.channel_sockets import (
 )
 from native_host.channel_wire import BRAND, OLD_SOCKETS
 from native_host.endpoint import EndpointError
+from native_host.system.untrusted_files import printable
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""

@@ -24,10 +24,10 @@ from install.examination.commands import registering
 from install.examination.findings import Finding, Level
 from install.examination.installed import Installed
 from install.examination.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
-from install.examination.reading import printable, resolved, status
 from install.examination.running import RunningBrowser, its_machine
 from install.ledger import Entry
 from install.machine import Machine
+from native_host.system.untrusted_files import printable, resolved, status
 
 
 def usual_targets(

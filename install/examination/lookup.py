@@ -16,9 +16,9 @@ from install.examination.commands import registering, shell_line
 from install.examination.findings import Finding, Level
 from install.examination.installed import Installed, look_at_program
 from install.examination.program import program_fault
-from install.examination.reading import closed_folder, head, link, resolved, status, whole
 from install.manifest import manifest_faults, program_named_in
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
+from native_host.system.untrusted_files import closed_folder, head, link, resolved, status, whole
 
 OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIREFOX_ID}
 

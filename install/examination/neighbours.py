@@ -11,9 +11,9 @@ import msgspec
 
 from install.browsers import Kind, Target
 from install.examination.findings import Finding
-from install.examination.reading import entries, head, is_file, printable
 from install.manifest import callers_in, program_named_in
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.untrusted_files import entries, head, is_file, printable
 
 MOST = 100
 """In a folder. Nobody has so many."""

@@ -18,9 +18,9 @@ import msgspec
 from install.browsers import Browser
 from install.examination.commands import installing
 from install.examination.findings import Finding
-from install.examination.reading import entries, head
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
+from native_host.system.untrusted_files import entries, head
 
 LARGEST_BYTES = 4 * 1024 * 1024
 # By the first word of a row's name: all channels of a browser share a folder.

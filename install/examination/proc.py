@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from install.examination.reading import entries, head
+from native_host.system.untrusted_files import entries, head
 
 LARGEST_COMMAND_LINE = 256 * 1024
 MOST_ANCESTORS = 8

@@ -20,9 +20,9 @@ from install.browsers import Kind
 from install.callers import is_caller, origin
 from install.examination.commands import installing
 from install.examination.findings import Finding, Level
-from install.examination.reading import entries, is_file, is_folder, printable, whole
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
+from native_host.system.untrusted_files import entries, is_file, is_folder, printable, whole
 
 OUR_NAME = "mcpb"
 """In the manifest of our extension."""

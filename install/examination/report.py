@@ -37,12 +37,12 @@ from install.examination.profiles import (
     firefox_profiles,
     is_used_in,
 )
-from install.examination.reading import is_file, resolved, status, whole
 from install.examination.running import RunningBrowser, confinement_finding, running_browsers
 from install.examination.trial import Trial, ended_by_signals, try_host
 from install.host import Home, system_home
 from install.machine import Machine
 from install.manifest import callers_in
+from native_host.system.untrusted_files import is_file, resolved, status, whole
 
 
 @dataclass(frozen=True, kw_only=True)

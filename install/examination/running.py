@@ -18,8 +18,8 @@ from typing import Literal
 from install.browsers import Browser, browser_of_program
 from install.examination.findings import Finding, Level
 from install.examination.proc import command_line, executable, pid_of, processes
-from install.examination.reading import head, resolved
 from install.machine import Machine
+from native_host.system.untrusted_files import head, resolved
 
 Confinement = Literal["", "snap", "flatpak"]
 

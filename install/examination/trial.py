@@ -26,11 +26,11 @@ from install.browsers import Kind
 from install.choice import INSTALL
 from install.disk import LARGEST_FILE_BYTES
 from install.examination.findings import Finding, Level
-from install.examination.reading import entries, head, printable
 from native_host import __version__, endpoint
 from native_host.endpoint import EndpointError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, FrameError
+from native_host.system.untrusted_files import entries, head, printable
 
 HELLO_SECONDS = 5.0
 """Usually 0.2 s. Browsers wait without end, but a person does not."""

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from install.examination.reading import printable
+from native_host.system.untrusted_files import printable
 
 _PROC = Path("/proc")
 _LISTENS = "0A"
