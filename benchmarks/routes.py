@@ -25,7 +25,8 @@ from benchmarks.loads import ALL, SMALL, Load
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
 from benchmarks.subject import Bench, Caller, Role, Subject
-from native_host import __version__, endpoint
+from native_host import __version__
+from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 

@@ -21,7 +21,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from benchmarks.loads import ALL
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, frame
 

@@ -39,7 +39,8 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.store import SqliteToolStore
-from native_host import endpoint, published_channel
+from native_host import published_channel
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace
 from native_host.published_channel import Published

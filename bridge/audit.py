@@ -26,7 +26,7 @@ from bridge.hub.arguments import Arguments
 from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.records import Called, Record, Redefined, Registered, Site
 from bridge.hub.sessions import Session
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.system.private_files import open_regular
 

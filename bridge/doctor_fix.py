@@ -13,8 +13,8 @@ from install import disk, ledger
 from install import plan as planning
 from install.host import Host
 from install.steps import Step, Write
-from native_host import endpoint
-from native_host.endpoint import EndpointError
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError
 
 OPEN = 0o077
 """Others may enter, or more: too much for sockets."""

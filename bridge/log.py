@@ -9,7 +9,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system.private_files import open_regular
 
 MAX_BYTES = 1024 * 1024

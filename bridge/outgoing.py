@@ -9,7 +9,7 @@ import msgspec
 
 from bridge.errors import ProtocolError
 from bridge.results import Parts
-from native_host.backlog import Part
+from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
 
 _encode = msgspec.json.encode

@@ -18,7 +18,7 @@ from bridge.frontends.http.listening import LOOPBACK_NAMES, ListenError, url
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 from bridge.serve_record import running
-from native_host.endpoint import EndpointError
+from native_host.ipc.endpoint import EndpointError
 from native_host.system.home_layout import mcpb_home
 
 _print_config = click.option(

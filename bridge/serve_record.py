@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system.private_files import open_regular
 
 FILES = "serve-*.json"

@@ -21,7 +21,7 @@ import msgspec
 from bridge.hub.caching import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.origins import get_web_origin
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 
 FILE = "tools.sqlite"

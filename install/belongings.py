@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import extension
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import FIREFOX_ID
 from native_host.published_channel import left_behind
 

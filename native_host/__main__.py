@@ -18,7 +18,8 @@ gc.disable()  # imports leave nothing to collect, and looking for it takes a ten
 
 import trio
 
-from native_host import __version__, endpoint, entry, relay
+from native_host import __version__, entry, relay
+from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code

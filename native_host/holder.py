@@ -19,11 +19,12 @@ from pathlib import Path
 
 import trio
 
-from native_host import __version__, endpoint, processes, relay
+from native_host import __version__, processes, relay
 from native_host.channel import Channel, offer
 from native_host.channel_sockets import judged, what_became_of
 from native_host.channel_users import Users
 from native_host.channel_wire import BRAND
+from native_host.ipc import endpoint
 from native_host.system import malloc
 
 LINGERS_S = 5.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from native_host.backlog import Backlog, Outgoing, Part
+from native_host.ipc.send_queue import Backlog, Outgoing, Part
 from native_host.protocol.announcements import Kind, News, Topic
 
 PAGE_NEWS_WAITING = 1024

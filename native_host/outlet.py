@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import trio
 
-from native_host.backlog import Backlog, Outgoing, Part
 from native_host.descriptor import make_ready
+from native_host.ipc.send_queue import Backlog, Outgoing, Part
 
 
 class Outlet:

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import msgspec
 
-from native_host import endpoint
 from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES
-from native_host.endpoint import EndpointError
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError
 
 RECORDS = "channel-*.json"
 """In the state directory: one for each server that publishes a socket, held by it as long as it lives."""

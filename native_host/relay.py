@@ -19,10 +19,11 @@ from functools import partial
 
 import trio
 
-from native_host import __version__, endpoint
+from native_host import __version__
 from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
-from native_host.endpoint import Endpoint
-from native_host.inlet import Inlet
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import Endpoint
+from native_host.ipc.streams import Inlet
 from native_host.newest import Newest
 from native_host.outlet import Outlet
 from native_host.protocol import jsonrpc, wire

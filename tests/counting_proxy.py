@@ -10,7 +10,7 @@ from typing import Self
 
 import trio
 
-from native_host.endpoint import bind
+from native_host.ipc.endpoint import bind
 from native_host.protocol.framing import FrameDecoder
 from native_host.protocol.wire import SOCKET_BYTES
 

@@ -29,7 +29,7 @@ from click.testing import CliRunner
 from install import commands as installing
 from install import interpreter
 from install.machine import Machine
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system import home_layout as home_module
 
 CHANGES = ("mkdir", "open", "fdopen", "fsync", "rename", "unlink", "rmdir", "chmod")

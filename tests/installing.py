@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from install.commands import install_native_host, uninstall_native_host
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"

@@ -11,7 +11,7 @@ import trio
 
 from chain import Chain
 from demo.chromium import Chromium
-from native_host import endpoint
+from native_host.ipc import endpoint
 from peers import SocketClient, until
 
 STOPPED_S = 8

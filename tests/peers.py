@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameDecoder, frame
 

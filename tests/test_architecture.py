@@ -27,7 +27,7 @@ SANS_IO = [
     "native_host/replay.py",
     "native_host/protocol/chunking.py",
     "native_host/protocol/announcements.py",
-    "native_host/backlog.py",
+    "native_host/ipc/send_queue.py",
     "native_host/newest.py",
     "native_host/switchboard.py",
     *(

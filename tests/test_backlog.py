@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.backlog import Backlog, Outgoing
+from native_host.ipc.send_queue import Backlog, Outgoing
 from native_host.protocol.announcements import Kind, Topic
 
 

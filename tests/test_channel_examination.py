@@ -28,7 +28,7 @@ from install.examination.channels import (
 )
 from install.examination.running import RunningBrowser
 from install.machine import Machine, this_machine
-from native_host import endpoint
+from native_host.ipc import endpoint
 
 CLAUDE = "/opt/claude/versions/2.1.329"
 BROWSER_PID = 700

@@ -33,7 +33,7 @@ from many_callers import find
 from native_host import published_channel
 from native_host.channel_sockets import find_channels, judged
 from native_host.channel_wire import CLIENT_ID, FRAME_BYTES
-from native_host.endpoint import EndpointError
+from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code

@@ -25,7 +25,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import Caller, LookedAround, Pending
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
-from native_host.backlog import Part
+from native_host.ipc.send_queue import Part
 from native_host.protocol import wire
 from own_tools import OwnTools
 from played_transport import PlayedTransport

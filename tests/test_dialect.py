@@ -20,8 +20,8 @@ import trio
 import transcript
 from chain import Chain
 from many_callers import ManyCallers, find
-from native_host import endpoint
 from native_host.channel_results import content_of, tool_result
+from native_host.ipc import endpoint
 from peers import HOST_COMMAND, SocketClient, until
 from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool
 from transcript import EXTENSION, TRANSCRIPTS, Cue

@@ -22,7 +22,7 @@ from bridge.doctor_fix import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.examination.running import RunningBrowser
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 SECRET = "My salary"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from native_host import endpoint
-from native_host.endpoint import EndpointError, Record
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError, Record
 from native_host.system.home_layout import mcpb_home
 
 NOBODY = 65534

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users, endpoint, holder, relay
+from native_host import channel_users, holder, relay
 from native_host.channel_calls import Company
 from native_host.channel_users import Users, connections
-from native_host.endpoint import Record
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import Record
 from other_host import OtherHost, other_host
 from peers import SocketClient, until
 from raw_channel_client import RawChannelClient

@@ -11,8 +11,8 @@ import pytest
 
 from bridge.links import directory
 from bridge.links.directory import HostDirectory
-from native_host import endpoint
-from native_host.endpoint import Endpoint, Record
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import Endpoint, Record
 
 
 @pytest.fixture

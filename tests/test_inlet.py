@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.inlet import Inlet
+from native_host.ipc.streams import Inlet
 from native_host.outlet import Outlet
 from native_host.protocol.framing import FrameError, frame
 

@@ -15,7 +15,7 @@ from install.commands import install_native_host
 from install.machine import Machine
 from install.reach import unreachable
 from installing import FIREFOX_MANIFEST, MANIFEST, install, live_in, uninstall, use
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol import wire
 
 

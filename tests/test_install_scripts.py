@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from install.examination.neighbours import CLAUDE_CODE
-from native_host import endpoint
+from native_host.ipc import endpoint
 
 ROOT = Path(__file__).parent.parent
 INSTALL, UNINSTALL = ROOT / "install/install.sh", ROOT / "install/uninstall.sh"

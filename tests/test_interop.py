@@ -24,8 +24,8 @@ import transcript
 from chain import MCPB, Chain, call
 from counting_proxy import CountingProxy
 from many_callers import FILLER, ManyCallers, find
-from native_host import endpoint
 from native_host.channel_wire import FRAME_BYTES
+from native_host.ipc import endpoint
 from native_host.protocol.wire import HOST_NAME
 from other_host import OtherHost, other_host
 from peers import until

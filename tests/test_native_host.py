@@ -20,7 +20,7 @@ import trio
 
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import (
     ANNOUNCEMENTS,

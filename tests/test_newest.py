@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_host import newest
-from native_host.backlog import Backlog
+from native_host.ipc.send_queue import Backlog
 from native_host.newest import Newest
 from native_host.protocol import jsonrpc
 from native_host.protocol.announcements import Kind, News, Topic

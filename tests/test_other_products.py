@@ -30,8 +30,9 @@ from browsing import Browser, Browsing, Tools, TrioThread, trio_thread
 from chain import EXTENSION, Chain, until_listed, until_said
 from demo.chromium import open_chromium
 from demo.throw_away import throw_away_directory
-from native_host import endpoint, processes
+from native_host import processes
 from native_host.channel_wire import BRAND
+from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from other_host import OtherHost, why_missing
 from peers import until

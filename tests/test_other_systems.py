@@ -21,7 +21,7 @@ from install.browsers import known_browsers
 from install.commands import install_native_host
 from install.machine import Machine
 from install.wsl import is_wsl, recipe
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID, HOST_NAME
 
 WRAPPER = Path("/home/ana/.mcpb/bin/mcpb-native-host")

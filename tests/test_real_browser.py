@@ -27,7 +27,7 @@ from chain import (
 )
 from demo.chromium import Chromium
 from fixed_tools import FIXED
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, MIB
 from peers import SocketClient, until
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from native_host.backlog import Backlog
+from native_host.ipc.send_queue import Backlog
 from native_host.newest import Newest
 from native_host.protocol import wire
 from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES

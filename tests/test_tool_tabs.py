@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from browsing import REF, Browsing, Tools, open_browsing
-from native_host import endpoint
+from native_host.ipc import endpoint
 
 pytestmark = pytest.mark.chromium
 

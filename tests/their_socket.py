@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from native_host.channel_wire import FRAME_BYTES
-from native_host.endpoint import bind
+from native_host.ipc.endpoint import bind
 from native_host.protocol.framing import FrameDecoder, frame
 
 

@@ -16,8 +16,8 @@ import trio
 from bridge import outgoing
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer
-from native_host.backlog import Part
 from native_host.descriptor import make_ready
+from native_host.ipc.send_queue import Part
 from native_host.outlet import Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code

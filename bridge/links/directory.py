@@ -9,8 +9,8 @@ import time
 from collections.abc import Container
 from pathlib import Path
 
-from native_host import endpoint
-from native_host.endpoint import Record
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import Record
 
 SETTLED_S = 1.0
 """After a change that is younger there may have been another: file systems tell time in steps."""

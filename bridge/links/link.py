@@ -20,9 +20,9 @@ from bridge.errors import CallError
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending
 from bridge.links.deadlines import Deadlines
 from bridge.links.waiting import Question, Waiter
-from native_host import endpoint
-from native_host.backlog import Outgoing
-from native_host.inlet import Inlet
+from native_host.ipc import endpoint
+from native_host.ipc.send_queue import Outgoing
+from native_host.ipc.streams import Inlet
 from native_host.outlet import Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameError, framed

@@ -32,8 +32,8 @@ from bridge.hub.transport import (
 )
 from bridge.links.directory import HostDirectory
 from bridge.links.link import Link, LinkError
-from native_host import endpoint
-from native_host.endpoint import EndpointError, Record
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError, Record
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError
 from native_host.protocol.wire import Code, Wire

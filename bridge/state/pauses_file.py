@@ -16,7 +16,7 @@ from bridge import own_files
 from bridge.hub.pauses import Pauses
 from bridge.hub.site_patterns import read_pattern
 from bridge.origins import OriginError
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import PauseChange
 from native_host.system.private_files import create_private, lock_directory
 

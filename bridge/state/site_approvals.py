@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from bridge import origins, own_files
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system.private_files import create_private, lock_directory
 
 FILE = "approvals.json"

@@ -29,7 +29,6 @@ from install.examination.proc import (
 )
 from install.examination.running import RunningBrowser, running_browsers
 from install.machine import Machine
-from native_host import endpoint
 from native_host.channel_sockets import (
     OPEN_RECONNECT,
     RECONNECT,
@@ -39,7 +38,8 @@ from native_host.channel_sockets import (
     still_runs,
 )
 from native_host.channel_wire import BRAND, OLD_SOCKETS
-from native_host.endpoint import EndpointError
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError
 from native_host.system.untrusted_files import printable
 
 THEIR_HOST = "--chrome-native-host"

@@ -26,8 +26,9 @@ from install.browsers import Kind
 from install.choice import INSTALL
 from install.disk import LARGEST_FILE_BYTES
 from install.examination.findings import Finding, Level
-from native_host import __version__, endpoint
-from native_host.endpoint import EndpointError
+from native_host import __version__
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, FrameError
 from native_host.system.untrusted_files import entries, head, printable

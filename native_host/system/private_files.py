@@ -1,6 +1,6 @@
 """Private regular files, opened without following a link and without waiting; a lock for their directory.
 
-It does not check who may read the directory: `native_host.endpoint.prepare` does.
+It does not check who may read the directory: `native_host.ipc.endpoint.prepare` does.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from native_host.endpoint import EndpointError
+from native_host.ipc.endpoint import EndpointError
 from native_host.system.private_files import open_regular
 
 FILE = "device-id"

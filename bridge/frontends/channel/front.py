@@ -21,10 +21,10 @@ from bridge.hub.describing import cleaned
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import TabTransport
-from native_host import endpoint
 from native_host.channel_wire import FRAME_BYTES
-from native_host.endpoint import EndpointError
-from native_host.inlet import Inlet
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import EndpointError
+from native_host.ipc.streams import Inlet
 from native_host.outlet import Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed

@@ -24,7 +24,7 @@ from bridge import own_files
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import FILE as DEFAULT_FILE
 from bridge.frontends.http.token import TokenError, token_for
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system.private_files import lock_directory
 
 FILE = "http-tokens.json"

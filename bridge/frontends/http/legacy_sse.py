@@ -24,7 +24,7 @@ from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.message_stream import LastingStream
 from bridge.frontends.http.refusals import Refused, not_allowed
-from native_host.backlog import Part
+from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
 
 TRANSPORT = "sse"

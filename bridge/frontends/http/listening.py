@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bridge.frontends.http.holders import holder
 from bridge.frontends.http.settings import HttpSettings
-from native_host import endpoint
+from native_host.ipc import endpoint
 
 _LOOPBACK = ("127.0.0.1", "::1")
 """What `localhost` can mean to a client: nobody else may answer where we do not."""

@@ -16,7 +16,7 @@ from typing import Any
 import trio
 
 from bridge.frontends.http.connection import Kind, Peer
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.system.sock_diag import TcpAddress, find_socket_owner
 
 _NOBODY = 65534

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from bridge.frontends.http.settings import HttpSettings
-from native_host import endpoint
+from native_host.ipc import endpoint
 
 FILE = "http-token"
 

@@ -18,7 +18,7 @@ from bridge.audit import NAME
 from chain import MCPB, Chain, RawClient, until_listens
 from demo.chromium import Chromium
 from http_front import CLOSES_EARLY, INITIALIZE, Events, request
-from native_host import endpoint
+from native_host.ipc import endpoint
 from peers import until
 from raw_channel_client import RawChannelClient
 from their_socket import TheirSocket

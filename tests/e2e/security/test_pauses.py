@@ -15,7 +15,7 @@ from browsing import Browsing, Tools
 from chain import MCPB
 from demo.chromium import Chromium, Page
 from logged_hosts import LoggedHosts
-from native_host import endpoint
+from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID
 from site_boundary import wait_true
 
