@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from native_host import channel_wire as theirs
-from native_host.browser_side import Turned
 from native_host.channel_calls import Answers, Call, Calls, Company, Refusal, Step
 from native_host.channel_results import content_of, tool_result
 from native_host.channel_wire import Flavour
@@ -22,6 +21,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import ByteOrder
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.wire import Code
+from native_host.relay.browser_adapter import Turned
 
 _HOST_VERSION = "1.0.0"
 """Of that product's host: what it says to its extension."""

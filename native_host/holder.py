@@ -19,12 +19,13 @@ from pathlib import Path
 
 import trio
 
-from native_host import __version__, processes, relay
+from native_host import __version__, processes
 from native_host.channel import Channel, offer
 from native_host.channel_sockets import judged, what_became_of
 from native_host.channel_users import Users
 from native_host.channel_wire import BRAND
 from native_host.ipc import endpoint
+from native_host.relay import relay_server
 from native_host.system import malloc
 
 LINGERS_S = 5.0
@@ -74,7 +75,7 @@ async def hold(path: Path) -> None:
     if found.fault:
         raise endpoint.EndpointError(f"{path}: {found.fault}")
     with closing(endpoint.open_first(endpoint.candidates())) as place:
-        record = relay.record_of(place, "", processes.parent_of(found.pid or 0), channel=str(path))
+        record = relay_server.record_of(place, "", processes.parent_of(found.pid or 0), channel=str(path))
         record.browser = BRAND
         with _one_at_a_time(place.directory):
             if any(other.channel == str(path) for other in endpoint.live_hosts(place.directory)):
@@ -93,7 +94,7 @@ async def _serve(
     hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
     side = Channel("socket", hello, company=users.look)
     descriptor = stream.socket.fileno()
-    held = relay.Relay(
+    held = relay_server.Relay(
         place,
         record,
         side,

@@ -23,13 +23,13 @@ SANS_IO = [
     "native_host/protocol/wire.py",
     "native_host/protocol/jsonrpc.py",
     "native_host/protocol/framing.py",
-    "native_host/correlation.py",
-    "native_host/replay.py",
+    "native_host/relay/request_ids.py",
+    "native_host/relay/replay.py",
     "native_host/protocol/chunking.py",
     "native_host/protocol/announcements.py",
     "native_host/ipc/send_queue.py",
-    "native_host/newest.py",
-    "native_host/switchboard.py",
+    "native_host/relay/coalescing.py",
+    "native_host/relay/message_router.py",
     *(
         str(path.relative_to(ROOT))
         for path in (ROOT / "bridge/hub").glob("*.py")
@@ -120,7 +120,11 @@ def test_links_know_the_hub_and_the_wire_and_nothing_above(path: Path) -> None:
 @pytest.mark.parametrize("path", files("install"), ids=relative)
 def test_the_installer_knows_nothing_of_the_bridge(path: Path) -> None:
     assert not imported_from(path, "bridge")
-    for inner in ("native_host.relay", "native_host.switchboard", "native_host.replay"):
+    for inner in (
+        "native_host.relay.relay_server",
+        "native_host.relay.message_router",
+        "native_host.relay.replay",
+    ):
         assert not imported_from(path, inner)
 
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from native_host import channel_wire as theirs
-from native_host.browser_side import FirstMessage, OwnExtension, Turned, has_type
 from native_host.channel import Channel, offer
 from native_host.channel_calls import Company
 from native_host.protocol.wire import Code
+from native_host.relay.browser_adapter import FirstMessage, OwnExtension, Turned, has_type
 
 
 class Talk:

@@ -87,7 +87,7 @@ def test_help_imports_no_more_than_the_command_line_needs() -> None:
 def test_the_native_host_imports_no_more_than_trio_and_msgspec_bring() -> None:
     modules, hello = imported("native_host", f"chrome-extension://{wire.EXTENSION_ID}/")
     assert b"host/hello" in hello
-    assert {"trio", "msgspec", "native_host.relay"} <= modules
+    assert {"trio", "msgspec", "native_host.relay.relay_server"} <= modules
     nothing = {"click", "sqlite3", "json", "tomllib", "bridge", "native_host.channel"}
     assert not modules & {*PACKAGE, *NOBODYS, *INSTALLER, *nothing}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.correlation import Asker, Correlation, IdInUseError, Questions, TooManyRequestsError
 from native_host.protocol.wire import CLIENT_IN_FLIGHT
+from native_host.relay.request_ids import Asker, Correlation, IdInUseError, Questions, TooManyRequestsError
 
 
 def test_the_shared_id_names_the_connection_and_a_number_that_is_never_used_again() -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users, holder, relay
+from native_host import channel_users, holder
 from native_host.channel_calls import Company
 from native_host.channel_users import Users, connections
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
+from native_host.relay import relay_server
 from other_host import OtherHost, other_host
 from peers import SocketClient, until
 from raw_channel_client import RawChannelClient
@@ -47,8 +48,9 @@ HOLDER = ["-m", "native_host.holder"]
 IMPATIENT = [
     "-c",
     """
-from native_host import holder, relay
-holder.LINGERS_S, relay._WANTED_LOOK_SECONDS = 0.5, 0.1
+from native_host import holder
+from native_host.relay import relay_server
+holder.LINGERS_S, relay_server._WANTED_LOOK_SECONDS = 0.5, 0.1
 holder.main()
 """,
 ]
@@ -142,7 +144,7 @@ async def test_it_stays_for_the_answer_to_a_call_that_was_left_behind_where_answ
 ) -> None:
     """The next holder would hand it to the next who calls, and each answer after it one call too late."""
     monkeypatch.setattr(holder, "LINGERS_S", 0)
-    monkeypatch.setattr(relay, "_WANTED_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(relay_server, "_WANTED_LOOK_SECONDS", 0.05)
     left, has_ended = trio.Event(), trio.Event()
 
     async def slow(_: Call) -> str:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host import newest
 from native_host.ipc.send_queue import Backlog
-from native_host.newest import Newest
 from native_host.protocol import jsonrpc
 from native_host.protocol.announcements import Kind, News, Topic
-from native_host.replay import Replay
+from native_host.relay import coalescing
+from native_host.relay.coalescing import Newest
+from native_host.relay.replay import Replay
 
 
 class Slow:
@@ -171,7 +171,7 @@ def test_a_page_s_notification_that_says_the_same_again_is_heard_once(slow: Slow
 def test_of_too_many_different_notifications_of_pages_the_newest_are_heard(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "PAGE_NEWS_WAITING", 3)
+    monkeypatch.setattr(coalescing, "PAGE_NEWS_WAITING", 3)
     for number in range(10):
         slow.announce("browser/pageNotification", **tools(1), method=str(number))
     assert [params["method"] for _, params in slow.read()] == ["7", "8", "9"]
@@ -180,7 +180,7 @@ def test_of_too_many_different_notifications_of_pages_the_newest_are_heard(
 def test_notifications_that_went_with_their_tabs_leave_room_for_others(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "PAGE_NEWS_WAITING", 3)
+    monkeypatch.setattr(coalescing, "PAGE_NEWS_WAITING", 3)
     slow.announce("browser/pageNotification", **tools(1), method="stays")
     for number in range(2, 10):
         slow.announce("browser/tabChanged", **tab(number))
@@ -192,7 +192,7 @@ def test_notifications_that_went_with_their_tabs_leave_room_for_others(
 def test_notifications_that_were_heard_leave_room_for_others(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "PAGE_NEWS_WAITING", 3)
+    monkeypatch.setattr(coalescing, "PAGE_NEWS_WAITING", 3)
     for methods in ("abc", "ade"):
         for method in methods:
             slow.announce("browser/pageNotification", **tools(1), method=method)

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 import trio
 
-from native_host.browser_side import OwnExtension
 from native_host.ipc import endpoint
 from native_host.protocol.framing import FrameDecoder, frame
 from native_host.protocol.wire import MIB, TO_BROWSER_BYTES
-from native_host.relay import Relay, record_of
+from native_host.relay.browser_adapter import OwnExtension
+from native_host.relay.relay_server import Relay, record_of
 from peers import ORIGIN, SocketClient
 
 

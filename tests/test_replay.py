@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from native_host.replay import Replay
+from native_host.relay.replay import Replay
 
 
 def keep(replay: Replay, method: str, **params: Any) -> None:
@@ -101,7 +101,7 @@ def test_a_list_of_tabs_takes_the_tools_of_tabs_that_are_no_longer_in_it() -> No
 
 def test_what_is_kept_fits_into_a_client_s_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else every client that comes would be dropped as one that does not read."""
-    monkeypatch.setattr("native_host.replay.REPLAY_TOOLS_BYTES", 2500)
+    monkeypatch.setattr("native_host.relay.replay.REPLAY_TOOLS_BYTES", 2500)
     replay = Replay()
     for frame in range(5):
         keep(replay, "browser/registerTools", **tools(1, frame, notice="x" * 1000))

@@ -26,7 +26,7 @@ from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
 from native_host.protocol import wire
 from native_host.protocol.wire import EXTENSION_ID, Code
-from native_host.switchboard import Switchboard
+from native_host.relay.message_router import Switchboard
 from onlooker import Frame, Onlooker, hosts, onlooking
 from played_host import PlayedHost
 from played_transport import PlayedTransport

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from native_host.ipc.send_queue import Backlog
-from native_host.newest import Newest
 from native_host.protocol import wire
 from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
-from native_host.switchboard import Switchboard
+from native_host.relay.coalescing import Newest
+from native_host.relay.message_router import Switchboard
 
 
 class Conversation:

@@ -20,17 +20,17 @@ from functools import partial
 import trio
 
 from native_host import __version__
-from native_host.browser_side import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint
 from native_host.ipc.streams import Inlet
-from native_host.newest import Newest
 from native_host.outlet import Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import News
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
-from native_host.switchboard import Delivery, Switchboard
+from native_host.relay.browser_adapter import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
+from native_host.relay.coalescing import Newest
+from native_host.relay.message_router import Delivery, Switchboard
 from native_host.system import malloc
 
 logger = logging.getLogger(__name__)

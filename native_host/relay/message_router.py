@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from native_host.correlation import Correlation, IdInUseError, Questions, TooManyRequestsError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import Kind, News, Topic
 from native_host.protocol.chunking import Outbox
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
 from native_host.protocol.wire import Code
-from native_host.replay import Announcement, Replay
+from native_host.relay.replay import Announcement, Replay
+from native_host.relay.request_ids import Correlation, IdInUseError, Questions, TooManyRequestsError
 
 logger = logging.getLogger(__name__)
 
