@@ -39,11 +39,11 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.store import SqliteToolStore
-from native_host import published_channel
+from native_host.existing_channel import published_socket
+from native_host.existing_channel.published_socket import Published
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace
-from native_host.published_channel import Published
 from native_host.system import malloc
 from native_host.system.home_layout import mcpb_home
 
@@ -316,7 +316,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
         port = sockets[0].getsockname()[1]
         url = listening.url(settings.host, port)
         gate = Gate(settings, port, tokens, _browser_programs())
-        published_channel.sweep(_state())
+        published_socket.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))
         device = device_id(_state()) if channel else ""
         audit = stack.enter_context(closing(_audit(config)))
@@ -380,7 +380,7 @@ def _browser_programs() -> Callable[[str], bool]:
 def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Published | None]:
     if not settings.publish:
         return nullcontext()
-    return published_channel.publishing(_state(), published_channel.directory_for(settings.directory))
+    return published_socket.publishing(_state(), published_socket.directory_for(settings.directory))
 
 
 def _together(tell: TellHosts) -> Callable[[str], TellHosts]:

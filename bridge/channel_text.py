@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_messages import BRAND
 
 
 def whose_and_used(channel: Mapping[str, Any]) -> str:

@@ -239,7 +239,7 @@ def _published() -> list[dict[str, Any]]:
     """Sockets of ours among that product's."""
     import msgspec
 
-    from native_host.published_channel import standing
+    from native_host.existing_channel.published_socket import standing
     from native_host.system.home_layout import mcpb_home
 
     return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]

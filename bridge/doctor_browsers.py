@@ -14,7 +14,7 @@ from install.examination.findings import Finding, Hop
 from install.examination.lookup import TargetReport
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
-from native_host.published_channel import Standing
+from native_host.existing_channel.published_socket import Standing
 
 Host = TypeVar("Host", bound=LinkedHost)
 

@@ -51,11 +51,11 @@ from install.ledger import LedgerError
 from install.machine import Machine, this_machine
 from install.ownership import installed_wrapper, wrapper_path
 from install.repair import registered_interpreter
+from native_host.existing_channel.published_socket import standing
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import shown
-from native_host.published_channel import standing
 from native_host.system.home_layout import mcpb_home
 
 

@@ -17,7 +17,7 @@ from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of,
 from install.examination.channels import Channel, channel_findings, missing_channel
 from install.examination.findings import Finding, Hop, Level
 from install.examination.neighbours import WRAPPER_GONE, Neighbour
-from native_host.published_channel import Standing
+from native_host.existing_channel.published_socket import Standing
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)

@@ -92,7 +92,8 @@ def status(
         calls: the latest lines of the audit log.
         channels: another product's, each a `install.examination.channels.Channel`. The process of ours that
             holds one is no browser.
-        published: sockets of ours among its own, each a `native_host.published_channel.Standing`.
+        published: sockets of ours among its own, each a
+        `native_host.existing_channel.published_socket.Standing`.
         servers: the `mcpb serve` that run, each a `bridge.serve_record.ServeRecord`.
         rules: those of config.toml.
     """

@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 import extension
+from native_host.existing_channel.published_socket import left_behind
 from native_host.ipc import endpoint
 from native_host.protocol.wire import FIREFOX_ID
-from native_host.published_channel import left_behind
 
 _FILES = (
     "config.toml",

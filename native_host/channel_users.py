@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from native_host.channel_calls import Company
+from native_host.existing_channel.pending_calls import Company
 
 QUIET_S = 150.0
 """So long after another program has gone its last call may still be answered: its longest takes that."""

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP
-from native_host.channel_wire import ABOVE, DIRECTORIES
+from native_host.existing_channel.channel_messages import ABOVE, DIRECTORIES
 from peers import until
 from stub_extension import ORIGIN, Dialect, StubExtension, Tool
 

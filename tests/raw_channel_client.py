@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.protocol.framing import HEADER_BYTES, FrameDecoder, frame
 
 _NAMES = (f"raw{n}" for n in itertools.count(1))

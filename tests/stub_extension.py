@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from demo.simulated_port import NativePort, open_port
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.protocol.framing import frame
 from raw_channel_client import bytes_of
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from native_host import channel_wire as theirs
-from native_host.channel import Channel, offer
-from native_host.channel_calls import Company
+from native_host.existing_channel import channel_messages as theirs
+from native_host.existing_channel.channel_adapter import Channel, offer
+from native_host.existing_channel.pending_calls import Company
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import FirstMessage, OwnExtension, Turned, has_type
 

@@ -321,8 +321,8 @@ def test_a_host_whose_socket_is_in_another_directory_has_not(
     place.start_their_host()
     other = place.machine.root / "other"
     other.mkdir(mode=0o700)
-    monkeypatch.setattr("native_host.channel_sockets.ABOVE", str(place.machine.root))
-    monkeypatch.setattr("native_host.channel_sockets.DIRECTORIES", "channel*")
+    monkeypatch.setattr("native_host.existing_channel.channel_sockets.ABOVE", str(place.machine.root))
+    monkeypatch.setattr("native_host.existing_channel.channel_sockets.DIRECTORIES", "channel*")
     assert existing_channels(place.machine, place.running, other) == []
 
 

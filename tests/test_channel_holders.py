@@ -21,7 +21,7 @@ from bridge.links.channel_holders import AGAIN_S, COMING_S, LOOK_EVERY_S, Channe
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from mcp_lines import BRIDGE_COMMAND, McpLines, bridge_in_process, text_of
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_messages import BRAND
 from native_host.ipc import endpoint
 from peers import until
 from played_host import PlayedHost

@@ -30,9 +30,9 @@ from bridge.frontends.channel.front import MAX_CONNECTIONS, ChannelFront
 from http_front import until
 from install.belongings import left_by_dead_hosts, runtime_directories
 from many_callers import find
-from native_host import published_channel
-from native_host.channel_sockets import find_channels, judged
-from native_host.channel_wire import CLIENT_ID, FRAME_BYTES
+from native_host.existing_channel import published_socket
+from native_host.existing_channel.channel_messages import CLIENT_ID, FRAME_BYTES
+from native_host.existing_channel.channel_sockets import find_channels, judged
 from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import wire
 from native_host.protocol.framing import frame
@@ -100,7 +100,7 @@ async def published(home: Path, **settings: Any) -> AsyncIterator[Published]:
     """Serve until the block ends; see `Published`."""
     async with trio.open_nursery() as nursery:
         played = PlayedTools(nursery, home, **settings)
-        with published_channel.publishing(home / "state", home / "channels") as socket_there:
+        with published_socket.publishing(home / "state", home / "channels") as socket_there:
             served = Published(played, socket_there.path)
 
             def tell_hosts(sessions: list[wire.Session]) -> None:
@@ -641,7 +641,7 @@ async def test_no_holder_of_ours_takes_it_for_that_product_s(short_tmp: Path) ->
     async with published(short_tmp) as served, served.connected() as client:
         assert find_channels(served.path.parent) == []
         assert judged(served.path).fault == "mcpb has put it there itself"
-        holder = [sys.executable, "-I", "-m", "native_host.holder", str(served.path)]
+        holder = [sys.executable, "-I", "-m", "native_host.existing_channel.holder", str(served.path)]
         env = {**os.environ, "MCPB_HOME": str(short_tmp)}
         done = await trio.run_process(holder, env=env, capture_stderr=True, check=False)
         assert done.returncode == 1
@@ -657,8 +657,8 @@ async def test_no_holder_of_ours_takes_it_for_that_product_s(short_tmp: Path) ->
 def test_the_directory_is_the_one_of_the_user_s_name_or_another_that_is_there(
     short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(published_channel, "ABOVE", str(short_tmp))
-    named = published_channel.directory_for()
+    monkeypatch.setattr(published_socket, "ABOVE", str(short_tmp))
+    named = published_socket.directory_for()
     assert named.parent == short_tmp
     assert named.name.startswith("claude-mcp-browser-bridge-")
     other = short_tmp / "claude-mcp-browser-bridge-unknown"
@@ -666,10 +666,10 @@ def test_the_directory_is_the_one_of_the_user_s_name_or_another_that_is_there(
     for directory in (other, open_to_all):
         directory.mkdir(mode=0o700)
     open_to_all.chmod(0o755)
-    assert published_channel.directory_for() == other
+    assert published_socket.directory_for() == other
     named.mkdir()
-    assert published_channel.directory_for() == named
-    assert published_channel.directory_for("/tmp/elsewhere") == Path("/tmp/elsewhere")
+    assert published_socket.directory_for() == named
+    assert published_socket.directory_for("/tmp/elsewhere") == Path("/tmp/elsewhere")
 
 
 @pytest.mark.parametrize("plant", ["open", "link", "file"])
@@ -686,7 +686,7 @@ def test_a_directory_that_is_not_private_is_refused_and_left_alone(short_tmp: Pa
     before = directory.lstat().st_ino, directory.lstat().st_mode
     with (
         pytest.raises(EndpointError, match="channels"),
-        published_channel.publishing(short_tmp / "state", directory),
+        published_socket.publishing(short_tmp / "state", directory),
     ):
         pass
     assert (directory.lstat().st_ino, directory.lstat().st_mode) == before
@@ -701,7 +701,7 @@ def test_a_directory_with_that_product_s_sockets_is_to_be_closed_and_never_remov
         theirs.bind(str(directory / "4711.sock"))
         with (
             pytest.raises(EndpointError) as refused,
-            published_channel.publishing(short_tmp / "state", directory),
+            published_socket.publishing(short_tmp / "state", directory),
         ):
             pass
     assert f"Run: chmod 700 {directory}" in str(refused.value)
@@ -717,18 +717,18 @@ def test_a_socket_that_another_has_left_under_our_pid_stays(short_tmp: Path) -> 
         left.bind(str(theirs))
     with (
         pytest.raises(EndpointError, match="not ours to remove"),
-        published_channel.publishing(short_tmp / "state", directory),
+        published_socket.publishing(short_tmp / "state", directory),
     ):
         pass
     assert list(directory.iterdir()) == [theirs]
-    assert not published_channel.is_ours(theirs)
+    assert not published_socket.is_ours(theirs)
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from native_host import published_channel
-with published_channel.publishing(Path(sys.argv[1]), Path(sys.argv[2])):
+from native_host.existing_channel import published_socket
+with published_socket.publishing(Path(sys.argv[1]), Path(sys.argv[2])):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -743,7 +743,7 @@ def killed_server(home: Path) -> Path:
 
 def test_what_a_killed_server_left_is_known_to_the_uninstallation_and_only_that(short_tmp: Path) -> None:
     left = killed_server(short_tmp)
-    with published_channel.publishing(short_tmp / "state", short_tmp / "channels"):
+    with published_socket.publishing(short_tmp / "state", short_tmp / "channels"):
         found = left_by_dead_hosts({"MCPB_HOME": str(short_tmp)}, short_tmp)
         assert left in found
         assert {path.name for path in found} == {left.name, f"channel-{left.stem}.json"}
@@ -753,11 +753,11 @@ def test_what_a_killed_server_left_is_known_to_the_uninstallation_and_only_that(
 def test_who_looks_is_told_of_a_server_s_socket_and_of_what_a_killed_one_left(short_tmp: Path) -> None:
     left = killed_server(short_tmp)
     state = short_tmp / "state"
-    with published_channel.publishing(state, left.parent) as served:
-        found = {each.path: (each.pid, each.is_left) for each in published_channel.standing(state)}
+    with published_socket.publishing(state, left.parent) as served:
+        found = {each.path: (each.pid, each.is_left) for each in published_socket.standing(state)}
     assert found == {str(left): (int(left.stem), True), str(served.path): (os.getpid(), False)}
-    published_channel.sweep(state)
-    assert published_channel.standing(state) == []
+    published_socket.sweep(state)
+    assert published_socket.standing(state) == []
 
 
 def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -765,7 +765,7 @@ def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", full)
-    publishing = published_channel.publishing(short_tmp / "state", short_tmp / "channels")
+    publishing = published_socket.publishing(short_tmp / "state", short_tmp / "channels")
     with pytest.raises(EndpointError, match="No space left"), publishing:
         pass
     assert list((short_tmp / "state").iterdir()) == []
@@ -776,7 +776,7 @@ def test_a_socket_that_took_its_place_stays(short_tmp: Path) -> None:
     left.unlink()
     with socket.socket(socket.AF_UNIX) as theirs:
         theirs.bind(str(left))
-        published_channel.sweep(short_tmp / "state")
+        published_socket.sweep(short_tmp / "state")
         assert list(left.parent.iterdir()) == [left]
     assert list((short_tmp / "state").iterdir()) == []
 

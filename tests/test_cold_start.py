@@ -33,7 +33,11 @@ PACKAGE = {
 """The mcp package and what it brings, what `mcpb serve` speaks HTTP with, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
 INSTALLER = {"install.browsers", "install.commands", "install.examination", "install.plan"}
-CHANNEL = {"bridge.links.channel_holders", "bridge.browser_tools.forwarding", "native_host.channel_sockets"}
+CHANNEL = {
+    "bridge.links.channel_holders",
+    "bridge.browser_tools.forwarding",
+    "native_host.existing_channel.channel_sockets",
+}
 """For who uses another product's extension."""
 
 INITIALIZE: dict[str, Any] = {
@@ -88,7 +92,14 @@ def test_the_native_host_imports_no_more_than_trio_and_msgspec_bring() -> None:
     modules, hello = imported("native_host", f"chrome-extension://{wire.EXTENSION_ID}/")
     assert b"host/hello" in hello
     assert {"trio", "msgspec", "native_host.relay.relay_server"} <= modules
-    nothing = {"click", "sqlite3", "json", "tomllib", "bridge", "native_host.channel"}
+    nothing = {
+        "click",
+        "sqlite3",
+        "json",
+        "tomllib",
+        "bridge",
+        "native_host.existing_channel.channel_adapter",
+    }
     assert not modules & {*PACKAGE, *NOBODYS, *INSTALLER, *nothing}
 
 

@@ -30,8 +30,8 @@ from install.examination.neighbours import Neighbour
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
 from install.machine import Machine
+from native_host.existing_channel.published_socket import Standing
 from native_host.protocol import wire
-from native_host.published_channel import Standing
 from said_by_hosts import browser_hello, connect, host_hello, one_page, tab, tools
 
 BANK = "https://bank.example"

@@ -16,7 +16,7 @@ from chain import ROOT
 from install.examination.channels import Channel, ChannelClient
 from install.examination.findings import Finding, Hop
 from install.examination.neighbours import Neighbour
-from native_host.published_channel import Standing
+from native_host.existing_channel.published_socket import Standing
 
 TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")

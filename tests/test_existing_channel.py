@@ -31,8 +31,8 @@ from bridge.links.native import NativeLinks
 from bridge.status import whats_missing
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of
-from native_host.channel import offer
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_adapter import offer
+from native_host.existing_channel.channel_messages import BRAND
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 from peers import HOST_COMMAND

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users, holder
-from native_host.channel_calls import Company
+from native_host import channel_users
 from native_host.channel_users import Users, connections
+from native_host.existing_channel import holder
+from native_host.existing_channel.pending_calls import Company
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.relay import relay_server
@@ -44,11 +45,11 @@ def theirs(short_tmp: Path) -> Iterator[OtherHost]:
         yield host
 
 
-HOLDER = ["-m", "native_host.holder"]
+HOLDER = ["-m", "native_host.existing_channel.holder"]
 IMPATIENT = [
     "-c",
     """
-from native_host import holder
+from native_host.existing_channel import holder
 from native_host.relay import relay_server
 holder.LINGERS_S, relay_server._WANTED_LOOK_SECONDS = 0.5, 0.1
 holder.main()

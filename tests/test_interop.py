@@ -1,7 +1,7 @@
 """Beside the real native host of another product, with an extension played on its stdio.
 
-First what we rely on: that this host is as `native_host/channel_wire.py` takes it to be. Then bridges, and
-clients of that product beside them.
+First what we rely on: that this host is as `native_host/existing_channel/channel_messages.py` takes it to
+be. Then bridges, and clients of that product beside them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import transcript
 from chain import MCPB, Chain, call
 from counting_proxy import CountingProxy
 from many_callers import FILLER, ManyCallers, find
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.protocol.wire import HOST_NAME
 from other_host import OtherHost, other_host

@@ -31,7 +31,7 @@ from chain import EXTENSION, Chain, until_listed, until_said
 from demo.chromium import open_chromium
 from demo.throw_away import throw_away_directory
 from native_host import processes
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_messages import BRAND
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from other_host import OtherHost, why_missing

@@ -11,7 +11,7 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc.endpoint import bind
 from native_host.protocol.framing import FrameDecoder, frame
 

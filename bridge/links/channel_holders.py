@@ -1,7 +1,7 @@
 """Processes that hold another product's sockets: looked for once a second, started where one is missing.
 
-Such a process (`native_host/holder.py`) belongs to no bridge: the first that misses it starts it, all share
-it, and it ends by itself when none needs it any more.
+Such a process (`native_host/existing_channel/holder.py`) belongs to no bridge: the first that misses it
+starts it, all share it, and it ends by itself when none needs it any more.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from native_host import processes
-from native_host.channel_sockets import FoundChannel, find_channels, only_place, what_became_of
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_messages import BRAND
+from native_host.existing_channel.channel_sockets import (
+    FoundChannel,
+    find_channels,
+    only_place,
+    what_became_of,
+)
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 5.0
@@ -25,7 +30,7 @@ MOST_AGAIN_S = 160.0
 """A socket of a killed host, whose pid another process has now, is never held."""
 COMING_S = 3.0
 """So long one that was started is expected to appear."""
-COMMAND = (sys.executable, "-I", "-m", "native_host.holder")
+COMMAND = (sys.executable, "-I", "-m", "native_host.existing_channel.holder")
 
 _NOTHING = (
     "The process that is to hold {socket} has come to nothing; it is started again now and then. To find out "

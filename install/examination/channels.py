@@ -29,7 +29,8 @@ from install.examination.proc import (
 )
 from install.examination.running import RunningBrowser, running_browsers
 from install.machine import Machine
-from native_host.channel_sockets import (
+from native_host.existing_channel.channel_messages import BRAND, OLD_SOCKETS
+from native_host.existing_channel.channel_sockets import (
     OPEN_RECONNECT,
     RECONNECT,
     FoundChannel,
@@ -37,7 +38,6 @@ from native_host.channel_sockets import (
     only_place,
     still_runs,
 )
-from native_host.channel_wire import BRAND, OLD_SOCKETS
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.system.untrusted_files import printable

@@ -76,7 +76,7 @@ def browser_side(extension_origin: str, instance: str) -> BrowserSide:
 def channel_of(instance: str) -> BrowserSide:
     """Another product's extension that has us for its native host."""
     # Not on top: ours starts without it.
-    from native_host.channel import Channel, offer  # noqa: PLC0415
+    from native_host.existing_channel.channel_adapter import Channel, offer  # noqa: PLC0415
 
     hello = offer(f"channel-{instance}", __version__, sys.platform)
     return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from bridge.hub.describing import cleaned
 from bridge.hub.sessions import Session
 from bridge.server import MAX_SAID
-from native_host.channel_wire import ExecuteTool
+from native_host.existing_channel.channel_messages import ExecuteTool
 from native_host.protocol import wire
 
 MAX_SESSIONS = 64

@@ -15,7 +15,7 @@ from bridge import results
 from bridge.errors import to_mcp
 from bridge.hub.calling import Outcome, PageResult
 from bridge.hub.tool_shape import Era
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 
 NOTHING = "The tool has run, and answered nothing."
 _LEFT_OUT = "(Left out, because the tool takes no such argument: {}.)"

@@ -29,7 +29,7 @@ from bridge.hub.sessions import Session
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
 from bridge.incoming import CanAsk
 from bridge.questions import Asked
-from native_host import channel_wire as theirs
+from native_host.existing_channel import channel_messages as theirs
 
 MAX_OPEN = 256
 """Requests of one client without an answer."""

@@ -21,7 +21,7 @@ from bridge.hub.describing import cleaned
 from bridge.hub.routing import Router
 from bridge.hub.sessions import Session
 from bridge.hub.transport import TabTransport
-from native_host.channel_wire import FRAME_BYTES
+from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.streams import Inlet

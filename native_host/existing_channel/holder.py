@@ -1,9 +1,9 @@
 """Holds the one connection of all our bridges to another product's socket, and looks to them like a host.
 
-Started by a bridge that was told to use that channel (`python -I -m native_host.holder SOCKET`); it ends when
-no bridge is linked any more, or when the socket does. Where answers bear no name it waits for that of a call
-that was given up: its successor would take it for the answer to another. That product's files are only looked
-at.
+Started by a bridge that was told to use that channel (`python -I -m native_host.existing_channel.holder
+SOCKET`); it ends when no bridge is linked any more, or when the socket does. Where answers bear no name it
+waits for that of a call that was given up: its successor would take it for the answer to another. That
+product's files are only looked at.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 import trio
 
 from native_host import __version__, processes
-from native_host.channel import Channel, offer
-from native_host.channel_sockets import judged, what_became_of
 from native_host.channel_users import Users
-from native_host.channel_wire import BRAND
+from native_host.existing_channel.channel_adapter import Channel, offer
+from native_host.existing_channel.channel_messages import BRAND
+from native_host.existing_channel.channel_sockets import judged, what_became_of
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
 from native_host.system import malloc

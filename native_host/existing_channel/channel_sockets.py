@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from native_host import processes
-from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
-from native_host.published_channel import is_ours
+from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
+from native_host.existing_channel.published_socket import is_ours
 
 RECONNECT = "https://clau.de/chrome/reconnect"
 """Where that product's extension starts a host again."""

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from native_host.channel_wire import ABOVE, BRAND, DIRECTORIES
+from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 
