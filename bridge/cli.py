@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bridge import __version__
+from native_host.platform_check import refuse_windows
 from native_host.protocol.untrusted_text import shown
-from native_host.windows import refuse_windows
 
 if TYPE_CHECKING:
     from bridge.app import Hub

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from native_host.windows import refuse_windows
+from native_host.platform_check import refuse_windows
 
 refuse_windows()
 gc.disable()  # imports leave nothing to collect, and looking for it takes a tenth of the start
 
 import trio
 
-from native_host import __version__, entry
+from native_host import __version__, startup
 from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
@@ -44,9 +44,9 @@ def main() -> None:
     caller = _caller(sys.argv[1:])
     if caller is None:
         sys.exit(_by_hand())
-    entry.overhear_terminal()
-    browser_in, browser_out = entry.take_pipes()
-    entry.log_to_stderr("mcpb-native-host")
+    startup.overhear_terminal()
+    browser_in, browser_out = startup.take_pipes()
+    startup.log_to_stderr("mcpb-native-host")
     if caller not in _accepted_callers():
         sys.exit(_refuse(browser_out, caller))
     sys.exit(_serve(browser_in, browser_out, caller))
