@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test agent-run picture conformance interop record-interop test-lane-one test-lane-two test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test docs agent-run picture conformance interop record-interop test-lane-one test-lane-two test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
+	@echo "make docs    write docs/FILES.md"
 	@echo "make format  put the code into its form"
 	@echo "make clean   remove what the others made"
 
@@ -79,6 +80,11 @@ test-machine:
 agent-run:
 	@install/prepare.sh test
 	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/test_agent_run.py
+
+# docs/FILES.md, from the first lines of the source files.
+docs:
+	@install/prepare.sh test
+	@.venv/bin/python tests/architecture/files_page.py
 
 # The picture in README.md.
 picture:

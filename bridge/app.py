@@ -297,7 +297,6 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     # What HTTP needs is imported by nobody else.
     from bridge.frontends.channel.device_id import device_id  # noqa: PLC0415
     from bridge.frontends.channel.front import TRANSPORT, ChannelFront  # noqa: PLC0415
-    from bridge.frontends.http import listening  # noqa: PLC0415
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
     from bridge.frontends.http.front import Front  # noqa: PLC0415
     from bridge.frontends.http.gate import Gate  # noqa: PLC0415
@@ -305,6 +304,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
     from bridge.status import Rules  # noqa: PLC0415
+    from http_serving import listeners  # noqa: PLC0415
 
     malloc.keep_freed()
     settings = config.http
@@ -312,9 +312,9 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     stopped = trio.Event()
     tokens = AccessTokens(settings, _state())
     with ExitStack() as stack:
-        sockets = stack.enter_context(listening.listening(settings))
+        sockets = stack.enter_context(listeners.listening(settings))
         port = sockets[0].getsockname()[1]
-        url = listening.url(settings.host, port)
+        url = listeners.url(settings.host, port)
         gate = Gate(settings, port, tokens, _browser_programs())
         published_socket.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))

@@ -30,7 +30,8 @@ def configure(state: Path | None = None) -> None:
     if wanted not in ("", "debug", "wire"):
         _log.warning("MCPB_LOG is debug or wire; %s says nothing", wanted)
     if wanted in ("debug", "wire"):
-        logging.getLogger("bridge").setLevel(logging.DEBUG)
+        for package in ("bridge", "http_serving"):
+            logging.getLogger(package).setLevel(logging.DEBUG)
     logging.getLogger("bridge.wire").setLevel(logging.DEBUG if wanted == "wire" else logging.WARNING)
 
 

@@ -359,7 +359,7 @@ def _request(method: str, params: dict[str, Any]) -> JSONRPCRequest:
 
 
 def _parsed(line: bytes) -> JSONRPCMessage | str:
-    """The message of a line that is an jsonrpc, or why it is none."""
+    """The message of a line that is an envelope, or why it is none."""
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:

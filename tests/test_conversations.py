@@ -16,13 +16,13 @@ from bridge.frontends.http import message_stream
 from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations
 from bridge.frontends.http.message_stream import MessageStream
-from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
 from bridge.hub.tool_shape import Era
 from bridge.hub.transport import LookedAround
 from bridge.incoming import Implementation
 from bridge.lane import UNREAD_BYTES
 from http_front import ENVELOPE, request
+from http_serving.error_responses import Refused
 from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello

@@ -15,10 +15,10 @@ from starlette.routing import Route
 from bridge.frontends.http.access_tokens import digest_of
 from bridge.frontends.http.connection import Kind, Peer, Principal, principal_of
 from bridge.frontends.http.gate import Gate
-from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
 from http_front import OneToken
+from http_serving.error_responses import Refused
 from native_host.system.proc import Process
 
 TOKEN = "the-token-that-is-right"

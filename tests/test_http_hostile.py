@@ -15,12 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bridge.frontends.http import exchange, http1, listening, serving
-from bridge.frontends.http.body import MAX_BODY_BYTES, MAX_BODY_S
+from bridge.frontends.http import exchange
 from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.routes import Admit
-from bridge.frontends.http.serving import Bounds
 from bridge.frontends.http.settings import HttpSettings
 from http_front import (
     CLOSES_EARLY,
@@ -35,6 +33,9 @@ from http_front import (
     shake_hands,
     stateless,
 )
+from http_serving import http_connection, http_server, listeners
+from http_serving.http_server import Bounds
+from http_serving.request_body import MAX_BODY_BYTES, MAX_BODY_S
 from raw_http import RawClient, asked, connected, head
 
 pytestmark = CLOSES_EARLY
@@ -245,10 +246,10 @@ async def test_a_head_that_comes_too_slowly_is_refused(autojump_clock: trio.test
     async with guarded() as served, connected(served.port) as client:
         began = trio.current_time()
         await client.say(b"GET /health HTTP/1.1\r\nHost: ")
-        await trio.sleep(http1.HEAD_S - 1)
+        await trio.sleep(http_connection.HEAD_S - 1)
         await client.say(b"localhost\r\n")
         answer = await client.answer()
-        assert trio.current_time() - began == pytest.approx(http1.HEAD_S, abs=0.5)
+        assert trio.current_time() - began == pytest.approx(http_connection.HEAD_S, abs=0.5)
     assert answer.status == 408
     assert "the head of the request took longer than 10 s" in answer.why
 
@@ -269,7 +270,7 @@ async def test_a_connection_that_says_nothing_is_closed(autojump_clock: trio.tes
     async with guarded() as served, connected(served.port) as silent, connected(served.port) as used:
         await used.say(head(port=served.port))
         assert (await used.answer()).status == 200
-        await trio.sleep(http1.KEEP_ALIVE_S)
+        await trio.sleep(http_connection.KEEP_ALIVE_S)
         assert await silent.until_end() == await used.until_end() == b""
 
 
@@ -284,7 +285,7 @@ async def test_a_stream_lasts_however_long_its_client_says_nothing(
 
     async with serving_app(until_it_goes) as port, connected(port) as client:
         await open_stream(client, port)
-        with trio.move_on_after(3 * http1.KEEP_ALIVE_S) as waiting:
+        with trio.move_on_after(3 * http_connection.KEEP_ALIVE_S) as waiting:
             while await client.stream.receive_some():
                 pass
     assert waiting.cancelled_caught
@@ -346,10 +347,10 @@ async def serving_app(
     app: ASGIApp, bounds: Bounds | None = None, until: trio.Event | None = None
 ) -> AsyncIterator[int]:
     """An application of the test behind our server, on the port that this yields."""
-    sockets = listening.listen("127.0.0.1", 0)
+    sockets = listeners.listen("127.0.0.1", 0)
     until = trio.Event() if until is None else until
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serving.serve, app, sockets, until, bounds or Bounds())
+        nursery.start_soon(http_server.serve, app, sockets, until, bounds or Bounds())
         try:
             yield sockets[0].getsockname()[1]
         finally:
@@ -403,7 +404,7 @@ async def test_others_than_our_user_have_room_of_their_own_and_no_more(
     bounds = Bounds(strangers=1)
     async with serving_app(streaming, bounds) as port, connected(port) as ours, AsyncExitStack() as others:
         await open_stream(ours, port)
-        monkeypatch.setattr(serving, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
+        monkeypatch.setattr(http_server, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
         stranger = await others.enter_async_context(connected(port))
         await open_stream(stranger, port)
         refused = await asked(port, head(port=port))
@@ -417,7 +418,7 @@ async def test_where_there_is_little_room_others_than_our_user_do_not_take_it_al
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with serving_app(streaming, Bounds(open=4)) as port, AsyncExitStack() as others:
-        monkeypatch.setattr(serving, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
+        monkeypatch.setattr(http_server, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
         await open_stream(await others.enter_async_context(connected(port)), port)
         assert (await asked(port, head(port=port))).status == 429
         monkeypatch.undo()
@@ -445,7 +446,7 @@ async def test_a_client_that_takes_nothing_of_a_long_answer_is_cut_off(
 
     async with serving_app(long) as port, connected(port) as client:
         await client.say(head(port=port))
-        await trio.sleep(http1.STALLED_S + 1)
+        await trio.sleep(http_connection.STALLED_S + 1)
         with pytest.raises(trio.BrokenResourceError):
             await client.until_end()
 

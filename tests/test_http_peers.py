@@ -18,10 +18,10 @@ from typing import Any, cast
 import pytest
 import trio
 
-from bridge.frontends.http import peers
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.holders import holder
-from bridge.frontends.http.peers import peer_of
+from http_serving import peer_credentials
+from http_serving.peer_credentials import peer_of
+from http_serving.port_owner import holder
 from native_host.system.proc import Process, SocketProcesses, read_process
 from native_host.system.sock_diag import SocketOwner, TcpAddress, find_socket_owner
 
@@ -180,7 +180,7 @@ def test_a_connection_that_ends_while_we_ask_is_nobody_s(
         client.close()
         return SocketOwner(os.getuid(), 1)
 
-    monkeypatch.setattr(peers, "find_socket_owner", answer_too_late)
+    monkeypatch.setattr(peer_credentials, "find_socket_owner", answer_too_late)
     assert peer_of(ours).kind is Kind.UNKNOWN
 
 
@@ -216,7 +216,7 @@ def test_a_user_whom_many_may_look_like_is_not_believed(
     """In a user namespace all users from outside look like nobody."""
     _, ours = connected(opened, listening(opened), "127.0.0.1")
     monkeypatch.setattr(os, "getuid", lambda: NOBODY)
-    monkeypatch.setattr(peers, "find_socket_owner", lambda *_: SocketOwner(NOBODY, 1))
+    monkeypatch.setattr(peer_credentials, "find_socket_owner", lambda *_: SocketOwner(NOBODY, 1))
     assert peer_of(ours).kind is Kind.UNKNOWN
 
 
@@ -365,7 +365,7 @@ def test_of_another_user_s_process_we_know_the_user_alone() -> None:
     """Here we may look into all processes: so the one who asks is another user."""
     ask = """
 import os, sys
-from bridge.frontends.http.holders import holder
+from http_serving.port_owner import holder
 os.setgid({other})
 os.setuid({other})
 print(holder(int(sys.argv[1]), "127.0.0.1"))

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from hypercorn.typing import ASGIReceiveEvent
 
-from bridge.frontends.http.request_tasks import MAX_PARTS, Parts
+from http_serving.request_tasks import MAX_PARTS, Parts
 
 
 def part(number: int) -> ASGIReceiveEvent:

@@ -16,10 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridge import __version__
-from bridge.frontends.http.refusals import Refused
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
 from http_front import GET_CART, admit_all, call, open_front, request, shake_hands
+from http_serving.error_responses import Refused
 from native_host.protocol import wire
 
 ROOT = Path(__file__).parent.parent
@@ -180,8 +180,9 @@ async def test_who_is_not_let_in_learns_nothing_of_what_is_there() -> None:
 
 
 def test_the_guide_has_every_status_with_which_a_request_is_refused() -> None:
-    files = (ROOT / "bridge/frontends/http").rglob("*.py")
-    names = set(re.findall(r"HTTPStatus\.([A-Z_]+)", " ".join(file.read_text() for file in files)))
+    folders = ("bridge/frontends/http", "http_serving")
+    text = " ".join(file.read_text() for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    names = set(re.findall(r"HTTPStatus\.([A-Z_]+)", text))
     refused = {str(HTTPStatus[name].value) for name in names if HTTPStatus[name] >= HTTPStatus.BAD_REQUEST}
     rows = re.findall(r"^\| ([0-9, ]+) \|", GUIDE, re.MULTILINE)
     assert set(", ".join(rows).split(", ")) == refused

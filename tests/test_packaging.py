@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = {"native_host", "bridge", "install", "manifests", "extension", "demo"}
+PACKAGES = {"native_host", "http_serving", "bridge", "install", "manifests", "extension", "demo"}
 
 
 @pytest.fixture(scope="module")

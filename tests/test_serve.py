@@ -23,10 +23,10 @@ import httpx2
 import pytest
 import trio
 
-from bridge.frontends.http import listening
-from bridge.frontends.http.listening import ListenError
 from bridge.serve_record import running
 from http_front import CLOSES_EARLY, request, shake_hands
+from http_serving import listeners
+from http_serving.listeners import ListenError
 from raw_http import RawClient, connected, head
 
 pytestmark = CLOSES_EARLY
@@ -146,7 +146,7 @@ async def test_where_it_cannot_listen_it_says_so_in_one_sentence(
 
 def test_a_name_that_nobody_has_is_named() -> None:
     with pytest.raises(ListenError, match=r"nowhere\.invalid is no address of this machine"):
-        listening.listen("nowhere.invalid", 0)
+        listeners.listen("nowhere.invalid", 0)
 
 
 def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(socket, "create_server", create_server)
     with pytest.raises(ListenError, match="port 80 is for administrators"):
-        listening.listen("localhost", 80)
+        listeners.listen("localhost", 80)
 
 
 async def test_what_the_configuration_switches_off_does_not_start(mcpb_home: Path) -> None:

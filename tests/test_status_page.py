@@ -26,14 +26,12 @@ from bridge.audit import AuditLog
 from bridge.cli import main
 from bridge.errors import CallError
 from bridge.frontends.http.gate import Gate
-from bridge.frontends.http.listening import listen
 from bridge.frontends.http.page.elements import element
 from bridge.frontends.http.page.sign_in import COOKIE_S, LINK_S, SignIn
 from bridge.frontends.http.page.status_page import StatusPage
 from bridge.frontends.http.page.view import Seen, status_page
 from bridge.frontends.http.page.watching import PING_S, SHOWN_TOOLS, Watching
 from bridge.frontends.http.routes import App
-from bridge.frontends.http.serving import serve
 from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.arguments import NOTHING, Arguments
 from bridge.hub.records import Called, Site
@@ -47,6 +45,8 @@ from bridge.state.site_approvals import Approvals
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events, OneToken
+from http_serving.http_server import serve
+from http_serving.listeners import listen
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 from played_transport import PlayedTransport

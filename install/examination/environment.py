@@ -23,7 +23,7 @@ from install.machine import Machine
 from install.source import clone, how_to_install, installing
 from install.wsl import is_wsl
 
-OUR_PACKAGES = ("bridge", "demo", "extension", "install", "manifests", "native_host")
+OUR_PACKAGES = ("bridge", "demo", "extension", "http_serving", "install", "manifests", "native_host")
 """Top-level names, plain words all: other distributions may have them too."""
 _DISTRIBUTION = "mcpb"
 _SECOND_NAME = "mcpb-bridge"

@@ -12,8 +12,8 @@ from http import HTTPStatus
 import trio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridge.frontends.http import refusals
-from bridge.frontends.http.refusals import Refused
+from http_serving import error_responses
+from http_serving.error_responses import Refused
 
 DRAINED_BYTES = 64 * 1024 * 1024
 DRAINED_S = 5.0
@@ -43,7 +43,7 @@ class Exchange:
         if not self._has_begun:
             text = "mcpb serve was ended before there was an answer; a call may have run. Start it again"
             gone = Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
-            await refusals.response(gone)(self._scope, self._receive, self._send)
+            await error_responses.response(gone)(self._scope, self._receive, self._send)
         elif not self._has_ended:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

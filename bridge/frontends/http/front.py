@@ -9,13 +9,14 @@ from socket import socket
 import trio
 from starlette.routing import Route
 
-from bridge.frontends.http import health, legacy_sse, serving, tools
+from bridge.frontends.http import health, legacy_sse, tools
 from bridge.frontends.http.conversations import Conversations
 from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.routes import Admit, App
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.streamable import Streamable
 from bridge.hub.routing import Router
+from http_serving import http_server
 from native_host.protocol import wire
 
 MINUTE_S = 60.0
@@ -66,7 +67,7 @@ class Front:
             nursery.start_soon(self._end_conversations, until)
             nursery.start_soon(self._end_revoked)
             task_status.started()
-            await serving.serve(self.app, sockets, until)
+            await http_server.serve(self.app, sockets, until)
             nursery.cancel_scope.cancel()
 
     async def _end_conversations(self, until: trio.Event) -> None:

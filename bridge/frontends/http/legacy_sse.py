@@ -18,12 +18,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from bridge.frontends.http.body import message_in, read_json
 from bridge.frontends.http.connection import principal_of
 from bridge.frontends.http.conversations import Conversation, Conversations
-from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.message_stream import LastingStream
-from bridge.frontends.http.refusals import Refused, not_allowed
+from http_serving.error_responses import Refused, not_allowed
+from http_serving.request_body import message_in, read_json
+from http_serving.server_sent_events import stream_events
 from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
 

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridge.frontends.http import refusals
-from bridge.frontends.http.refusals import Refused, not_allowed
+from http_serving import error_responses
+from http_serving.error_responses import Refused, not_allowed
 
 _log = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ class App:
             await self._find(scope)(scope, receive, send)
         except Refused as refused:
             self._on_refused(refused.status)
-            await refusals.response(refused)(scope, receive, send)
+            await error_responses.response(refused)(scope, receive, send)
         except Exception:  # noqa: BLE001  (the last line before the client)
             _log.exception("a request could not be answered")
             failed = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "mcpb failed to answer this; its log says why")
             self._on_refused(failed.status)
-            await refusals.response(failed)(scope, receive, send)
+            await error_responses.response(failed)(scope, receive, send)
 
     def _find(self, scope: Scope) -> ASGIApp:
         allowed: set[str] = set()

@@ -21,16 +21,16 @@ from starlette.types import Receive, Scope, Send
 
 from bridge.errors import ProtocolError
 from bridge.frontends.http import request_headers
-from bridge.frontends.http.body import message_in, read_json
 from bridge.frontends.http.connection import principal_of
 from bridge.frontends.http.conversations import Conversation, Conversations
-from bridge.frontends.http.events import send_events, stream_events, while_there
 from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
-from bridge.frontends.http.refusals import Refused, not_allowed
 from bridge.frontends.http.request_headers import Asked, Disagreement
 from bridge.hub.tool_shape import Era
 from bridge.lane import load_package
 from bridge.server import HANDSHAKE_VERSIONS
+from http_serving.error_responses import Refused, not_allowed
+from http_serving.request_body import message_in, read_json
+from http_serving.server_sent_events import send_events, stream_events, while_there
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
 

@@ -20,18 +20,18 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bridge import origins
-from bridge.frontends.http.body import read_json
-from bridge.frontends.http.events import stream_events
 from bridge.frontends.http.page.elements import Html
 from bridge.frontends.http.page.sign_in import COOKIE_S, SignIn
 from bridge.frontends.http.page.view import SIGN_IN, now, sign_in_page, status_page
 from bridge.frontends.http.page.watching import Watching
-from bridge.frontends.http.refusals import Refused
 from bridge.hub.routing import Router
 from bridge.hub.site_patterns import read_pattern
 from bridge.pause_sync import PauseSync
 from bridge.pausing import Target, live_browsers, pause
 from bridge.state.site_approvals import ApprovalsError
+from http_serving.error_responses import Refused
+from http_serving.request_body import read_json
+from http_serving.server_sent_events import stream_events
 
 _MAX_BODY_BYTES = 4096
 _HEADERS = {

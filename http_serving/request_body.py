@@ -8,7 +8,7 @@ from http import HTTPStatus
 import trio
 from starlette.requests import ClientDisconnect, Request
 
-from bridge.frontends.http.refusals import Refused
+from http_serving.error_responses import Refused
 from native_host.protocol import jsonrpc
 
 MAX_BODY_BYTES = 8 * 1024 * 1024

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from bridge.frontends.http.holders import holder
 from bridge.frontends.http.settings import HttpSettings
+from http_serving.port_owner import holder
 from native_host.ipc import endpoint
 
 _LOOPBACK = ("127.0.0.1", "::1")

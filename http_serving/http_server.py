@@ -19,9 +19,9 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.http1 import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
-from bridge.frontends.http.peers import peer_of
-from bridge.frontends.http.refusals import Refused
+from http_serving.error_responses import Refused
+from http_serving.http_connection import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
+from http_serving.peer_credentials import peer_of
 from native_host.protocol.rate_limit import CallPace
 from native_host.system.proc import SocketProcesses
 
@@ -181,7 +181,7 @@ def _room(connections: int) -> int:
 def _config() -> Config:
     config = Config()
     config.accesslog = None  # requests have ids of sessions, and queries their secrets
-    config.errorlog = logging.getLogger("bridge.frontends.http.hypercorn")
+    config.errorlog = logging.getLogger("http_serving.hypercorn")
     config.include_server_header = False
     config.h11_max_incomplete_size = MAX_HEAD_BYTES
     config.keep_alive_max_requests = sys.maxsize

@@ -27,11 +27,11 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
 
-from bridge.frontends.http import refusals
 from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.exchange import Exchange
-from bridge.frontends.http.refusals import Refused
-from bridge.frontends.http.request_tasks import RequestTasks
+from http_serving import error_responses
+from http_serving.error_responses import Refused
+from http_serving.request_tasks import RequestTasks
 from native_host.outlet import Outlet
 from native_host.system.proc import Process, SocketProcesses, read_process
 
@@ -253,7 +253,7 @@ async def let_it_hear(stream: trio.SocketStream) -> None:
 
 def refusal_bytes(refused: Refused) -> bytes:
     """An answer that ends its connection."""
-    answer = refusals.response(refused)
+    answer = error_responses.response(refused)
     head = b"HTTP/1.1 %d %b\r\nconnection: close\r\n" % (refused.status, refused.status.phrase.encode())
     return head + b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers) + b"\r\n" + answer.body
 
@@ -302,7 +302,7 @@ class _Http1(H11Protocol):
     async def _send_error_response(self, status_code: int, why: str = "") -> None:
         self.has_refused = True
         status = HTTPStatus(status_code)
-        answer = refusals.response(Refused(status, why or _WHY.get(status, status.phrase)))
+        answer = error_responses.response(Refused(status, why or _WHY.get(status, status.phrase)))
         headers = [*answer.raw_headers, (b"connection", b"close"), *self.config.response_headers("h11")]
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=bytes(answer.body)))

@@ -1,0 +1,54 @@
+"""Writes docs/FILES.md: every source file with the first line of its docstring or comment.
+
+`make docs` runs it. test_files_page.py fails when the page is out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/FILES.md"
+FOLDERS = ("native_host", "http_serving", "bridge", "install", "manifests", "demo", "extension", "benchmarks")
+SUFFIXES = {".py", ".js", ".sh"}
+_HEAD = """\
+# Files
+
+Every source file with the first line of its description. `make docs` writes this page.
+"""
+
+
+def render() -> str:
+    """Return the page: one section for each directory, one line for each file."""
+    sections: dict[str, list[str]] = defaultdict(list)
+    for path in source_files():
+        directory = str(path.parent.relative_to(ROOT))
+        sections[directory].append(f"- `{path.name}`: {first_line(path)}")
+    texts = [f"\n## {directory}/\n\n" + "\n".join(lines) + "\n" for directory, lines in sections.items()]
+    return _HEAD + "".join(texts)
+
+
+def source_files() -> Iterator[Path]:
+    """Yield the files that the page lists, sorted by directory; empty packages are left out."""
+    for folder in FOLDERS:
+        found = (ROOT / folder).rglob("*")
+        paths = [path for path in found if path.suffix in SUFFIXES and "node_modules" not in path.parts]
+        yield from sorted(
+            (path for path in paths if path.stat().st_size), key=lambda path: (path.parent, path)
+        )
+
+
+def first_line(path: Path) -> str:
+    """Return the first line of a file's description, or an empty text."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    lines = (line.strip().lstrip("/*#!").removesuffix("*/").strip() for line in text.splitlines())
+    return next((line for line in lines if line and not line.startswith(("@ts", "/usr/bin/", "/bin/"))), "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
