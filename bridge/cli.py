@@ -35,11 +35,11 @@ _ELSEWHERE = {
     "audit": ("bridge.audit_command:audit", "Show which tools were called."),
     "doctor": ("bridge.doctor_command:doctor", "Find out what is wrong, and what mends it."),
     "install-native-host": (
-        "install.commands:install_native_host",
+        "install.cli:install_native_host",
         "Register the native host with browsers.",
     ),
     "serve": ("bridge.serve_command:serve", "Speak MCP over HTTP (for clients that want a URL)."),
-    "uninstall-native-host": ("install.commands:uninstall_native_host", "Undo install-native-host."),
+    "uninstall-native-host": ("install.cli:uninstall_native_host", "Undo install-native-host."),
 }
 """Commands of other files: where, and the line that `mcpb --help` shows without importing them."""
 
@@ -107,7 +107,7 @@ class _Commands(click.Group):
 def _mend_registration(command: str | None, args: Iterable[str]) -> None:
     if command in _SPEAKING_OF_REGISTRATION or {"-h", "--help"}.intersection(args):
         return
-    from install.repair import mend
+    from install.wrapper_repair import mend
 
     if mended := mend():
         click.echo(mended, err=True)
@@ -518,8 +518,8 @@ open that file with the browser."""
 @click.pass_context
 def extension(ctx: click.Context, *, is_firefox: bool, zip_file: Path | None) -> None:
     """Copy the browser extension to where it can stay, and say how to load it."""
-    from bridge.unpacked import UnpackedError, pack, unpack
-    from install.repair import registered_interpreter
+    from install.extension_files import UnpackedError, pack, unpack
+    from install.wrapper_repair import registered_interpreter
     from native_host.system.home_layout import mcpb_home
 
     kind: Kind = "firefox" if is_firefox else "chromium"

@@ -14,7 +14,7 @@ from bridge import __version__
 from bridge.hub.catalog import Catalog
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.registry import Browser, Registry
-from install.examination.findings import Finding
+from install.findings import Finding
 from native_host.protocol import wire
 
 PING_S = 3.0

@@ -10,10 +10,10 @@ import msgspec
 
 from bridge.doctor import LinkedHost, SeenBrowser, UnlinkedHost
 from install.examination.channels import Channel
-from install.examination.findings import Finding, Hop
 from install.examination.lookup import TargetReport
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
+from install.findings import Finding, Hop
 from native_host.existing_channel.published_socket import Standing
 
 Host = TypeVar("Host", bound=LinkedHost)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from install import disk, ledger
 from install import plan as planning
-from install.host import Host
+from install.installation import Host
 from install.steps import Step, Write
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError

@@ -15,8 +15,8 @@ from bridge.doctor import SeenBrowser
 from bridge.doctor_browsers import Looked
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport, printable
 from install.examination.channels import Channel
-from install.examination.findings import Finding
 from install.examination.neighbours import Neighbour
+from install.findings import Finding
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
 _PATH = re.compile(r"(?<![\w.$~<>/:#-])~?/[^\s\"'“”<>(),;:`]*[^\s\"'“”<>(),;:`.]")

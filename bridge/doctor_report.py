@@ -15,8 +15,8 @@ from bridge import __version__
 from bridge.doctor import SeenBrowser, findings_of, unlinked
 from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
 from install.examination.channels import Channel, channel_findings, missing_channel
-from install.examination.findings import Finding, Hop, Level
 from install.examination.neighbours import WRAPPER_GONE, Neighbour
+from install.findings import Finding, Hop, Level
 from native_host.existing_channel.published_socket import Standing
 
 State = Literal["ok", "note", "warning", "fault"]

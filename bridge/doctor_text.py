@@ -9,8 +9,8 @@ import msgspec
 
 from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
-from install.examination.findings import Finding, Level
 from install.examination.neighbours import Neighbour
+from install.findings import Finding, Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"

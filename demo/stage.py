@@ -20,7 +20,7 @@ from demo.simulated_browser import SimulatedBrowser
 from install import disk
 from install import plan as planning
 from install.browsers import user_data_dir_target
-from install.host import Home, Host
+from install.installation import Home, Host
 from install.interpreter import current_interpreter
 from install.ownership import wrapper_path
 

@@ -17,8 +17,8 @@ import msgspec
 from install import wrapper
 from install.browsers import Target, folder_target
 from install.callers import OUR_CALLERS
-from install.choice import INSTALL, selector
-from install.host import Home, Host
+from install.host_manifest import manifest_text
+from install.installation import Home, Host
 from install.ledger import (
     Entry,
     Ledger,
@@ -31,7 +31,6 @@ from install.ledger import (
     new_ledger,
 )
 from install.ledger import read as read_ledger
-from install.manifest import manifest_text
 from install.ownership import (
     Look,
     installed_wrapper,
@@ -47,6 +46,7 @@ from install.ownership import (
     wrapper_stranger,
 )
 from install.steps import MakeDirectory, Move, Plan, Remove, Step, Write
+from install.targets import INSTALL, selector
 from install.wrapper import Wrapper
 
 

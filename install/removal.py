@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import Target
-from install.host import Home
+from install.installation import Home
 from install.ledger import Entry, Ledger, new_ledger
 from install.ownership import (
     Look,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from install.browsers import Target
 from install.examination.neighbours import CLAUDES
-from install.host import Home
+from install.host_manifest import program_named_in
+from install.installation import Home
 from install.ledger import Ledger, draft_path, new_ledger
-from install.manifest import program_named_in
 from install.ownership import Look, refused_file, refused_manifest_folder, refused_view
 from install.plan import backups
 from install.steps import Plan, Remove, Step, Write

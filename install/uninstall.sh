@@ -155,7 +155,7 @@ if [ -d "$prefix" ]; then
 fi
 
 # Which Python browsers start; nothing when none is registered.
-registered() { "$python" -I -c 'from install.repair import registered_interpreter; print(registered_interpreter())'; }
+registered() { "$python" -I -c 'from install.wrapper_repair import registered_interpreter; print(registered_interpreter())'; }
 
 unregister() {
     "$python" -I -m bridge uninstall-native-host $purge "$1" ||

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from install.browsers import Browser, Kind
 from install.callers import OUR_CALLERS
+from install.host_manifest import manifest_text
 from install.machine import Machine
-from install.manifest import manifest_text
 from native_host.protocol.wire import HOST_NAME
 
 _OSRELEASE = "proc/sys/kernel/osrelease"

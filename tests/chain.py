@@ -27,7 +27,7 @@ from firefox import Firefox, Preference, open_firefox
 from install import disk
 from install import plan as planning
 from install.browsers import user_data_dir_target
-from install.host import Home, Host
+from install.installation import Home, Host
 
 ROOT = Path(__file__).parent.parent
 PAGES = Path(__file__).parent / "pages"

@@ -26,7 +26,7 @@ import click
 import msgspec
 from click.testing import CliRunner
 
-from install import commands as installing
+from install import cli as installing
 from install import interpreter
 from install.machine import Machine
 from native_host.ipc import endpoint

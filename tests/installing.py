@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
-from install.commands import install_native_host, uninstall_native_host
+from install.cli import install_native_host, uninstall_native_host
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 

@@ -26,7 +26,7 @@ from chain import EXTENSION, ROOT
 from demo.chromium import Page, open_chromium
 from firefox import FirefoxPage, open_firefox
 from install.browsers import Kind
-from install.manifest import CALLERS_KEY
+from install.host_manifest import CALLERS_KEY
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 COMMANDS = Path(sys.executable).parent

@@ -28,7 +28,7 @@ from bridge.frontends.channel.connection import MAX_OPEN
 from bridge.frontends.channel.device_id import device_id
 from bridge.frontends.channel.front import MAX_CONNECTIONS, ChannelFront
 from http_front import until
-from install.belongings import left_by_dead_hosts, runtime_directories
+from install.removable_files import left_by_dead_hosts, runtime_directories
 from many_callers import find
 from native_host.existing_channel import published_socket
 from native_host.existing_channel.channel_messages import CLIENT_ID, FRAME_BYTES

@@ -71,7 +71,7 @@ def test_the_version_says_what_we_are_and_what_we_are_not() -> None:
 def test_help_names_every_command_and_imports_none() -> None:
     program = (
         "import sys; from bridge.cli import main; main(['--help'], standalone_mode=False); "
-        "print(sorted({'trio', 'mcp', 'msgspec', 'install.commands'} & set(sys.modules)))"
+        "print(sorted({'trio', 'mcp', 'msgspec', 'install.cli'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")

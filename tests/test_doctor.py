@@ -23,12 +23,12 @@ from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
 from install.examination.channels import Channel, ChannelClient
-from install.examination.findings import Finding
 from install.examination.hosts import hosts_started_by
 from install.examination.lookup import TargetReport
 from install.examination.neighbours import Neighbour
 from install.examination.report import Report
 from install.examination.running import RunningBrowser
+from install.findings import Finding
 from install.machine import Machine
 from native_host.existing_channel.published_socket import Standing
 from native_host.protocol import wire

@@ -14,8 +14,8 @@ from bridge.doctor import SeenBrowser, SeenTab
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from chain import ROOT
 from install.examination.channels import Channel, ChannelClient
-from install.examination.findings import Finding, Hop
 from install.examination.neighbours import Neighbour
+from install.findings import Finding, Hop
 from native_host.existing_channel.published_socket import Standing
 
 TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
@@ -27,7 +27,7 @@ NO_CODES = {"conda-meta", "mcpb-bridge"}
 def codes_in_the_source() -> set[str]:
     """Every constant that is written like a code, in the files that make findings."""
     sources = [*(ROOT / "install").rglob("*.py"), *(ROOT / "bridge").glob("doctor*.py")]
-    texts = [text for path in sources if "install.examination.findings import" in (text := path.read_text())]
+    texts = [text for path in sources if "install.findings import" in (text := path.read_text())]
     found = (
         node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)
     )

@@ -26,13 +26,13 @@ from install.browsers import (
 )
 from install.callers import OUR_CALLERS
 from install.disk import look
-from install.examination.findings import Finding
 from install.examination.neighbours import CLAUDE_CODE
 from install.examination.report import Report, examine, examine_and_try, first_fault
-from install.host import Home, Host, system_home
+from install.findings import Finding
+from install.host_manifest import manifest_text
+from install.installation import Home, Host, system_home
 from install.ledger import Ledger, ledger_path
 from install.machine import Machine
-from install.manifest import manifest_text
 from native_host.protocol.wire import HOST_NAME
 
 ROWS = known_browsers()

@@ -19,7 +19,7 @@ from install import plan as planning
 from install.browsers import TableError, find_browser, known_browsers, named_targets
 from install.disk import look
 from install.examination.report import Report, examine
-from install.host import Home, Host
+from install.installation import Home, Host
 from install.machine import Machine
 from native_host.protocol.wire import HOST_NAME
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from install import disk, plan
 from install.browsers import user_data_dir_target
-from install.commands import install_native_host, uninstall_native_host
-from install.host import Home, Host
+from install.cli import install_native_host, uninstall_native_host
+from install.installation import Home, Host
 from install.ownership import wrapper_path
 from native_host.protocol import wire
 
@@ -322,7 +322,7 @@ def test_the_plan_shows_every_directory_that_it_will_make(home: Path) -> None:
 def test_saying_no_changes_nothing_and_says_so(
     home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("install.commands._is_anybody_there", lambda: True)
+    monkeypatch.setattr("install.cli._is_anybody_there", lambda: True)
     before = everything_below(home)
     result = CliRunner().invoke(install_native_host, [], input="n\n")
     assert result.exit_code == 1

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from forked_commands import listing
-from install.commands import install_native_host
+from install.cli import install_native_host
 from install.machine import Machine
 from install.reach import unreachable
 from installing import FIREFOX_MANIFEST, MANIFEST, install, live_in, uninstall, use
@@ -220,8 +220,8 @@ def root(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("etc/chromium", "usr/lib/mozilla", "usr/local/lib"):
         (root / folder).mkdir(parents=True)
     machine = Machine("linux", home, os.environ, root)
-    monkeypatch.setattr("install.commands.this_machine", lambda: machine)
-    monkeypatch.setattr("install.commands.unreachable", lambda _interpreter: None)
+    monkeypatch.setattr("install.cli.this_machine", lambda: machine)
+    monkeypatch.setattr("install.cli.unreachable", lambda _interpreter: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return root
 
@@ -275,7 +275,7 @@ def test_without_root_it_says_sudo(root: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_python_that_other_users_cannot_reach_is_refused_with_the_closed_folder(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("install.commands.unreachable", unreachable)
+    monkeypatch.setattr("install.cli.unreachable", unreachable)
     python = home / "private/bin/python"
     python.parent.mkdir(parents=True)
     python.touch(mode=0o755)

@@ -14,7 +14,7 @@ import pytest
 from forked_commands import commands, listing
 from install import plan as planning
 from install.browsers import user_data_dir_target
-from install.commands import this_home, this_host
+from install.cli import this_home, this_host
 from install.disk import ApplyError, apply, look
 from install.ledger import Entry, Ledger, read
 from install.ownership import Found, is_our_manifest

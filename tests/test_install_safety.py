@@ -17,13 +17,13 @@ from forked_commands import listing
 from install import plan as planning
 from install import removal
 from install.browsers import Browser, Kind, Place, Target
-from install.choice import Choice, selector
-from install.commands import this_home, this_host
+from install.cli import this_home, this_host
 from install.disk import ApplyError, apply, look
 from install.ledger import Entry, Ledger, draft_path, ledger_path, moved, read
 from install.machine import Machine
 from install.reach import unreachable
 from install.steps import Discard, Move, Plan, Remove, Step, Write
+from install.targets import Choice, selector
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 
 WRAPPER = ".mcpb/bin/mcpb-native-host"

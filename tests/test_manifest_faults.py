@@ -11,8 +11,7 @@ import pytest
 
 from install.browsers import Kind
 from install.callers import OUR_CALLERS
-from install.examination.program import LookAtProgram, Program, program_fault
-from install.manifest import (
+from install.host_manifest import (
     CALLERS_KEY,
     callers_in,
     manifest_faults,
@@ -20,6 +19,7 @@ from install.manifest import (
     program_named_in,
     read_manifest,
 )
+from install.program_check import LookAtProgram, Program, program_fault
 from native_host.protocol.wire import HOST_NAME
 
 FILE = Path(f"/folder/{HOST_NAME}.json")

@@ -18,7 +18,7 @@ import trio
 from click.testing import CliRunner
 
 from install.browsers import known_browsers
-from install.commands import install_native_host
+from install.cli import install_native_host
 from install.machine import Machine
 from install.wsl import is_wsl, recipe
 from native_host.ipc import endpoint

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bridge import cli
-from install import commands, host, repair, wrapper
-from install.commands import install_native_host
+from bridge.cli import main
+from install import cli, installation, wrapper, wrapper_repair
+from install.cli import install_native_host
 from install.interpreter import InterpreterError
-from install.repair import mend, registered_interpreter
+from install.wrapper_repair import mend, registered_interpreter
 from native_host import __version__
 from native_host.protocol.wire import HOST_NAME
 
@@ -53,9 +53,9 @@ def as_if_written_by(
 ) -> None:
     """Register again as another version or interpreter did, ledger and all."""
     with monkeypatch.context() as patched:
-        real = commands.this_host()
-        other = host.Host(real.home, Path(interpreter), bakes_home=bakes_home, version=version)
-        patched.setattr(commands, "this_host", lambda *_, **__: other)
+        real = cli.this_host()
+        other = installation.Host(real.home, Path(interpreter), bakes_home=bakes_home, version=version)
+        patched.setattr(cli, "this_host", lambda *_, **__: other)
         done = CliRunner().invoke(install_native_host, ["--yes"])
         assert done.exit_code == 0, done.output
 
@@ -77,7 +77,8 @@ def test_where_all_is_as_it_should_be_nothing_is_written(home: Path) -> None:
 
 
 def test_looking_imports_nothing_that_a_start_would_feel(home: Path) -> None:
-    code = "import sys; from install.repair import mend; assert mend() == ''; print(*sorted(sys.modules))"
+    imported = "import sys; from install.wrapper_repair import mend"
+    code = f"{imported}; assert mend() == ''; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not loaded & {"msgspec", "trio", "click", "subprocess", "json", "tomllib", "hashlib"}
@@ -85,8 +86,9 @@ def test_looking_imports_nothing_that_a_start_would_feel(home: Path) -> None:
         name for name in loaded if name.startswith(("install", "bridge", "manifests", "native_host"))
     } == {
         "install",
-        "install.repair",
+        "install.wrapper_repair",
         "native_host",
+        "native_host.system",
         "native_host.system.home_layout",
     }
 
@@ -170,7 +172,7 @@ def test_a_trial_in_a_temporary_folder_mends_nothing(home: Path, monkeypatch: py
 def test_what_a_newer_mcpb_has_registered_is_not_taken_back(
     home: Path, monkeypatch: pytest.MonkeyPatch, interpreter: str
 ) -> None:
-    monkeypatch.setattr("install.repair.__version__", "0.9.3")
+    monkeypatch.setattr("install.wrapper_repair.__version__", "0.9.3")
     as_if_written_by(home, monkeypatch, version="0.10.0", interpreter=interpreter)
     assert left_alone(home)
 
@@ -209,12 +211,12 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         looked.append("mended")
         return "Mended."
 
-    monkeypatch.setattr(repair, "mend", note)
+    monkeypatch.setattr(wrapper_repair, "mend", note)
     return looked
 
 
 def test_a_command_says_on_stderr_what_was_mended(mcpb_home: Path, starts: list[str]) -> None:
-    done = CliRunner().invoke(cli.main, ["extension"])
+    done = CliRunner().invoke(main, ["extension"])
     assert done.stderr == "Mended.\n"
     assert "Mended" not in done.stdout
 
@@ -225,5 +227,5 @@ def test_a_command_says_on_stderr_what_was_mended(mcpb_home: Path, starts: list[
 def test_help_and_what_speaks_of_registrations_mend_nothing(
     mcpb_home: Path, starts: list[str], arguments: list[str]
 ) -> None:
-    CliRunner().invoke(cli.main, arguments)
+    CliRunner().invoke(main, arguments)
     assert starts == []

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bridge.cli import main
-from bridge.firefox_manifest import firefox_manifest
 from chain import EXTENSION
+from install.firefox_manifest import firefox_manifest
 from native_host.protocol.wire import FIREFOX_ID
 
 MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())

@@ -17,7 +17,6 @@ import msgspec
 
 from install.browsers import known_browsers
 from install.examination import unix_sockets
-from install.examination.findings import Finding, Level
 from install.examination.proc import (
     age_s,
     ancestors,
@@ -28,6 +27,7 @@ from install.examination.proc import (
     sockets,
 )
 from install.examination.running import RunningBrowser, running_browsers
+from install.findings import Finding, Level
 from install.machine import Machine
 from native_host.existing_channel.channel_messages import BRAND, OLD_SOCKETS
 from native_host.existing_channel.channel_sockets import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from install.browsers import Target
-from install.choice import SUDO_MCPB, selector
+from install.targets import SUDO_MCPB, selector
 
 
 def shell_line(command: str, *words: str) -> str:

@@ -17,7 +17,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from install.examination.findings import Finding, Level
+from install.findings import Finding, Level
 from install.interpreter import is_temporary, vanishing
 from install.machine import Machine
 from install.source import clone, how_to_install, installing

@@ -21,10 +21,10 @@ from install.browsers import (
 )
 from install.disk import look
 from install.examination.commands import registering
-from install.examination.findings import Finding, Level
 from install.examination.installed import Installed
 from install.examination.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
 from install.examination.running import RunningBrowser, its_machine
+from install.findings import Finding, Level
 from install.ledger import Entry
 from install.machine import Machine
 from native_host.system.untrusted_files import printable, resolved, status

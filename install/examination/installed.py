@@ -14,12 +14,12 @@ import msgspec
 from install import wrapper
 from install.disk import LARGEST_FILE_BYTES, look
 from install.examination.commands import registering, shell_line
-from install.examination.findings import Finding, Level
-from install.examination.program import HEAD_BYTES, Program, program_fault
-from install.host import Home
+from install.findings import Finding, Level
+from install.installation import Home
 from install.ledger import Entry, Ledger, LedgerError
 from install.ownership import is_our_wrapper, manifest_stranger, wrapper_stranger
 from install.plan import ledger_of, registered_targets
+from install.program_check import HEAD_BYTES, Program, program_fault
 from native_host import __version__
 from native_host.system.home_layout import mcpb_home
 from native_host.system.untrusted_files import closed_folder, head, link, status

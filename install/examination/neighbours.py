@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import Kind, Target
-from install.examination.findings import Finding
-from install.manifest import callers_in, program_named_in
+from install.findings import Finding
+from install.host_manifest import callers_in, program_named_in
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.untrusted_files import entries, head, is_file, printable
 

@@ -17,7 +17,7 @@ import msgspec
 
 from install.browsers import Browser
 from install.examination.commands import installing
-from install.examination.findings import Finding
+from install.findings import Finding
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from native_host.system.untrusted_files import entries, head

@@ -16,8 +16,6 @@ import msgspec
 import trio
 
 from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
-from install.choice import INSTALL
-from install.examination.findings import Finding, Level
 from install.examination.folders import all_users_target, elsewhere, strangers_home, usual_targets
 from install.examination.installed import installed, wrapper_findings
 from install.examination.lookup import (
@@ -39,9 +37,11 @@ from install.examination.profiles import (
 )
 from install.examination.running import RunningBrowser, confinement_finding, running_browsers
 from install.examination.trial import Trial, ended_by_signals, try_host
-from install.host import Home, system_home
+from install.findings import Finding, Level
+from install.host_manifest import callers_in
+from install.installation import Home, system_home
 from install.machine import Machine
-from install.manifest import callers_in
+from install.targets import INSTALL
 from native_host.system.untrusted_files import is_file, resolved, status, whole
 
 

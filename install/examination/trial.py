@@ -23,9 +23,9 @@ import trio
 
 from install import wrapper
 from install.browsers import Kind
-from install.choice import INSTALL
 from install.disk import LARGEST_FILE_BYTES
-from install.examination.findings import Finding, Level
+from install.findings import Finding, Level
+from install.targets import INSTALL
 from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError

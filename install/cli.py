@@ -13,10 +13,19 @@ import click
 
 from install import plan as planning
 from install import removal
-from install.belongings import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.choice import (
+from install.disk import ApplyError, apply, look
+from install.installation import Home, Host, system_home
+from install.interpreter import InterpreterError, current_interpreter
+from install.ledger import Ledger, LedgerError
+from install.machine import Machine, this_machine
+from install.ownership import installed_wrapper
+from install.plan_text import plan_json, plan_lines
+from install.reach import unreachable
+from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
+from install.steps import Plan, RemoveEmptyDirectory
+from install.targets import (
     INSTALL,
     SUDO_MCPB,
     Choice,
@@ -26,15 +35,6 @@ from install.choice import (
     each_once,
     selector,
 )
-from install.disk import ApplyError, apply, look
-from install.host import Home, Host, system_home
-from install.interpreter import InterpreterError, current_interpreter
-from install.ledger import Ledger, LedgerError
-from install.machine import Machine, this_machine
-from install.ownership import installed_wrapper
-from install.plan_text import plan_json, plan_lines
-from install.reach import unreachable
-from install.steps import Plan, RemoveEmptyDirectory
 from install.wsl import is_wsl, recipe
 from native_host.system.home_layout import mcpb_home
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from install.examination.findings import Finding
+from install.findings import Finding
 
 HEAD_BYTES = 256
 """Of a `#!` line the kernel reads no more (BINPRM_BUF_SIZE)."""

@@ -14,7 +14,7 @@ import msgspec
 
 from install.browsers import Kind
 from install.callers import is_caller
-from install.examination.findings import Finding
+from install.findings import Finding
 from native_host.system.untrusted_files import printable
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}

@@ -55,7 +55,7 @@ def _mended() -> str:
 
     from install import disk
     from install import plan as planning
-    from install.host import Home, Host
+    from install.installation import Home, Host
     from install.interpreter import InterpreterError, current_interpreter, is_temporary
     from install.ledger import LedgerError
     from install.ownership import installed_wrapper

@@ -11,8 +11,8 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import extension
-from bridge.firefox_manifest import firefox_manifest
 from install.browsers import Kind
+from install.firefox_manifest import firefox_manifest
 
 _NAMES: dict[Kind, str] = {"chromium": "extension", "firefox": "extension-firefox"}
 _COMMANDS: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
