@@ -39,7 +39,6 @@ from bridge.links.native import NativeLinks, Problem
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError, known_browsers
 from install.cli import this_host
-from install.disk import ApplyError, look
 from install.examination.channels import Channel, channel_holders, existing_channels
 from install.examination.environment import Environment, called, examine_environment, this_environment
 from install.examination.hosts import hosts_started_by
@@ -48,7 +47,8 @@ from install.examination.running import RunningBrowser
 from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError
 from install.machine import Machine, this_machine
-from install.ownership import installed_wrapper, wrapper_path
+from install.plan.apply import ApplyError, look
+from install.plan.ownership import installed_wrapper, wrapper_path
 from install.targets import Choice, Names, UnknownBrowserError
 from install.wrapper_repair import registered_interpreter
 from native_host.existing_channel.published_socket import standing

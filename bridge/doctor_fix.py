@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from install import disk, ledger
-from install import plan as planning
+from install import ledger
 from install.installation import Host
-from install.steps import Step, Write
+from install.plan import apply
+from install.plan import install_plan as planning
+from install.plan.steps import Step, Write
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 
@@ -39,9 +40,9 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
             yield f"chmod 700 {shlex.quote(str(directory))}"
     for directory in run_directories:
         yield from _swept(directory)
-    plan = planning.repair(host, disk.look)
+    plan = planning.repair(host, apply.look)
     if plan.steps:
-        disk.apply(plan)
+        apply.apply(plan)
         yield from (f"wrote {step.path}" for step in plan.steps if _is_news(step))
 
 

@@ -23,8 +23,8 @@ from demo.chromium import ChromiumError, find_chromium
 from demo.devtools import BrowserGoneError, DevToolsError
 from demo.stage import Place, Shop, shop_in_chromium, simulated_shop
 from demo.throw_away import throw_away_directory
-from install.disk import ApplyError
 from install.interpreter import InterpreterError
+from install.plan.apply import ApplyError
 
 TOOLS_SECONDS = 60.0
 """From the start of the bridge until the page's tools are listed; usually well below one."""

@@ -17,12 +17,12 @@ from demo import shop
 from demo.chromium import Page, open_chromium
 from demo.served_page import served_page
 from demo.simulated_browser import SimulatedBrowser
-from install import disk
-from install import plan as planning
 from install.browsers import user_data_dir_target
 from install.installation import Home, Host
 from install.interpreter import current_interpreter
-from install.ownership import wrapper_path
+from install.plan import apply
+from install.plan import install_plan as planning
+from install.plan.ownership import wrapper_path
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Place:
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
         host = Host(Home(self.home, Path.home()), current_interpreter(), bakes_home=True)
-        disk.apply(planning.install(host, [user_data_dir_target(self.profile)], [], disk.look))
+        apply.apply(planning.install(host, [user_data_dir_target(self.profile)], [], apply.look))
 
 
 class Shop(Protocol):

@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 
 import click
 
-from install import plan as planning
-from install import removal
 from install.browsers import Level, TableError, Target, known_browsers
 from install.callers import caller
-from install.disk import ApplyError, apply, look
 from install.installation import Home, Host, system_home
 from install.interpreter import InterpreterError, current_interpreter
 from install.ledger import Ledger, LedgerError
 from install.machine import Machine, this_machine
-from install.ownership import installed_wrapper
-from install.plan_text import plan_json, plan_lines
+from install.plan import install_plan as planning
+from install.plan import uninstall_plan
+from install.plan.apply import ApplyError, apply, look
+from install.plan.ownership import installed_wrapper
+from install.plan.plan_output import plan_json, plan_lines
+from install.plan.steps import Plan, RemoveEmptyDirectory
 from install.reach import unreachable
 from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
-from install.steps import Plan, RemoveEmptyDirectory
 from install.targets import (
     INSTALL,
     SUDO_MCPB,
@@ -204,11 +204,13 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
     if asked.names:
         ledger = _readable(lambda: planning.ledger_of(home, look))
         targets = asked.named(ledger)
-        plan = _readable(lambda: removal.uninstall_from(home, targets, look, usual=asked.usual(ledger)))
+        plan = _readable(
+            lambda: uninstall_plan.uninstall_from(home, targets, look, usual=asked.usual(ledger))
+        )
         plan.notes += _also_read_by(asked.choice.sharing(targets))
     else:
         plan = _readable(
-            lambda: removal.uninstall(
+            lambda: uninstall_plan.uninstall(
                 home,
                 asked.usual(planning.ledger_of(home, look)),
                 look,

@@ -53,20 +53,20 @@ def _stamp() -> str:
 def _mended() -> str:
     from subprocess import SubprocessError
 
-    from install import disk
-    from install import plan as planning
     from install.installation import Home, Host
     from install.interpreter import InterpreterError, current_interpreter, is_temporary
     from install.ledger import LedgerError
-    from install.ownership import installed_wrapper
+    from install.plan import apply
+    from install.plan import install_plan as planning
+    from install.plan.ownership import installed_wrapper
 
     if is_temporary(Path(sys.prefix)):  # a trial: what it mended would be gone with it
         return ""
     home = Home(mcpb_home(), Path.home())
-    with suppress(OSError, SubprocessError, LedgerError, InterpreterError, disk.ApplyError):
-        ledger, known = planning.ledger_of(home, disk.look), installed_wrapper(home.path, disk.look)
+    with suppress(OSError, SubprocessError, LedgerError, InterpreterError, apply.ApplyError):
+        ledger, known = planning.ledger_of(home, apply.look), installed_wrapper(home.path, apply.look)
         entry = ledger.entry(home.wrapper) if ledger else None
-        if known is None or entry is None or not entry.holds(disk.look(home.wrapper).content):
+        if known is None or entry is None or not entry.holds(apply.look(home.wrapper).content):
             return ""
         if _release(known.version) > _release(__version__):  # going back is for who asks for it
             return ""
@@ -74,10 +74,10 @@ def _mended() -> str:
         if not is_gone and known.interpreter != sys.executable:
             return ""
         host = Host(home, current_interpreter(), bakes_home=known.home is not None)
-        plan = planning.repair(host, disk.look)
+        plan = planning.repair(host, apply.look)
         if not plan.steps:
             return ""
-        disk.apply(plan)
+        apply.apply(plan)
         if is_gone:
             return f"Mended: browsers start mcpb with {sys.executable}, because {known.interpreter} is gone."
         return f"Mended: browsers start mcpb {__version__}; the native host was that of {known.version}."

@@ -24,10 +24,10 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from demo.chromium import Chromium, Page, open_chromium
 from firefox import Firefox, Preference, open_firefox
-from install import disk
-from install import plan as planning
 from install.browsers import user_data_dir_target
 from install.installation import Home, Host
+from install.plan import apply
+from install.plan import install_plan as planning
 
 ROOT = Path(__file__).parent.parent
 PAGES = Path(__file__).parent / "pages"
@@ -167,7 +167,7 @@ class Chain:
     def register(self, profile: Path) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code, in a tenth of the time."""
         host = Host(Home(self.home, self.home), Path(sys.executable), bakes_home=True)
-        disk.apply(planning.install(host, [user_data_dir_target(profile)], [], disk.look))
+        apply.apply(planning.install(host, [user_data_dir_target(profile)], [], apply.look))
 
     @asynccontextmanager
     async def firefox(

@@ -13,8 +13,6 @@ import msgspec
 import pytest
 import trio
 
-from install import disk
-from install import plan as planning
 from install.browsers import (
     Browser,
     Target,
@@ -25,7 +23,6 @@ from install.browsers import (
     user_data_dir_target,
 )
 from install.callers import OUR_CALLERS
-from install.disk import look
 from install.examination.neighbours import CLAUDE_CODE
 from install.examination.report import Report, examine, examine_and_try, first_fault
 from install.findings import Finding
@@ -33,6 +30,9 @@ from install.host_manifest import manifest_text
 from install.installation import Home, Host, system_home
 from install.ledger import Ledger, ledger_path
 from install.machine import Machine
+from install.plan import apply
+from install.plan import install_plan as planning
+from install.plan.apply import look
 from native_host.protocol.wire import HOST_NAME
 
 ROWS = known_browsers()
@@ -68,7 +68,7 @@ class Place:
     def install(self, *browsers: str) -> None:
         host = Host(Home(self.mcpb, self.user), Path(sys.executable), bakes_home=True)
         targets = [self.target(name) for name in browsers or ("chromium", "firefox")]
-        disk.apply(planning.install(host, targets, [], look))
+        apply.apply(planning.install(host, targets, [], look))
 
     def write_system_manifest(self, browser: str = "chromium") -> None:
         path = self.system_manifest(browser)
@@ -514,7 +514,7 @@ def test_a_folder_that_was_named_by_hand_is_examined_while_it_is_there(place: Pl
     data.mkdir()
     host = Host(Home(place.mcpb, place.user), Path(sys.executable), bakes_home=True)
     target = user_data_dir_target(data)
-    disk.apply(planning.install(host, [target], [], look))
+    apply.apply(planning.install(host, [target], [], look))
     assert [
         found.is_startable for found in place.examine().targets if found.manifest == str(target.manifest)
     ] == [True]
@@ -633,7 +633,7 @@ def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:
     host = Host(home, Path(sys.executable))
     target = system_target(row("chromium"), place.machine)
     assert target is not None
-    disk.apply(planning.install(host, [target], [], look))
+    apply.apply(planning.install(host, [target], [], look))
     report = place.examine("chromium")
     assert faults(report) == []
     assert report.targets[0].is_ours
@@ -646,7 +646,7 @@ def test_a_broken_wrapper_for_all_users_is_nothing_to_browsers_that_start_ours(i
     home.wrapper.parent.mkdir(parents=True)
     target = system_target(row("chrome"), installed.machine)
     assert target is not None
-    disk.apply(planning.install(Host(home, Path(sys.executable)), [target], [], look))
+    apply.apply(planning.install(Host(home, Path(sys.executable)), [target], [], look))
     home.wrapper.unlink()
     report = installed.examine()
     assert faults(report) == ["program-missing"]

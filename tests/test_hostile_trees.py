@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from install import disk
-from install import plan as planning
 from install.browsers import TableError, find_browser, known_browsers, named_targets
-from install.disk import look
 from install.examination.report import Report, examine
 from install.installation import Home, Host
 from install.machine import Machine
+from install.plan import apply
+from install.plan import install_plan as planning
+from install.plan.apply import look
 from native_host.protocol.wire import HOST_NAME
 
 LONGEST_S = 60
@@ -108,7 +108,7 @@ def tree(short_tmp: Path) -> Path:
     rows = [row for name in ("chromium", "firefox") if (row := find_browser(name, ROWS))]
     targets = [named_targets(row, machine, ROWS, Path.exists)[0] for row in rows]
     host = Host(Home(home, machine.user_home), Path(sys.executable), bakes_home=True)
-    disk.apply(planning.install(host, targets, [], look))
+    apply.apply(planning.install(host, targets, [], look))
     for path in [short_tmp, *short_tmp.rglob("*")]:
         os.chown(path, *([NOBODY] * 2 if os.geteuid() == 0 else [-1, -1]), follow_symlinks=False)
     return short_tmp

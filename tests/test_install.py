@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from install import disk, plan
 from install.browsers import user_data_dir_target
 from install.cli import install_native_host, uninstall_native_host
 from install.installation import Home, Host
-from install.ownership import wrapper_path
+from install.plan import apply, install_plan
+from install.plan.ownership import wrapper_path
 from native_host.protocol import wire
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
@@ -231,11 +231,11 @@ def test_a_wrapper_directory_that_others_can_write_is_refused(home: Path, chromi
 
 def test_a_file_that_changes_between_plan_and_apply_is_not_overwritten(home: Path, chromium: Path) -> None:
     host = Host(Home(home / "mcpb", home), Path(sys.executable))
-    made = plan.install(host, [user_data_dir_target(chromium)], [], disk.look)
+    made = install_plan.install(host, [user_data_dir_target(chromium)], [], apply.look)
     (chromium / MANIFEST).parent.mkdir()
     (chromium / MANIFEST).write_text("somebody was quicker")
-    with pytest.raises(disk.ApplyError, match="has changed"):
-        disk.apply(made)
+    with pytest.raises(apply.ApplyError, match="has changed"):
+        apply.apply(made)
     assert (chromium / MANIFEST).read_text() == "somebody was quicker"
     assert list((chromium / MANIFEST).parent.iterdir()) == [chromium / MANIFEST]
 

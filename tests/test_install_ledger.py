@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from forked_commands import commands, listing
-from install import plan as planning
 from install.browsers import user_data_dir_target
 from install.cli import this_home, this_host
-from install.disk import ApplyError, apply, look
 from install.ledger import Entry, Ledger, read
-from install.ownership import Found, is_our_manifest
-from install.steps import Write
+from install.plan import install_plan as planning
+from install.plan.apply import ApplyError, apply, look
+from install.plan.ownership import Found, is_our_manifest
+from install.plan.steps import Write
 from install.wrapper import read as read_wrapper
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 from native_host.protocol.wire import HOST_NAME

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 
 from forked_commands import listing
-from install import plan as planning
-from install import removal
 from install.browsers import Browser, Kind, Place, Target
 from install.cli import this_home, this_host
-from install.disk import ApplyError, apply, look
 from install.ledger import Entry, Ledger, draft_path, ledger_path, moved, read
 from install.machine import Machine
+from install.plan import install_plan as planning
+from install.plan import uninstall_plan
+from install.plan.apply import ApplyError, apply, look
+from install.plan.steps import Discard, Move, Plan, Remove, Step, Write
 from install.reach import unreachable
-from install.steps import Discard, Move, Plan, Remove, Step, Write
 from install.targets import Choice, selector
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 
@@ -229,7 +229,7 @@ def test_a_removal_that_was_interrupted_at_once_is_a_removal(home: Path, chromiu
     """So nothing that runs before the next removal, self-repair least of all, brings the browser back."""
     install()
     target = Target("Chromium", "chromium", chromium / "NativeMessagingHosts", "chromium")
-    (begun, *_) = removal.uninstall_from(this_home(), [target], look).steps
+    (begun, *_) = uninstall_plan.uninstall_from(this_home(), [target], look).steps
     do(begun)
     assert (chromium / MANIFEST).exists()
     assert planning.registered_targets(ledger(home), look) == []
@@ -241,7 +241,7 @@ def test_an_interrupted_removal_forgets_nothing_of_the_other_browsers(home: Path
     install()
     (vivaldi / MANIFEST).unlink()
     target = Target("Chromium", "chromium", chromium / "NativeMessagingHosts", "chromium")
-    (begun, *_) = removal.uninstall_from(this_home(), [target], look).steps
+    (begun, *_) = uninstall_plan.uninstall_from(this_home(), [target], look).steps
     do(begun)
     install("--browser", "chromium")
     assert "deleted by hand" in install().output
@@ -331,7 +331,7 @@ def test_folders_outside_of_mcpb_s_home_go_when_they_are_empty(home: Path, chrom
     install()
     empty, full = use(home / "run/empty"), use(home / "run/full")
     (full / "socket").touch()
-    apply(removal.uninstall(this_home(), [], look, folders=[empty, full]))
+    apply(uninstall_plan.uninstall(this_home(), [], look, folders=[empty, full]))
     assert list((home / "run").iterdir()) == [full]
 
 

@@ -19,7 +19,6 @@ from install.browsers import (
     system_target,
     user_data_dir_target,
 )
-from install.disk import look
 from install.examination.commands import registering
 from install.examination.installed import Installed
 from install.examination.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
@@ -27,6 +26,7 @@ from install.examination.running import RunningBrowser, its_machine
 from install.findings import Finding, Level
 from install.ledger import Entry
 from install.machine import Machine
+from install.plan.apply import look
 from native_host.system.untrusted_files import printable, resolved, status
 
 

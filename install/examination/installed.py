@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.disk import LARGEST_FILE_BYTES, look
 from install.examination.commands import registering, shell_line
 from install.findings import Finding, Level
 from install.installation import Home
 from install.ledger import Entry, Ledger, LedgerError
-from install.ownership import is_our_wrapper, manifest_stranger, wrapper_stranger
-from install.plan import ledger_of, registered_targets
+from install.plan.apply import LARGEST_FILE_BYTES, look
+from install.plan.install_plan import ledger_of, registered_targets
+from install.plan.ownership import is_our_wrapper, manifest_stranger, wrapper_stranger
 from install.program_check import HEAD_BYTES, Program, program_fault
 from native_host import __version__
 from native_host.system.home_layout import mcpb_home

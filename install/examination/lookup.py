@@ -11,11 +11,11 @@ import msgspec
 from install import wrapper
 from install.browsers import Kind, Target
 from install.callers import origin
-from install.disk import LARGEST_FILE_BYTES
 from install.examination.commands import registering, shell_line
 from install.examination.installed import Installed, look_at_program
 from install.findings import Finding, Level
 from install.host_manifest import manifest_faults, program_named_in
+from install.plan.apply import LARGEST_FILE_BYTES
 from install.program_check import program_fault
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.untrusted_files import closed_folder, head, link, resolved, status, whole

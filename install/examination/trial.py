@@ -23,8 +23,8 @@ import trio
 
 from install import wrapper
 from install.browsers import Kind
-from install.disk import LARGEST_FILE_BYTES
 from install.findings import Finding, Level
+from install.plan.apply import LARGEST_FILE_BYTES
 from install.targets import INSTALL
 from native_host import __version__
 from native_host.ipc import endpoint

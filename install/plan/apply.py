@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from install.ownership import Found
-from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.plan.ownership import Found
+from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 
 LARGEST_FILE_BYTES = 256 * 1024
 """Of what may be ours; longer files are not read whole."""

@@ -15,9 +15,9 @@ from install.examination.neighbours import CLAUDES
 from install.host_manifest import program_named_in
 from install.installation import Home
 from install.ledger import Ledger, draft_path, new_ledger
-from install.ownership import Look, refused_file, refused_manifest_folder, refused_view
-from install.plan import backups
-from install.steps import Plan, Remove, Step, Write
+from install.plan.install_plan import backups
+from install.plan.ownership import Look, refused_file, refused_manifest_folder, refused_view
+from install.plan.steps import Plan, Remove, Step, Write
 
 _SCRIPT_MARK = b"#!/bin/sh\n# Written by `mcpb install-native-host --shim` from "
 

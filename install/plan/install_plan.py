@@ -1,4 +1,4 @@
-"""What an installation writes: made here, shown by commands, done by disk. (What goes: removal.py.)
+"""What an installation writes: made here, shown by commands, done by disk. (What goes: uninstall_plan.py.)
 
 Pure: the disk is looked at through a function that is passed in. Every plan that changes a file begins and
 ends with the ledger: first it knows what is about to be written beside what was there, in the end what is.
@@ -31,7 +31,7 @@ from install.ledger import (
     new_ledger,
 )
 from install.ledger import read as read_ledger
-from install.ownership import (
+from install.plan.ownership import (
     Look,
     installed_wrapper,
     is_our_manifest,
@@ -45,7 +45,7 @@ from install.ownership import (
     registered_callers,
     wrapper_stranger,
 )
-from install.steps import MakeDirectory, Move, Plan, Remove, Step, Write
+from install.plan.steps import MakeDirectory, Move, Plan, Remove, Step, Write
 from install.targets import INSTALL, selector
 from install.wrapper import Wrapper
 

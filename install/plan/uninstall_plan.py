@@ -1,7 +1,7 @@
 """What an uninstallation removes: exactly what the ledger has, and what is ours by its content.
 
-Pure, as plan.py. What was moved out of our way goes back, and so does what a shim of an earlier mcpb changed
-(restore_shimmed.py). Files that are not ours stay where they are.
+Pure, as install_plan.py. What was moved out of our way goes back, and so does what a shim of an earlier mcpb
+changed (restore_shimmed.py). Files that are not ours stay where they are.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ import msgspec
 from install.browsers import Target
 from install.installation import Home
 from install.ledger import Entry, Ledger, new_ledger
-from install.ownership import (
-    Look,
-    is_our_manifest,
-    is_our_wrapper,
-    refused_manifest_folder,
-    refused_view,
-    refused_wrapper_folder,
-)
-from install.plan import (
+from install.plan.install_plan import (
     backups,
     is_ours,
     ledger_of,
@@ -33,8 +25,16 @@ from install.plan import (
     settled,
     write_around,
 )
-from install.restore_shimmed import restore_shimmed
-from install.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
+from install.plan.ownership import (
+    Look,
+    is_our_manifest,
+    is_our_wrapper,
+    refused_manifest_folder,
+    refused_view,
+    refused_wrapper_folder,
+)
+from install.plan.restore_shimmed import restore_shimmed
+from install.plan.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
 from native_host import __version__
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from install.examination.neighbours import CLAUDES
 from install.ledger import ledger_path
-from install.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 
 _LEDGER = "the list of what mcpb has written, for uninstalling"
