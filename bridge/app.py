@@ -475,14 +475,14 @@ def _whats_missing(
 
 
 def _channel_hint(settings: ChannelSettings) -> str:
-    from install.examination.channels import hint  # noqa: PLC0415  (as below)
+    from install.checks.existing_channel import hint  # noqa: PLC0415  (as below)
 
     return hint(settings.only_directory)
 
 
 def _stopped_host(settings: ChannelSettings) -> str:
     from install.browsers import TableError  # noqa: PLC0415  (as below)
-    from install.examination.channels import stopped_host  # noqa: PLC0415
+    from install.checks.existing_channel import stopped_host  # noqa: PLC0415
     from install.machine import this_machine  # noqa: PLC0415
 
     with suppress(TableError):  # `mcpb doctor` says what is wrong with it
@@ -494,7 +494,7 @@ def registration() -> str:
     """Why no browser can start the native host, and the command that mends it; empty when one can."""
     # Here, not on top: what examines a machine takes a tenth of a bridge's start, and most never need it.
     from install.browsers import TableError  # noqa: PLC0415
-    from install.examination.report import first_fault  # noqa: PLC0415
+    from install.checks.check_report import first_fault  # noqa: PLC0415
     from install.machine import this_machine  # noqa: PLC0415
 
     try:

@@ -225,7 +225,7 @@ def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
     import msgspec
 
     from install.browsers import TableError
-    from install.examination.channels import channels_here
+    from install.checks.existing_channel import channels_here
     from install.machine import this_machine
     from native_host.system.home_layout import mcpb_home
 

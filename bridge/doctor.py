@@ -1,6 +1,6 @@
 """What is wrong between a native host and a page's tool, in browsers that are connected now. Pure.
 
-What stops a browser before it can connect is found by `install.examination`; `doctor_report` has both.
+What stops a browser before it can connect is found by `install.checks`; `doctor_report` has both.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from typing import Literal, TypeVar
 import msgspec
 
 from bridge.doctor import LinkedHost, SeenBrowser, UnlinkedHost
-from install.examination.channels import Channel
-from install.examination.lookup import TargetReport
-from install.examination.report import Report
-from install.examination.running import RunningBrowser
+from install.checks.check_report import Report
+from install.checks.existing_channel import Channel
+from install.checks.manifest_lookup import TargetReport
+from install.checks.running_browsers import RunningBrowser
 from install.findings import Finding, Hop
 from native_host.existing_channel.published_socket import Standing
 

@@ -38,12 +38,12 @@ from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError, known_browsers
+from install.checks.check_report import Report, examine_and_try
+from install.checks.environment import Environment, called, examine_environment, this_environment
+from install.checks.existing_channel import Channel, channel_holders, existing_channels
+from install.checks.hosts import hosts_started_by
+from install.checks.running_browsers import RunningBrowser
 from install.cli import this_host
-from install.examination.channels import Channel, channel_holders, existing_channels
-from install.examination.environment import Environment, called, examine_environment, this_environment
-from install.examination.hosts import hosts_started_by
-from install.examination.report import Report, examine_and_try
-from install.examination.running import RunningBrowser
 from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError
 from install.machine import Machine, this_machine

@@ -14,8 +14,8 @@ import msgspec
 from bridge.doctor import SeenBrowser
 from bridge.doctor_browsers import Looked
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport, printable
-from install.examination.channels import Channel
-from install.examination.neighbours import Neighbour
+from install.checks.existing_channel import Channel
+from install.checks.other_hosts import Neighbour
 from install.findings import Finding
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")

@@ -14,8 +14,8 @@ import msgspec
 from bridge import __version__
 from bridge.doctor import SeenBrowser, findings_of, unlinked
 from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
-from install.examination.channels import Channel, channel_findings, missing_channel
-from install.examination.neighbours import WRAPPER_GONE, Neighbour
+from install.checks.existing_channel import Channel, channel_findings, missing_channel
+from install.checks.other_hosts import WRAPPER_GONE, Neighbour
 from install.findings import Finding, Hop, Level
 from native_host.existing_channel.published_socket import Standing
 

@@ -9,7 +9,7 @@ import msgspec
 
 from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
-from install.examination.neighbours import Neighbour
+from install.checks.other_hosts import Neighbour
 from install.findings import Finding, Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}

@@ -90,7 +90,8 @@ def status(
         router: what is connected.
         links: what of it is not, though it lives.
         calls: the latest lines of the audit log.
-        channels: another product's, each a `install.examination.channels.Channel`. The process of ours that
+        channels: another product's, each a `install.checks.existing_channel.Channel`. The process of ours
+        that
             holds one is no browser.
         published: sockets of ours among its own, each a
         `native_host.existing_channel.published_socket.Standing`.

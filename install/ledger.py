@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from install import wrapper
-from install.examination.neighbours import CLAUDES
+from install.checks.other_hosts import CLAUDES
 from native_host.protocol.wire import HOST_NAME
 
 FILE = "state/ledger.json"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP
+from install.checks.other_hosts import CLAUDE_CODE, CLAUDE_DESKTOP
 from native_host.existing_channel.channel_messages import ABOVE, DIRECTORIES
 from peers import until
 from stub_extension import ORIGIN, Dialect, StubExtension, Tool

@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from install.browsers import find_browser, known_browsers
-from install.examination import channels, unix_sockets
-from install.examination.channels import (
+from install.checks import existing_channel, unix_sockets
+from install.checks.existing_channel import (
     OPENING_S,
     THEIR_HOST,
     Channel,
@@ -26,7 +26,7 @@ from install.examination.channels import (
     missing_channel,
     stopped_host,
 )
-from install.examination.running import RunningBrowser
+from install.checks.running_browsers import RunningBrowser
 from install.machine import Machine, this_machine
 from native_host.ipc import endpoint
 
@@ -286,7 +286,7 @@ def test_a_host_that_has_stopped_serving_is_found_for_who_looks_for_a_channel(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the bridges say it that were open when it stopped."""
-    monkeypatch.setattr(channels, "running_browsers", lambda *_: place.running)
+    monkeypatch.setattr(existing_channel, "running_browsers", lambda *_: place.running)
     home = place.machine.root / "mcpb"
     assert stopped_host(place.machine, home, place.directory) == ""
     place.start_their_host(800)

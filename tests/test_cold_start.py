@@ -32,7 +32,7 @@ PACKAGE = {
 }
 """The mcp package and what it brings, what `mcpb serve` speaks HTTP with, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
-INSTALLER = {"install.browsers", "install.cli", "install.examination", "install.plan.install_plan"}
+INSTALLER = {"install.browsers", "install.cli", "install.checks", "install.plan.install_plan"}
 CHANNEL = {
     "bridge.links.channel_holders",
     "bridge.browser_tools.forwarding",

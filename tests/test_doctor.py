@@ -22,12 +22,12 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
-from install.examination.channels import Channel, ChannelClient
-from install.examination.hosts import hosts_started_by
-from install.examination.lookup import TargetReport
-from install.examination.neighbours import Neighbour
-from install.examination.report import Report
-from install.examination.running import RunningBrowser
+from install.checks.check_report import Report
+from install.checks.existing_channel import Channel, ChannelClient
+from install.checks.hosts import hosts_started_by
+from install.checks.manifest_lookup import TargetReport
+from install.checks.other_hosts import Neighbour
+from install.checks.running_browsers import RunningBrowser
 from install.findings import Finding
 from install.machine import Machine
 from native_host.existing_channel.published_socket import Standing

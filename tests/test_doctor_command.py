@@ -21,7 +21,7 @@ from bridge.cli import main
 from bridge.doctor_fix import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
-from install.examination.running import RunningBrowser
+from install.checks.running_browsers import RunningBrowser
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
@@ -37,10 +37,10 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MCPB_HOME", str(short_tmp / "mcpb"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
-    monkeypatch.setattr("install.examination.report.running_browsers", lambda *_: [])
+    monkeypatch.setattr("install.checks.check_report.running_browsers", lambda *_: [])
     monkeypatch.setattr("bridge.doctor_command.called", lambda _: "mcpb")  # whatever the tests' PATH is
     # Signals come to the main thread, and the command runs in another one.
-    monkeypatch.setattr("install.examination.report.ended_by_signals", nullcontext)
+    monkeypatch.setattr("install.checks.check_report.ended_by_signals", nullcontext)
     yield short_tmp
     logging.getLogger("bridge").setLevel(logging.NOTSET)
 
@@ -290,7 +290,7 @@ async def test_a_browser_whose_host_keeps_to_another_home_is_told_from_one_witho
     chromium = find_browser("chromium", known_browsers())
     assert chromium is not None
     us = RunningBrowser(os.getpid(), chromium, "/usr/bin/chromium")
-    monkeypatch.setattr("install.examination.report.running_browsers", lambda *_: [us])
+    monkeypatch.setattr("install.checks.check_report.running_browsers", lambda *_: [us])
     assert await faults() == ["not-connected"]
     host = [sys.executable, "-I", "-m", "native_host"]
     async with SimulatedBrowser(host, env={"MCPB_HOME": str(registered / "other")}):

@@ -13,8 +13,8 @@ import pytest
 from bridge.doctor import SeenBrowser, SeenTab
 from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
 from chain import ROOT
-from install.examination.channels import Channel, ChannelClient
-from install.examination.neighbours import Neighbour
+from install.checks.existing_channel import Channel, ChannelClient
+from install.checks.other_hosts import Neighbour
 from install.findings import Finding, Hop
 from native_host.existing_channel.published_socket import Standing
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from install import interpreter
-from install.examination.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
+from install.checks.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
 from install.interpreter import InterpreterError, current_interpreter, is_temporary, vanishing
 from install.machine import Machine
 from install.source import clone

@@ -23,8 +23,8 @@ from install.browsers import (
     user_data_dir_target,
 )
 from install.callers import OUR_CALLERS
-from install.examination.neighbours import CLAUDE_CODE
-from install.examination.report import Report, examine, examine_and_try, first_fault
+from install.checks.check_report import Report, examine, examine_and_try, first_fault
+from install.checks.other_hosts import CLAUDE_CODE
 from install.findings import Finding
 from install.host_manifest import manifest_text
 from install.installation import Home, Host, system_home

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from install.browsers import TableError, find_browser, known_browsers, named_targets
-from install.examination.report import Report, examine
+from install.checks.check_report import Report, examine
 from install.installation import Home, Host
 from install.machine import Machine
 from install.plan import apply

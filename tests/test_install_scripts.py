@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from install.examination.neighbours import CLAUDE_CODE
+from install.checks.other_hosts import CLAUDE_CODE
 from native_host.ipc import endpoint
 
 ROOT = Path(__file__).parent.parent

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from install.browsers import Target, find_browser, known_browsers
-from install.examination.neighbours import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
-from install.examination.policies import managed_policies, policy_findings
+from install.checks.other_hosts import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
+from install.checks.policies import managed_policies, policy_findings
 from install.findings import Finding
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME

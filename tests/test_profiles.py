@@ -12,8 +12,8 @@ import trio
 import extension
 from demo.chromium import open_chromium
 from install.callers import OUR_CALLERS, origin
-from install.examination import profiles
-from install.examination.profiles import (
+from install.checks import profiles
+from install.checks.profiles import (
     InstalledExtension,
     chromium_extensions,
     extension_findings,

@@ -11,8 +11,8 @@ import trio
 
 from demo.chromium import open_chromium
 from install.browsers import known_browsers
-from install.examination import running as running_module
-from install.examination.running import PS, RunningBrowser, confinement_finding, running_browsers
+from install.checks import running_browsers as running_module
+from install.checks.running_browsers import PS, RunningBrowser, confinement_finding, running_browsers
 from install.machine import Machine, this_machine
 
 ME = os.getuid()

@@ -13,7 +13,7 @@ from bridge.columns import Columns, cut, display_width
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.routing import Router, Terms
 from bridge.status import as_text, status, whats_missing
-from install.examination.channels import Channel
+from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello, one_page, tab, tools

@@ -12,8 +12,8 @@ import trio
 
 from install.browsers import Kind
 from install.callers import OUR_CALLERS
-from install.examination import trial
-from install.examination.trial import Trial, browser_arguments, try_host
+from install.checks import host_trial
+from install.checks.host_trial import Trial, browser_arguments, try_host
 from install.wrapper import Wrapper, script
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
@@ -136,14 +136,14 @@ async def test_a_signal_that_ends_it_is_named(tmp_path: Path) -> None:
 async def test_a_program_that_says_nothing_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "HELLO_SECONDS", 0.2)
+    monkeypatch.setattr(host_trial, "HELLO_SECONDS", 0.2)
     assert (await blamed(program(tmp_path, "#!/bin/sh\nread -r line\n")))[0] == "host-silent"
 
 
 async def test_a_message_that_is_begun_and_left_is_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(host_trial, "HELLO_SECONDS", 0.5)
     code, text = await blamed(program(tmp_path, "#!/bin/sh\necho hi\nread -r line\n"))
     assert (code, "hi\\n" in text) == ("host-prints", True)
 
@@ -181,7 +181,7 @@ async def test_a_host_of_another_version_is_a_warning_and_of_another_wire_a_faul
 async def test_a_host_that_does_not_end_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "END_SECONDS", 0.2)
+    monkeypatch.setattr(host_trial, "END_SECONDS", 0.2)
     child = f"sleep 60 & echo $! >{tmp_path}/child; wait"
     finding = (await tried(saying(tmp_path, hello(), then=child))).finding
     assert finding is not None
@@ -193,7 +193,7 @@ async def test_a_host_that_does_not_end_is_ended_with_its_children(
 async def test_whatever_a_host_starts_in_another_group_is_ended_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "END_SECONDS", 0.2)
+    monkeypatch.setattr(host_trial, "END_SECONDS", 0.2)
     start = f"import os; os.setpgid(0, 0); open('{tmp_path}/child', 'w').write(str(os.getpid())); os.pause()"
     await tried(saying(tmp_path, hello(), then=f'{sys.executable} -Sc "{start}" & wait'))
     with trio.fail_after(30):
@@ -203,7 +203,7 @@ async def test_whatever_a_host_starts_in_another_group_is_ended_as_well(
 async def test_a_host_of_ours_that_had_to_be_killed_leaves_no_files(
     short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "END_SECONDS", 0)
+    monkeypatch.setattr(host_trial, "END_SECONDS", 0)
     await tried(our_wrapper(short_tmp))
     assert list((short_tmp / "run").iterdir()) == []
 
@@ -214,7 +214,7 @@ async def test_who_ends_the_trial_ends_the_host_first(number: int, tmp_path: Pat
         tmp_path, f"#!/bin/sh\ntrap '' TERM HUP INT\necho $$ >{tmp_path}/pid\nsleep 60\nsleep 60\n"
     )
     script = (
-        "import trio\nfrom pathlib import Path\nfrom install.examination.trial import *\n"
+        "import trio\nfrom pathlib import Path\nfrom install.checks.host_trial import *\n"
         "async def main():\n async with ended_by_signals():\n"
         f"  await try_host(Path('{host}'), 'chromium', 'x', Path('/m'))\ntrio.run(main)"
     )
@@ -229,8 +229,8 @@ async def test_who_ends_the_trial_ends_the_host_first(number: int, tmp_path: Pat
 async def test_a_host_that_says_more_and_more_is_not_listened_to_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "END_SECONDS", 0.2)
-    monkeypatch.setattr(trial, "STDOUT_BYTES", 1000)
+    monkeypatch.setattr(host_trial, "END_SECONDS", 0.2)
+    monkeypatch.setattr(host_trial, "STDOUT_BYTES", 1000)
     again = f"while :; do /bin/cat '{tmp_path}/said' || exit; done"
     code, text = await blamed(saying(tmp_path, hello(), then=again))
     assert (code, "unasked" in text) == ("host-not-ours", True)

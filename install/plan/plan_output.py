@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from install.examination.neighbours import CLAUDES
+from install.checks.other_hosts import CLAUDES
 from install.ledger import ledger_path
 from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID

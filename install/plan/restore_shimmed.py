@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from install.browsers import Target
-from install.examination.neighbours import CLAUDES
+from install.checks.other_hosts import CLAUDES
 from install.host_manifest import program_named_in
 from install.installation import Home
 from install.ledger import Ledger, draft_path, new_ledger

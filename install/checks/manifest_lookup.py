@@ -11,8 +11,8 @@ import msgspec
 from install import wrapper
 from install.browsers import Kind, Target
 from install.callers import origin
-from install.examination.commands import registering, shell_line
-from install.examination.installed import Installed, look_at_program
+from install.checks.commands import registering, shell_line
+from install.checks.ledger_and_wrapper import Installed, look_at_program
 from install.findings import Finding, Level
 from install.host_manifest import manifest_faults, program_named_in
 from install.plan.apply import LARGEST_FILE_BYTES

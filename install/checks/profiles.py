@@ -18,7 +18,7 @@ import msgspec
 
 from install.browsers import Kind
 from install.callers import is_caller, origin
-from install.examination.commands import installing
+from install.checks.commands import installing
 from install.findings import Finding, Level
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID

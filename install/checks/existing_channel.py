@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import known_browsers
-from install.examination import unix_sockets
-from install.examination.proc import (
+from install.checks import unix_sockets
+from install.checks.proc import (
     age_s,
     ancestors,
     command_line,
@@ -26,7 +26,7 @@ from install.examination.proc import (
     processes,
     sockets,
 )
-from install.examination.running import RunningBrowser, running_browsers
+from install.checks.running_browsers import RunningBrowser, running_browsers
 from install.findings import Finding, Level
 from install.machine import Machine
 from native_host.existing_channel.channel_messages import BRAND, OLD_SOCKETS

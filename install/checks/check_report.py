@@ -16,18 +16,19 @@ import msgspec
 import trio
 
 from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
-from install.examination.folders import all_users_target, elsewhere, strangers_home, usual_targets
-from install.examination.installed import installed, wrapper_findings
-from install.examination.lookup import (
+from install.checks.host_trial import Trial, ended_by_signals, try_host
+from install.checks.ledger_and_wrapper import installed, wrapper_findings
+from install.checks.manifest_directories import all_users_target, elsewhere, strangers_home, usual_targets
+from install.checks.manifest_lookup import (
     ANOTHER_MCPB,
     LARGEST_MANIFEST_BYTES,
     OUR_CALLER,
     TargetReport,
     examine_target,
 )
-from install.examination.neighbours import Neighbour, neighbour_findings, neighbours
-from install.examination.policies import managed_policies, policy_findings
-from install.examination.profiles import (
+from install.checks.other_hosts import Neighbour, neighbour_findings, neighbours
+from install.checks.policies import managed_policies, policy_findings
+from install.checks.profiles import (
     InstalledExtension,
     chromium_extensions,
     extension_findings,
@@ -35,8 +36,7 @@ from install.examination.profiles import (
     firefox_profiles,
     is_used_in,
 )
-from install.examination.running import RunningBrowser, confinement_finding, running_browsers
-from install.examination.trial import Trial, ended_by_signals, try_host
+from install.checks.running_browsers import RunningBrowser, confinement_finding, running_browsers
 from install.findings import Finding, Level
 from install.host_manifest import callers_in
 from install.installation import Home, system_home
@@ -75,8 +75,8 @@ def examine(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
 
 
 async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """As `examine`, and start each program of ours that a manifest names (trial.py), unless it is known not
-    to start. What has no mark of ours is never run. Takes up to 8 s for a silent program, usually 0.3 s.
+    """As `examine`, and start each program of ours that a manifest names (host_trial.py), unless it is known
+    not to start. What has no mark of ours is never run. Takes up to 8 s for a silent program, usually 0.3 s.
 
     Raises:
         TableError: the person's own table of browsers cannot be used.

@@ -16,7 +16,7 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
-from install.examination.commands import installing
+from install.checks.commands import installing
 from install.findings import Finding
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from install.examination.proc import command_line, parent, pid_of, processes
+from install.checks.proc import command_line, parent, pid_of, processes
 from install.machine import Machine
 
 _STARTS = ["-m", "native_host"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.examination.commands import registering, shell_line
+from install.checks.commands import registering, shell_line
 from install.findings import Finding, Level
 from install.installation import Home
 from install.ledger import Entry, Ledger, LedgerError
