@@ -14,10 +14,10 @@ import trio
 
 from benchmarks.subject import Bench
 from benchmarks.table import Row, Table
-from bridge.hub.arguments import Arguments
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
     ENDED,
     NOBODY,

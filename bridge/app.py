@@ -24,12 +24,12 @@ from bridge.config import Config, ConfigError, rules_digest
 from bridge.config import read as read_config
 from bridge.config_reload import ConfigReload
 from bridge.frontends import stdio
+from bridge.hub.audit_records import Called, Keep, Record, to_each
+from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy
-from bridge.hub.records import Called, Keep, Record, to_each
 from bridge.hub.registry import Registry
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
-from bridge.hub.site_rules import SiteRules
+from bridge.hub.router import Router, Terms
+from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
 from bridge.pause_sync import PauseSync

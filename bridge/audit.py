@@ -22,10 +22,10 @@ from pathlib import Path
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
+from bridge.hub.client_session import Session
 from bridge.hub.describing import MAX_ORIGIN, cleaned
-from bridge.hub.records import Called, Record, Redefined, Registered, Site
-from bridge.hub.sessions import Session
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.system.private_files import open_regular

@@ -12,11 +12,11 @@ import msgspec
 from bridge import questions, results
 from bridge.asking import Asking
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome, PageResult
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import Session
+from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import ENDED, Caller, OnProgress, Pending
 from bridge.incoming import CanAsk
 from bridge.outgoing import Client, notification

@@ -24,7 +24,7 @@ from native_host.protocol.untrusted_text import shown
 
 if TYPE_CHECKING:
     from bridge.app import Hub
-    from bridge.hub.sessions import Session
+    from bridge.hub.client_session import Session
     from bridge.links.channel_settings import ChannelSettings
     from bridge.pausing import Target
     from install.browsers import Kind
@@ -456,7 +456,7 @@ def call(
     """
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
-    from bridge.hub.arguments import Arguments
+    from bridge.hub.argument_validation import Arguments
     from bridge.hub.transport import Caller
 
     given = _read_object(args_json)

@@ -22,10 +22,10 @@ from bridge import own_files
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.config_restrictions import is_allowed
 from bridge.frontends.http.settings import HttpSettings
-from bridge.hub.naming import MAX_NAME
-from bridge.hub.page_tool_settings import PageSettings, PageSite
+from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.routing import CALL_S
+from bridge.hub.public_names import MAX_NAME
+from bridge.hub.router import CALL_S
 from bridge.links.channel_settings import ChannelSettings
 
 FILE = "config.toml"

@@ -32,7 +32,7 @@ from bridge.doctor_text import as_text
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.policy import Policy
-from bridge.hub.routing import Router, Terms
+from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem

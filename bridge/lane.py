@@ -25,8 +25,8 @@ from bridge import incoming, outgoing, questions, results
 from bridge.asking import Asking
 from bridge.calls import QUESTION, Call
 from bridge.errors import ProtocolError, to_mcp
-from bridge.hub.arguments import Arguments
-from bridge.hub.tool_shape import Era
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import ENDED, Pending
 from bridge.incoming import (
     CallTool,

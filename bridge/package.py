@@ -38,8 +38,8 @@ from pydantic import ValidationError
 from bridge import outgoing, questions, results
 from bridge.calls import QUESTION, Call, Calls
 from bridge.errors import ProtocolError, to_mcp
-from bridge.hub.arguments import Arguments
-from bridge.hub.tool_shape import Era
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.tool_schema import Era
 from bridge.incoming import CanAsk, Implementation
 from bridge.lane import GOODBYE_S, Missed, Passed
 from bridge.open_requests import Key, OpenRequest, OpenRequests

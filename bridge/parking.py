@@ -23,8 +23,8 @@ import trio
 
 from bridge import questions
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.page_call import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
 from bridge.incoming import CanAsk
 from bridge.questions import Asked, Question

@@ -1,7 +1,7 @@
 """Synchronization of pauses between pauses.json, the hub and the connected browsers.
 
 Each bridge does it for itself: a change is merged by its time wherever it arrives, so that repeating one
-changes nothing. It never decides a call: `bridge/hub/pauses.py`.
+changes nothing. It never decides a call: `bridge/hub/rules/pauses.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.news import News
-from bridge.hub.pauses import Pauses, PauseTarget, changes_in, is_later, target_of
+from bridge.hub.change_signal import News
 from bridge.hub.registry import Browser, Registry
+from bridge.hub.rules.pauses import Pauses, PauseTarget, changes_in, is_later, target_of
 from bridge.hub.transport import TabAddress, TabTransport
 from bridge.state.pauses_file import PausesFile, PausesFileError
 from native_host.protocol import wire

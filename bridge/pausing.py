@@ -10,9 +10,9 @@ import trio
 from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_ORIGIN, cleaned
-from bridge.hub.pauses import Pauses, PauseTarget
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.site_patterns import is_local, matches, read_pattern
+from bridge.hub.rules.pauses import Pauses, PauseTarget
+from bridge.hub.rules.site_patterns import is_local, matches, read_pattern
 from bridge.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFileError
 from native_host.protocol import wire
@@ -32,7 +32,7 @@ class Target:
     """A site or a session."""
 
     site: str = ""
-    """A pattern: `bridge.hub.site_patterns`."""
+    """A pattern: `bridge.hub.rules.site_patterns`."""
     session: str = ""
     title: str = field(default="", compare=False)
     """Of the session, where it is known."""

@@ -17,9 +17,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bridge import __version__
-from bridge.hub.definition import OWN_META
 from bridge.hub.describing import MAX_ORIGIN, cleaned
-from bridge.hub.tool_shape import Era
+from bridge.hub.tool_definition import OWN_META
+from bridge.hub.tool_schema import Era
 
 Parts = tuple[bytes | memoryview, ...]
 """JSON text in pieces, which together are one line: nothing large is copied to put something before it."""

@@ -9,10 +9,10 @@ from bridge import results
 from bridge.asking import Asking
 from bridge.calls import Calls
 from bridge.hub.capabilities import browser_capabilities
+from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.incoming import Implementation
 from bridge.parking import Parking
 from bridge.results import Parts

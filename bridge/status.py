@@ -14,12 +14,12 @@ from bridge.audit import moment
 from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
+from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
-from bridge.hub.entry import CachedEntry, Entry
-from bridge.hub.pauses import Pauses
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.routing import Router
-from bridge.hub.search import search
+from bridge.hub.router import Router
+from bridge.hub.rules.pauses import Pauses
+from bridge.hub.tool_search import search
 from bridge.pausing import short_id, title_of
 
 _MAX_SCHEMA_BYTES = 16 * 1024

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.hub.caching import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
+from bridge.hub.cached_tools import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.origins import get_web_origin
 from native_host.ipc import endpoint

@@ -19,7 +19,7 @@ from bridge.frontends.http.front import Front
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.routes import Admit
 from bridge.frontends.http.settings import HttpSettings
-from bridge.hub.routing import Router, Terms
+from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace

@@ -12,19 +12,19 @@ import trio.testing
 
 import hub_steps as steps
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.arguments import Arguments
-from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record
+from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
-from bridge.hub.entry import CachedEntry, Entry, LiveEntry
-from bridge.hub.listing import Listing
+from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
+from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.page_tool import PageTool
-from bridge.hub.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
-from bridge.hub.records import Called, Record
 from bridge.hub.registry import Registry
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.router import Router, Terms
+from bridge.hub.tool_list import Listing
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
     NOBODY,
     Announced,

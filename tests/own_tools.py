@@ -10,11 +10,11 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.answers import Answer
-from bridge.hub.provided import Resource
-from bridge.hub.records import Recording
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.audit_records import Recording
+from bridge.hub.client_session import Session
+from bridge.hub.providers import Resource
+from bridge.hub.router import Router
+from bridge.hub.tool_result import Answer
 from bridge.hub.transport import Caller, LookedAround
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with

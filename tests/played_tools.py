@@ -14,11 +14,11 @@ from bridge.browser_tools.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Record
+from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
-from bridge.hub.records import Record
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
+from bridge.hub.router import Router, Terms
 from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
 from bridge.state.site_approvals import Approvals
 from native_host.protocol import wire

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 import trio
 
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record, Registered
+from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
+from bridge.hub.page_call import Outcome
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
-from bridge.hub.records import Called, Record, Registered
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
+from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace

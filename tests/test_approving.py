@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.hub.approval_prompts import form
+from bridge.hub.client_session import Session
+from bridge.hub.consent.approval_prompts import form
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals

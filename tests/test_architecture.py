@@ -33,7 +33,8 @@ SANS_IO = [
     *(
         str(path.relative_to(ROOT))
         for path in (ROOT / "bridge/hub").glob("*.py")
-        if path.name not in {"routing.py", "opening.py", "news.py", "awaiting.py", "approval_prompts.py"}
+        if path.name
+        not in {"router.py", "tab_opener.py", "change_signal.py", "operation.py", "approval_prompts.py"}
     ),
 ]
 IO = {

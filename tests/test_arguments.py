@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.hub import arguments as arguments_module
-from bridge.hub.arguments import MAX_KEPT, MAX_SCHEMA, ArgumentCheck
+from bridge.hub import argument_validation as arguments_module
+from bridge.hub.argument_validation import MAX_KEPT, MAX_SCHEMA, ArgumentCheck
 from bridge.hub.page_tool import PageTool
 
 Json = dict[str, Any]

@@ -21,9 +21,9 @@ from bridge import audit, audit_reading
 from bridge.audit import AuditLog
 from bridge.audit_reading import Filter, follow, recent
 from bridge.audit_text import row
-from bridge.hub.arguments import Arguments
-from bridge.hub.records import Called, Redefined, Registered, Site
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Redefined, Registered, Site
+from bridge.hub.client_session import Session
 from native_host.protocol import wire
 
 NOON = 1_795_262_400.25
@@ -399,9 +399,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from bridge import audit, audit_reading
-from bridge.hub.arguments import Arguments
-from bridge.hub.records import Called, Site
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Site
+from bridge.hub.client_session import Session
 
 audit.MAX_BYTES = int(sys.argv[3])
 clock = (second / 50 for second in range(10**6)).__next__  # so that it looks at the file at every fifth line

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.arguments import Arguments
-from bridge.hub.caching import CachedTool, NothingKept
-from bridge.hub.calling import ATTEMPTS
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
+from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from bridge.hub.describing import mark_of
-from bridge.hub.routing import CHANGES_APART_S
+from bridge.hub.router import CHANGES_APART_S
 from demo.simulated_browser import SimulatedBrowser
 from demo.simulated_tabs import SimulatedTab
 from demo.simulated_worker import current_call

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.hub import caching
-from bridge.hub.caching import (
+from bridge.hub import cached_tools
+from bridge.hub.cached_tools import (
     MAX_BYTES,
     MAX_SITE_BYTES,
     MAX_SITE_TOOLS,
@@ -245,7 +245,7 @@ def test_many_sites_together_are_bounded_and_those_with_most_give_way() -> None:
 def test_one_origin_after_another_of_a_hostile_site_pushes_nobody_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(caching, "MAX_TOOLS", 50)
+    monkeypatch.setattr(cached_tools, "MAX_TOOLS", 50)
     shelf = Shelf()
     offer(shelf, tools("getCart"))
     for number in range(40):
@@ -257,7 +257,7 @@ def test_one_origin_after_another_of_a_hostile_site_pushes_nobody_out(
 def test_where_all_sites_have_equally_few_the_one_seen_longest_ago_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(caching, "MAX_TOOLS", 5)
+    monkeypatch.setattr(cached_tools, "MAX_TOOLS", 5)
     shelf = Shelf()
     for number in range(7):
         offer(shelf, tools("a", "b"), origin=f"https://s{number}.example", now=NOW + number)
@@ -267,7 +267,7 @@ def test_where_all_sites_have_equally_few_the_one_seen_longest_ago_goes(
 
 
 def test_long_definitions_give_way_to_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caching, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(cached_tools, "MAX_BYTES", 10_000)
     shelf = Shelf()
     offer(shelf, tools("a", "b"))
     for number in range(20):
@@ -279,7 +279,7 @@ def test_long_definitions_give_way_to_short_ones(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_found_no_room_is_not_tried_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caching, "MAX_TOOLS", 25)
+    monkeypatch.setattr(cached_tools, "MAX_TOOLS", 25)
     shelf = Shelf()
     for number in range(2):
         offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", tab_id=number)

@@ -7,11 +7,11 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome, PageResult
-from bridge.hub.records import Called, Record
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record
+from bridge.hub.client_session import Session
+from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.router import Router, Terms
 from bridge.hub.transport import HostLost, HostSeen, LookedAround
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
-from bridge.hub.definition import MAX_TOOL_BYTES
-from bridge.hub.entry import Entry, LiveEntry
-from bridge.hub.listing import Listing
-from bridge.hub.naming import domain_name
+from bridge.hub.catalog_entries import Entry, LiveEntry
+from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools
+from bridge.hub.public_names import domain_name
 from bridge.hub.registry import Registry
-from bridge.hub.sessions import Session
+from bridge.hub.tool_definition import MAX_TOOL_BYTES
+from bridge.hub.tool_list import Listing
 from bridge.hub.transport import HostLost
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -146,7 +146,7 @@ def test_a_shown_name_passes_to_the_same_tab_of_a_restarted_browser(
 def test_of_the_names_it_was_shown_a_session_forgets_the_oldest_when_there_are_too_many(
     registry: Registry, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.hub.sessions.MAX_SHOWN", 2)
+    monkeypatch.setattr("bridge.hub.client_session.MAX_SHOWN", 2)
     session = Session("ours")
     connect(registry, "h1", *one_page("stays"))
     for name in ("a", "b", "c"):

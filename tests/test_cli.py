@@ -21,10 +21,10 @@ from bridge.app import open_hub
 from bridge.audit import NAME, AuditLog
 from bridge.cli import main
 from bridge.config import Config
+from bridge.hub.audit_records import Called, Registered, Site
+from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import read_tools
-from bridge.hub.records import Called, Registered, Site
-from bridge.hub.sessions import Session
 from bridge.store import SqliteToolStore
 from demo.simulated_browser import SimulatedBrowser
 from fixed_tools import FIXED

@@ -10,7 +10,7 @@ from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 
 
 class Cup(msgspec.Struct):

@@ -11,7 +11,7 @@ import pytest
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.config import Config, ConfigError, read
 from bridge.frontends.http.settings import HttpSettings
-from bridge.hub.page_tool_settings import PageSettings, PageSite
+from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.links.channel_settings import ChannelSettings
 from bridge.own_files import MAX_BYTES

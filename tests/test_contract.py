@@ -19,9 +19,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from bridge import server
 from bridge.errors import CallError
-from bridge.hub.records import Keep
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.audit_records import Keep
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import Caller, LookedAround, Pending
 from bridge.lane import Lane, open_lane
 from bridge.server import McpServer

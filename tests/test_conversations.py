@@ -16,8 +16,8 @@ from bridge.frontends.http import message_stream
 from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations
 from bridge.frontends.http.message_stream import MessageStream
-from bridge.hub.routing import Router
-from bridge.hub.tool_shape import Era
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import LookedAround
 from bridge.incoming import Implementation
 from bridge.lane import UNREAD_BYTES

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.hub.definition import MAX_TOOL_BYTES, in_text, with_texts
 from bridge.hub.page_tool import read_tools
+from bridge.hub.tool_definition import MAX_TOOL_BYTES, in_text, with_texts
 from native_host.protocol import wire
 
 ORIGIN = "https://shop.example"

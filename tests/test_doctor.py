@@ -17,8 +17,8 @@ from bridge.doctor_redaction import Private, named_folders, redacted, without_si
 from bridge.doctor_report import Diagnosis, diagnose
 from bridge.doctor_text import as_text
 from bridge.hub.catalog import Catalog
-from bridge.hub.naming import MAX_NAME
 from bridge.hub.policy import Policy, PolicyRules
+from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers

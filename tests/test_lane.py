@@ -18,7 +18,7 @@ import trio.testing
 
 from bridge import lane
 from bridge.errors import CallError
-from bridge.hub.records import Called, Record
+from bridge.hub.audit_records import Called, Record
 from native_host.protocol import wire
 from test_contract import (
     GET_CART,

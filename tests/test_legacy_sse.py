@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from bridge.frontends.http import conversations, legacy_sse
 from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.conversations import Conversation, Conversations
-from bridge.hub.routing import Router
+from bridge.hub.router import Router
 from http_front import (
     CLOSES_EARLY,
     GET_CART,

@@ -10,10 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.frontends.http.metrics import OTHER, Metrics, Present
-from bridge.hub.answers import Answer
-from bridge.hub.arguments import NOTHING
-from bridge.hub.records import Called, Record, Recording, Registered, Site, to_each
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import NOTHING
+from bridge.hub.audit_records import Called, Record, Recording, Registered, Site, to_each
+from bridge.hub.client_session import Session
+from bridge.hub.tool_result import Answer
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.hub.naming import MAX_NAME, Place, ToolNamer, domain_name, domain_of, public_names
+from bridge.hub.public_names import MAX_NAME, Place, ToolNamer, domain_name, domain_of, public_names
 
 
 def place(

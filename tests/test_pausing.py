@@ -14,8 +14,8 @@ import trio
 from click.testing import CliRunner, Result
 
 from bridge.cli import main
-from bridge.hub.pauses import Pauses
 from bridge.hub.registry import Browser
+from bridge.hub.rules.pauses import Pauses
 from bridge.pausing import Target, TargetError, find_target
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code, Wire

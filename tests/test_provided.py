@@ -10,14 +10,14 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.answers import Answer
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
-from bridge.hub.provided import Resource
-from bridge.hub.records import Called, Record, Recording
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record, Recording
+from bridge.hub.client_session import Session
+from bridge.hub.page_call import Outcome
+from bridge.hub.providers import Resource
+from bridge.hub.router import Router, Terms
+from bridge.hub.tool_result import Answer
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import Caller, LookedAround
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace

@@ -14,7 +14,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from bridge import results
-from bridge.hub.tool_shape import Era
+from bridge.hub.tool_schema import Era
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": 'é\n\u2028"', "annotations": {"audience": ["user"], "priority": 0.5}},

@@ -19,7 +19,7 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import ROOTS_S, Turn
 from bridge.browser_tools.uploading import files_at
 from bridge.errors import CallError
-from bridge.hub.sessions import Session
+from bridge.hub.client_session import Session
 from bridge.hub.transport import Caller
 from bridge.questions import MAX_ROOTS
 from mcp_lines import McpLines, text_of

@@ -9,10 +9,10 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
-from bridge.hub.routing import CHANGES_APART_S, SETTLE_S, Router
-from bridge.hub.sessions import Session
+from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
 from bridge.links.native import NativeLinks
 from bridge.status import status

@@ -16,9 +16,9 @@ import trio
 
 from bridge import log
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround, TabAddress
 from bridge.links.native import NativeLinks
 from chain import EXTENSION, Chain

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from bridge.hub import search as search_module
-from bridge.hub.search import MAX_READ, MAX_WORDS, in_turns, nearest, search, words_of
+from bridge.hub import tool_search as search_module
+from bridge.hub.tool_search import MAX_READ, MAX_WORDS, in_turns, nearest, search, words_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with, text_of

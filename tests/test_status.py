@@ -11,7 +11,7 @@ import pytest
 
 from bridge.columns import Columns, cut, display_width
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
-from bridge.hub.routing import Router, Terms
+from bridge.hub.router import Router, Terms
 from bridge.status import as_text, status, whats_missing
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire

@@ -33,10 +33,10 @@ from bridge.frontends.http.page.view import Seen, status_page
 from bridge.frontends.http.page.watching import PING_S, SHOWN_TOOLS, Watching
 from bridge.frontends.http.routes import App
 from bridge.frontends.http.settings import HttpSettings
-from bridge.hub.arguments import NOTHING, Arguments
-from bridge.hub.records import Called, Site
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.audit_records import Called, Site
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround
 from bridge.pause_sync import PauseSync
 from bridge.serve_record import ServeRecord, published

@@ -12,8 +12,8 @@ import trio.testing
 
 from bridge import lane
 from bridge.frontends import stdio
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import ENDED, LookedAround, Pending
 from bridge.server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.hub.caching import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
+from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host.protocol import wire

@@ -11,9 +11,9 @@ from bridge.browser_tools import provider, turns
 from bridge.browser_tools.answer import Answer, Image, Told
 from bridge.browser_tools.batch import LIMIT_S
 from bridge.browser_tools.declaring import Given, Tool
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called
 from bridge.hub.policy import PolicyRules
-from bridge.hub.records import Called
 from bridge.hub.transport import Caller
 from native_host.protocol import wire
 from played_tools import SHOP, PlayedTools, own_tab

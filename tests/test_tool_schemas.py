@@ -13,7 +13,7 @@ import pytest
 from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.provider import FAMILIES
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parent / "browser_tools.schemas.json").read_text())
 """The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""

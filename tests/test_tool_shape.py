@@ -13,9 +13,9 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from bridge.hub.definition import in_text, with_texts
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.hub.tool_shape import Era
+from bridge.hub.tool_definition import in_text, with_texts
+from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 
 REVISIONS = {Era.HANDSHAKE: HANDSHAKE_PROTOCOL_VERSIONS, Era.STATELESS: MODERN_PROTOCOL_VERSIONS}

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
-from bridge.hub.toolbox import MAX_SCHEMA, MAX_TEXT, TOOLS, ListPageTools, page_tools, read_arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.meta_tools import MAX_SCHEMA, MAX_TEXT, TOOLS, ListPageTools, page_tools, read_arguments
 
 
 @dataclass(frozen=True)

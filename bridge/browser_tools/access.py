@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.keeping import Kept
 from bridge.errors import CallError
+from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.sessions import Session
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

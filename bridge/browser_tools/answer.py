@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridge import errors
-from bridge.hub import answers
+from bridge.hub import tool_result
 
 UNTRUSTED = "dev.mcpb/untrusted"
 """In `_meta` of a result and of its blocks: what is in it was written by a page."""
@@ -80,14 +80,14 @@ def with_quotes(answer: Answer, quotes: Sequence[Quote]) -> Answer:
     return replace(answer, page=page, is_marked=True)
 
 
-def failed(text: str, quotes: Sequence[Quote]) -> answers.Answer:
+def failed(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
     """Return the CallToolResult of a call that failed, with page-written texts below its sentence."""
     if not quotes:
-        return answers.Answer(errors.failed(text), is_error=True)
+        return tool_result.Answer(errors.failed(text), is_error=True)
     return succeeded(with_quotes(Answer(Told(message=text), is_error=True), quotes))
 
 
-def succeeded(answer: Answer) -> answers.Answer:
+def succeeded(answer: Answer) -> tool_result.Answer:
     """The CallToolResult of an answer."""
     content: list[dict[str, Any]] = [{"type": "text", "text": answer.told.message}]
     result: dict[str, Any] = {"content": content, "structuredContent": answer.told}
@@ -99,7 +99,7 @@ def succeeded(answer: Answer) -> answers.Answer:
     content += [_link(link) for link in answer.links]
     if answer.is_error:
         result["isError"] = True
-    return answers.Answer(msgspec.json.encode(result), is_error=answer.is_error)
+    return tool_result.Answer(msgspec.json.encode(result), is_error=answer.is_error)
 
 
 def _image(image: Image) -> dict[str, Any]:

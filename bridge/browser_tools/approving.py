@@ -14,9 +14,9 @@ import trio
 
 from bridge import origins
 from bridge.errors import CallError
+from bridge.hub.consent.user_prompts import Kind, client_name, shown_client
 from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
-from bridge.hub.user_prompts import Kind, client_name, shown_client
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

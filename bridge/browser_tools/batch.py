@@ -14,7 +14,7 @@ from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError, ma
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError, sentence
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 
 LIMIT_S = 150.0
 """For all steps together, without the time in which a person is asked."""

@@ -11,7 +11,7 @@ from bridge.browser_tools import access, approving
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.turn import Turn
-from bridge.hub.approval_prompts import answer, form
+from bridge.hub.consent.approval_prompts import answer, form
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
 from bridge.hub.transport import QUESTION_S

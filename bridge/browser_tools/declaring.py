@@ -17,7 +17,7 @@ from msgspec import Meta, UnsetType
 from bridge.browser_tools import complaints
 from bridge.browser_tools.answer import Answer, Told
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 

@@ -21,8 +21,8 @@ from bridge.browser_tools import bound_documents
 from bridge.browser_tools.answer import Quote, ToolError
 from bridge.browser_tools.bound_documents import BoundDocument
 from bridge.errors import CallError
-from bridge.hub.awaiting import outcome_of
 from bridge.hub.describing import cleaned, quoted
+from bridge.hub.operation import outcome_of
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

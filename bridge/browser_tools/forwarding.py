@@ -27,7 +27,7 @@ from bridge.browser_tools.declaring import Given
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 from bridge.hub.describing import cleaned, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.transport import Caller, TabAddress

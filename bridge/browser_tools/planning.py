@@ -17,7 +17,7 @@ from bridge.browser_tools.declaring import Given, Tool
 from bridge.browser_tools.navigating import address, complete_address
 from bridge.browser_tools.turn import Turn
 from bridge.errors import paused_sentence
-from bridge.hub.approval_prompts import NoAnswerError
+from bridge.hub.consent.approval_prompts import NoAnswerError
 from bridge.hub.describing import cleaned
 from native_host.protocol.wire import Code
 

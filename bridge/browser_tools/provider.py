@@ -38,15 +38,15 @@ from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
 from bridge.errors import CallError
-from bridge.hub import answers
-from bridge.hub.arguments import Arguments
+from bridge.hub import tool_result
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Recording
+from bridge.hub.client_session import Session
+from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.policy import Policy
-from bridge.hub.provided import Resource
-from bridge.hub.records import Recording
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.providers import Resource
+from bridge.hub.router import Router
 from bridge.hub.transport import Caller, TabTransport
-from bridge.hub.user_prompts import client_name
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from native_host.protocol.wire import Code
 
@@ -184,7 +184,7 @@ class BrowserTools:
         if kept := self._kept.pop(session.id, None):
             kept.let_go()
 
-    async def run(self, recording: Recording, caller: Caller) -> answers.Answer:
+    async def run(self, recording: Recording, caller: Caller) -> tool_result.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
         kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
@@ -258,12 +258,12 @@ class BrowserTools:
         recording = Recording(
             turn.session, turn.tool.name, arguments, began, own_name=turn.tool.name, batch=batch_id, step=step
         )
-        how: answers.Answer | Exception | None = None  # cancelled, unless it ends
+        how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends
         try:
             answer = await self._run(replace(turn, recording=recording), arguments)
-            how = answers.Answer(b"", is_error=answer.is_error)
+            how = tool_result.Answer(b"", is_error=answer.is_error)
         except ToolError:
-            how = answers.Answer(b"", is_error=True)
+            how = tool_result.Answer(b"", is_error=True)
             raise
         except Exception as error:
             how = error

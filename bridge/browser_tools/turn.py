@@ -27,15 +27,15 @@ from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page import Frame, Page
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
-from bridge.hub.approval_prompts import ApprovalPrompts
-from bridge.hub.entry import site_of
-from bridge.hub.news import News
+from bridge.hub.audit_records import Recording
+from bridge.hub.catalog_entries import site_of
+from bridge.hub.change_signal import News
+from bridge.hub.client_session import Session
+from bridge.hub.consent.approval_prompts import ApprovalPrompts
+from bridge.hub.consent.user_prompts import Kind, PromptRequest
 from bridge.hub.policy import Policy
-from bridge.hub.records import Recording
 from bridge.hub.registry import GRACE_S, Browser, Registry
-from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, OnProgress, Prompt, TabAddress, TabTransport
-from bridge.hub.user_prompts import Kind, PromptRequest
 from bridge.state.site_approvals import Approvals
 from native_host.protocol import wire
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bridge.errors import CallError
-from bridge.hub.arguments import ArgumentCheck, Arguments
-from bridge.hub.entry import Entry, LiveEntry
-from bridge.hub.pauses import Pauses
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import ArgumentCheck, Arguments
+from bridge.hub.catalog_entries import Entry, LiveEntry
+from bridge.hub.client_session import Session
+from bridge.hub.rules.pauses import Pauses
 from native_host.protocol.rate_limit import CallPace
 from native_host.protocol.wire import Code
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from bridge.hub.definition import in_text
+from bridge.hub.catalog_entries import LiveEntry
+from bridge.hub.client_session import Meaning
 from bridge.hub.describing import in_tab
-from bridge.hub.entry import LiveEntry
-from bridge.hub.naming import Place
 from bridge.hub.page_tool import PageTool
+from bridge.hub.public_names import Place
 from bridge.hub.registry import Browser, Frame
-from bridge.hub.sessions import Meaning
-from bridge.hub.tool_shape import Era
+from bridge.hub.tool_definition import in_text
+from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 
 

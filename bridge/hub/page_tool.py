@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from bridge.hub import tool_shape
-from bridge.hub.definition import input_schema
+from bridge.hub import tool_schema
 from bridge.hub.describing import cleaned
-from bridge.hub.schema_cost import measured
-from bridge.hub.tool_shape import Era
+from bridge.hub.schema_limits import measured
+from bridge.hub.tool_definition import input_schema
+from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 
 MAX_TOOLS = 1024
@@ -64,7 +64,7 @@ class PageTool:
             is_repeatable=is_read_only or hints.get("idempotentHint") is True,
             is_consequential=hints.get("consequentialHint") is True,
             is_cacheable=hints.get("cache") is True,
-            is_for_handshakes=tool_shape.is_for(Era.HANDSHAKE, definition),
+            is_for_handshakes=tool_schema.is_for(Era.HANDSHAKE, definition),
             raw=raw,
             digest=hashlib.blake2b(raw, digest_size=16).digest(),
         )
@@ -140,7 +140,7 @@ def _read(raw: bytes) -> PageTool:
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         raise _NotAToolError(f"the inputSchema of {said!r} does not describe an object")
     found["inputSchema"] = {"type": "object", **schema}
-    if fault := tool_shape.fault(found):
+    if fault := tool_schema.fault(found):
         raise _NotAToolError(f"{said!r}: {fault}")
     if _is_deep(raw, found):
         raise _NotAToolError(f"{said!r} is nested more than {wire.MAX_DEPTH} deep")

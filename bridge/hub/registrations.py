@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from bridge.hub.caching import CachedTool, ToolKey, ToolStore
-from bridge.hub.entry import site_of
+from bridge.hub.audit_records import Keep, Redefined, Registered, Site
+from bridge.hub.cached_tools import CachedTool, ToolKey, ToolStore
+from bridge.hub.catalog_entries import site_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
-from bridge.hub.records import Keep, Redefined, Registered, Site
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import Announced, Event
 from native_host.protocol import wire

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.hub.pauses import Pauses, changes_in
+from bridge.hub.rules.pauses import Pauses, changes_in
 from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
 from native_host.protocol import wire
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
-from bridge.hub.awaiting import outcome_of
+from bridge.hub.operation import outcome_of
 from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 

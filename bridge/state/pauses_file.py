@@ -1,7 +1,7 @@
 """pauses.json: what the user paused, with the time of each change, for all bridges and browsers.
 
 Every writer merges under a file lock: of two changes of one pause the later one stays. Calls are decided in
-`bridge/hub/pauses.py`.
+`bridge/hub/rules/pauses.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from bridge import own_files
-from bridge.hub.pauses import Pauses
-from bridge.hub.site_patterns import read_pattern
+from bridge.hub.rules.pauses import Pauses
+from bridge.hub.rules.site_patterns import read_pattern
 from bridge.origins import OriginError
 from native_host.ipc import endpoint
 from native_host.protocol.wire import PauseChange

@@ -1,6 +1,6 @@
 /**
  * Site patterns of pauses: an origin, a host (every origin there), or `*.` and a host (its subdomains too).
- * `bridge/hub/site_patterns.py` evaluates them alike; `tests/data/site_patterns.json` is the table that both are tested with.
+ * `bridge/hub/rules/site_patterns.py` evaluates them alike; `tests/data/site_patterns.json` is the table that both are tested with.
  */
 
 const WIDE = "*.";

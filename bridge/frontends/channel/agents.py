@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import UNSET
 
+from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
-from bridge.hub.sessions import Session
 from bridge.server import MAX_SAID
 from native_host.existing_channel.channel_messages import ExecuteTool
 from native_host.protocol import wire

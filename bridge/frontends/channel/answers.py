@@ -13,8 +13,8 @@ import msgspec
 
 from bridge import results
 from bridge.errors import to_mcp
-from bridge.hub.calling import Outcome, PageResult
-from bridge.hub.tool_shape import Era
+from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.tool_schema import Era
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 
 NOTHING = "The tool has run, and answered nothing."

@@ -22,10 +22,10 @@ from bridge.frontends.channel.agents import Agents
 from bridge.frontends.channel.answers import Content, failure
 from bridge.frontends.channel.fitting import fitted
 from bridge.frontends.channel.permissions import About, Permissions
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import Outcome
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import Session
+from bridge.hub.page_call import Outcome
+from bridge.hub.router import Router
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
 from bridge.incoming import CanAsk
 from bridge.questions import Asked

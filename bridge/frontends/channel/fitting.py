@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.browser_tools.provider import FAMILIES
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 
 _OF_ALL = {"tabId", "tabGroupId"}
 """What the extension takes with every tool, whatever that does."""

@@ -17,9 +17,9 @@ from bridge.frontends.channel import answers
 from bridge.frontends.channel.agents import Agents
 from bridge.frontends.channel.connection import Connection, Serving, TooManyError
 from bridge.frontends.channel.showing import show
+from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
+from bridge.hub.router import Router
 from bridge.hub.transport import TabTransport
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint

@@ -11,7 +11,7 @@ import trio
 
 from bridge import questions
 from bridge.errors import CallError
-from bridge.hub.approval_prompts import WORDS
+from bridge.hub.consent.approval_prompts import WORDS
 from bridge.questions import Asked, Question
 from native_host.existing_channel.channel_messages import PermissionResponse
 from native_host.protocol.wire import Code

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bridge.errors import CallError
+from bridge.hub.client_session import Session
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.sessions import Session
 from bridge.hub.transport import ENDED, Pending, TabAddress, TabTransport
 from native_host.protocol import wire
 

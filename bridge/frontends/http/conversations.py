@@ -18,9 +18,9 @@ from bridge.errors import CallError
 from bridge.frontends.http.access_tokens import DEFAULT
 from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.lane import Lane, NewLane, open_lanes
 from bridge.server import McpServer
 from http_serving.error_responses import Refused

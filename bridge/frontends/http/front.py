@@ -15,7 +15,7 @@ from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.routes import Admit, App
 from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.streamable import Streamable
-from bridge.hub.routing import Router
+from bridge.hub.router import Router
 from http_serving import http_server
 from native_host.protocol import wire
 

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridge.frontends.http.conversations import TRANSPORTS, Conversation
-from bridge.hub.records import Called, Record
-from bridge.hub.routing import Router
+from bridge.hub.audit_records import Called, Record
+from bridge.hub.router import Router
 from native_host.protocol.wire import Code
 
 OUTCOMES = (

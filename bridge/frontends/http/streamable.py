@@ -25,7 +25,7 @@ from bridge.frontends.http.connection import principal_of
 from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.request_headers import Asked, Disagreement
-from bridge.hub.tool_shape import Era
+from bridge.hub.tool_schema import Era
 from bridge.lane import load_package
 from bridge.server import HANDSHAKE_VERSIONS
 from http_serving.error_responses import Refused, not_allowed

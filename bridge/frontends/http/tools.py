@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridge.hub.routing import Router
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 
 
 def route(router: Router) -> Route:

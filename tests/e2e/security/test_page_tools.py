@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
-from bridge.hub.approval_prompts import WORDS
+from bridge.hub.consent.approval_prompts import WORDS
 from browsing import Browsing, Tab
 from logged_hosts import LoggedHosts
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named

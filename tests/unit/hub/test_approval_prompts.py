@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
-from bridge.hub.news import News
+from bridge.hub.change_signal import News
+from bridge.hub.client_session import Session
+from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
+from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
 from bridge.hub.registry import Registry
-from bridge.hub.sessions import Session
 from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
-from bridge.hub.user_prompts import Kind, PromptRequest, client_name, shown_client
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 from played_transport import PlayedTransport

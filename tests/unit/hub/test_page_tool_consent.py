@@ -13,16 +13,16 @@ import pytest
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.arguments import NOTHING, Arguments
-from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_consent import PageToolApprovals
+from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
+from bridge.hub.consent.user_prompts import PromptRequest
 from bridge.hub.page_tool import PageTool
-from bridge.hub.page_tool_consent import PageToolApprovals
-from bridge.hub.page_tool_settings import PageSettings, PageSite
-from bridge.hub.routing import Router, Terms
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.router import Router, Terms
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import Caller, LookedAround
-from bridge.hub.user_prompts import PromptRequest
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from bridge.errors import CallError, sentence
-from bridge.hub.pauses import Pauses, PauseTarget, changes_in
-from bridge.hub.sessions import Session
+from bridge.hub.client_session import Session
+from bridge.hub.rules.pauses import Pauses, PauseTarget, changes_in
 from native_host.protocol import wire
 from native_host.protocol.wire import PauseChange
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from bridge.hub.caching import CachedTool, NothingKept
+from bridge.hub.audit_records import Record, Redefined
+from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.hub.records import Record, Redefined
-from bridge.hub.routing import Router
+from bridge.hub.router import Router
 from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import tab, tools

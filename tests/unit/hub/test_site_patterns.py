@@ -9,7 +9,7 @@ from shutil import which
 
 import pytest
 
-from bridge.hub.site_patterns import matches, read_pattern
+from bridge.hub.rules.site_patterns import matches, read_pattern
 from bridge.origins import OriginError
 
 ROOT = Path(__file__).parents[3]

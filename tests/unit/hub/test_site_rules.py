@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.errors import CallError
-from bridge.hub.site_rules import SiteRules
+from bridge.hub.rules.site_rules import SiteRules
 from bridge.hub.transport import HostLinked
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

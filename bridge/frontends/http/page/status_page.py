@@ -24,8 +24,8 @@ from bridge.frontends.http.page.elements import Html
 from bridge.frontends.http.page.sign_in import COOKIE_S, SignIn
 from bridge.frontends.http.page.view import SIGN_IN, now, sign_in_page, status_page
 from bridge.frontends.http.page.watching import Watching
-from bridge.hub.routing import Router
-from bridge.hub.site_patterns import read_pattern
+from bridge.hub.router import Router
+from bridge.hub.rules.site_patterns import read_pattern
 from bridge.pause_sync import PauseSync
 from bridge.pausing import Target, live_browsers, pause
 from bridge.state.site_approvals import ApprovalsError

@@ -12,7 +12,7 @@ import trio
 
 from bridge.audit_reading import Filter, Follower
 from bridge.frontends.http.page.view import Seen
-from bridge.hub.routing import Router
+from bridge.hub.router import Router
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 from bridge.status import Problems, Rules, running, status, tools
 

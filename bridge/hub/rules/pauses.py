@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from bridge.errors import CallError
-from bridge.hub.sessions import Session
-from bridge.hub.site_patterns import matches
+from bridge.hub.client_session import Session
+from bridge.hub.rules.site_patterns import matches
 from bridge.origins import canonicalize
 from native_host.protocol import wire
 from native_host.protocol.wire import Code, PauseChange

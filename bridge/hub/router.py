@@ -12,31 +12,31 @@ import msgspec
 import trio
 
 from bridge.errors import CallError, UnknownToolError, failed, sentence
-from bridge.hub import toolbox
+from bridge.hub import meta_tools
 from bridge.hub.admission import Admission
-from bridge.hub.answers import Answer
-from bridge.hub.approval_prompts import ApprovalPrompts, AskIn
-from bridge.hub.arguments import NOTHING, Arguments
-from bridge.hub.awaiting import outcome_of
-from bridge.hub.caching import NothingKept, ToolStore
-from bridge.hub.calling import Call, OnOutcome, Outcome, PageResult, Surroundings
+from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.audit_records import Keep, Recording
+from bridge.hub.cached_tools import NothingKept, ToolStore
 from bridge.hub.catalog import Catalog
-from bridge.hub.entry import CachedEntry, Entry, LiveEntry
-from bridge.hub.listing import Listing
-from bridge.hub.naming import MAX_NAME
-from bridge.hub.news import News
-from bridge.hub.opening import TabOpener
-from bridge.hub.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
-from bridge.hub.page_tool_settings import PageSettings
+from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
+from bridge.hub.change_signal import News
+from bridge.hub.client_session import Session
+from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
+from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
+from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
+from bridge.hub.operation import outcome_of
+from bridge.hub.page_call import Call, OnOutcome, Outcome, PageResult, Surroundings
 from bridge.hub.policy import Policy
-from bridge.hub.provided import NothingProvided, ProvidedCall, Provider, Resource, Run
-from bridge.hub.records import Keep, Recording
+from bridge.hub.providers import NothingProvided, ProvidedCall, Provider, Resource, Run
+from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
-from bridge.hub.sessions import Session
-from bridge.hub.tool_shape import Era
+from bridge.hub.tab_opener import TabOpener
+from bridge.hub.tool_list import Listing
+from bridge.hub.tool_result import Answer
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import ENDED, NOBODY, QUESTION_S, Caller, Event, Pending, TabTransport
-from bridge.hub.user_prompts import PromptRequest, UserPrompts
 from native_host.protocol.rate_limit import CallPace
 from native_host.protocol.wire import Code
 
@@ -259,10 +259,10 @@ class Router:
         while `run` runs.
         """
         match name:
-            case toolbox.LIST_PAGE_TOOLS:
+            case meta_tools.LIST_PAGE_TOOLS:
                 run = self._list_page_tools
                 return self._begin_provided(run, session, name, arguments, on_done, caller)
-            case toolbox.CALL_PAGE_TOOL:
+            case meta_tools.CALL_PAGE_TOOL:
                 return self._begin_by_name(session, arguments, on_done, caller)
         if name in self._provider.names:
             return self._begin_provided(self._provider.run, session, name, arguments, on_done, caller)
@@ -306,9 +306,9 @@ class Router:
     def _begin_by_name(
         self, session: Session, arguments: Arguments, on_done: OnOutcome, caller: Caller
     ) -> Pending:
-        name = toolbox.CALL_PAGE_TOOL
+        name = meta_tools.CALL_PAGE_TOOL
         try:
-            asked = toolbox.read_arguments(toolbox.CallPageTool, arguments)
+            asked = meta_tools.read_arguments(meta_tools.CallPageTool, arguments)
         except CallError as error:
             return self._begin_provided(_rejecting(error), session, name, arguments, on_done, caller)
 
@@ -329,14 +329,14 @@ class Router:
         return f"no page offers {name!r}; list_page_tools has the names"
 
     async def _list_page_tools(self, recording: Recording, _: Caller) -> Answer:
-        asked = toolbox.read_arguments(toolbox.ListPageTools, recording.arguments)
+        asked = meta_tools.read_arguments(meta_tools.ListPageTools, recording.arguments)
         await self.settle()
-        notices = [toolbox.notice(frame) for _, _, frame in self.registry.frames()]
+        notices = [meta_tools.notice(frame) for _, _, frame in self.registry.frames()]
         entries, unlisted = self._usable()
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
         recording.session.show(self.catalog.meanings())
-        found = toolbox.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
+        found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
         return Answer(found, is_error=False)
 
     def _usable(self) -> tuple[list[Entry], set[Entry]]:

@@ -11,15 +11,15 @@ from typing import NamedTuple, Protocol
 
 from bridge import origins
 from bridge.errors import CallError
-from bridge.hub.caching import ToolStore
+from bridge.hub.cached_tools import ToolStore
+from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
+from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
+from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
 from bridge.hub.document_tools import DocumentTools
-from bridge.hub.entry import CachedEntry, Entry, LiveEntry
-from bridge.hub.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.policy import matches
 from bridge.hub.registry import Browser, Frame, Registry
-from bridge.hub.sessions import Session
-from bridge.hub.user_prompts import client_name
 from native_host.protocol.wire import Code, Use
 
 SITE_CHOICES = ("once", "hour", "client", "always", "no")

@@ -15,11 +15,11 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.change_signal import News
+from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
 from bridge.hub.describing import cleaned
-from bridge.hub.news import News
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
-from bridge.hub.user_prompts import PromptRequest, client_name, shown_client
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

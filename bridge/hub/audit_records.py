@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.answers import Answer
-from bridge.hub.arguments import NOTHING, Arguments
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.client_session import Session
+from bridge.hub.tool_result import Answer
 from native_host.protocol.wire import Code
 
 

@@ -20,7 +20,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
-from bridge.hub.schema_cost import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+from bridge.hub.schema_limits import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from bridge.hub.catalog import Catalog
+from bridge.hub.catalog_entries import CachedEntry
+from bridge.hub.client_session import Meaning
 from bridge.hub.document_tools import DocumentTools
-from bridge.hub.entry import CachedEntry
-from bridge.hub.sessions import Meaning
-from bridge.hub.tool_shape import Era
-from bridge.hub.toolbox import TOOLS
+from bridge.hub.meta_tools import TOOLS
+from bridge.hub.tool_schema import Era
 
 MAX_SITE_BYTES = 32 * 1024
 """Of one site's tools, without their places. Above it tools are listed without their texts."""

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
-from bridge.hub.search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
+from bridge.hub.tool_search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 

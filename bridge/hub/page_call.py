@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bridge.errors import CallError, UnknownToolError, failed
-from bridge.hub import answers
+from bridge.hub import tool_result
 from bridge.hub.admission import Admission
-from bridge.hub.answers import Answer
-from bridge.hub.arguments import Arguments
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Keep, Recording
 from bridge.hub.catalog import Catalog
+from bridge.hub.catalog_entries import Entry, LiveEntry
+from bridge.hub.client_session import Identity, Session
+from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
+from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.describing import cleaned
-from bridge.hub.entry import Entry, LiveEntry
-from bridge.hub.page_tool_consent import Doubt, PageToolConsent
-from bridge.hub.records import Keep, Recording
 from bridge.hub.registry import Registry
-from bridge.hub.sessions import Identity, Session
+from bridge.hub.tool_result import Answer
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
-from bridge.hub.user_prompts import UserPrompts
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -223,7 +223,7 @@ class Call:
             self._pending = pending
 
     def _answered(self, answer: bytes | CallError) -> None:
-        read = answer if isinstance(answer, CallError) else answers.read(answer)
+        read = answer if isinstance(answer, CallError) else tool_result.read(answer)
         if isinstance(read, Answer):
             self._around.consent.called(self._entry)
             self._end(PageResult(read.result, self._entry.origin), read)

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
-from bridge.hub.sessions import Session
 from bridge.hub.transport import NOBODY, Caller
 
 Kind = Literal["read", "act", "page-tools", "upload"]

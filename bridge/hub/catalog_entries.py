@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
-from bridge.hub.caching import CachedTool
-from bridge.hub.definition import MAX_TOOL_BYTES, Shown, in_text, shown_schema, with_texts, without_texts
+from bridge.hub.audit_records import Site
+from bridge.hub.cached_tools import CachedTool
+from bridge.hub.client_session import Identity, Meaning
 from bridge.hub.describing import ASKED_FIRST, NO_TAB_OPEN, TEXTS_LEFT_OUT, describe, in_tab, mark_of
 from bridge.hub.page_tool import PageTool
-from bridge.hub.records import Site
 from bridge.hub.registry import Browser, Offer
-from bridge.hub.sessions import Identity, Meaning
+from bridge.hub.tool_definition import MAX_TOOL_BYTES, Shown, in_text, shown_schema, with_texts, without_texts
 
 NO_TAB = -1
 

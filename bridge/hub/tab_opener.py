@@ -10,10 +10,10 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.catalog import Catalog
-from bridge.hub.entry import CachedEntry, LiveEntry
-from bridge.hub.news import News
+from bridge.hub.catalog_entries import CachedEntry, LiveEntry
+from bridge.hub.change_signal import News
+from bridge.hub.client_session import Session
 from bridge.hub.registry import GRACE_S, Browser, Registry
-from bridge.hub.sessions import Session
 from bridge.hub.transport import TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Container
 from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import CallError, failed
-from bridge.hub.answers import Answer
-from bridge.hub.arguments import Arguments
-from bridge.hub.calling import OnOutcome, Surroundings
-from bridge.hub.records import Recording
-from bridge.hub.sessions import Session
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Recording
+from bridge.hub.client_session import Session
+from bridge.hub.page_call import OnOutcome, Surroundings
+from bridge.hub.tool_result import Answer
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
 
 _log = logging.getLogger(__name__)
