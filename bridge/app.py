@@ -20,9 +20,9 @@ import trio
 from bridge import log
 from bridge.audit import AuditLog
 from bridge.browser_tools.provider import BrowserTools
-from bridge.config import Config, ConfigError, rules_digest
-from bridge.config import read as read_config
-from bridge.config_reload import ConfigReload
+from bridge.config.loader import Config, ConfigError, rules_digest
+from bridge.config.loader import read as read_config
+from bridge.config.reload import ConfigReload
 from bridge.frontends import stdio
 from bridge.hub.audit_records import Called, Keep, Record, to_each
 from bridge.hub.client_session import Session

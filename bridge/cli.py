@@ -173,7 +173,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
     import trio
 
     from bridge.app import configuration_to_look, new_session, run_with_hub
-    from bridge.config import rules_digest
+    from bridge.config.loader import rules_digest
     from bridge.status import Rules
     from bridge.status import status as read_status
 

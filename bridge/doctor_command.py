@@ -21,8 +21,8 @@ import trio
 
 from bridge import __version__, log
 from bridge.browser_tools import shortcuts
-from bridge.config import Config, ConfigError
-from bridge.config import read as read_config
+from bridge.config.loader import Config, ConfigError
+from bridge.config.loader import read as read_config
 from bridge.doctor import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.doctor_browsers import Looked
 from bridge.doctor_fix import fix, is_open_to_others

@@ -12,9 +12,9 @@ import msgspec
 
 from bridge.app import configuration, serve_http
 from bridge.columns import Columns
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.client_config import CLIENTS, client_config
-from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 from bridge.serve_record import running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, url

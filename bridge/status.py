@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     """What config.toml says now."""
 
     digest: str
-    """`bridge.config.rules_digest`; empty when the file cannot be used."""
+    """`bridge.config.loader.rules_digest`; empty when the file cannot be used."""
     problem: str
     """Why it cannot be used; empty when it can."""
     pauses_problem: str = ""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 from bridge.serve_record import ServeRecord, running
 from native_host.protocol.untrusted_text import shown

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.settings import HttpSettings
 from http_serving.port_owner import holder
 from native_host.ipc import endpoint
 

@@ -14,11 +14,11 @@ import trio
 import trio.testing
 from starlette.requests import Request
 
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient, digest_of
 from bridge.frontends.http.front import Front
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.routes import Admit
-from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
 from native_host.protocol import wire

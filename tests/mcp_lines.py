@@ -15,7 +15,7 @@ import mcp_types
 import trio
 
 from bridge.app import open_hub, speak_mcp
-from bridge.config import Config
+from bridge.config.loader import Config
 from bridge.frontends import stdio
 from bridge.server import McpServer
 

@@ -15,7 +15,7 @@ import mcp
 import pytest
 import trio
 
-from bridge.config import Config
+from bridge.config.loader import Config
 from bridge.hub.transport import Event, HostLost, HostSeen, LookedAround
 from bridge.links.channel_holders import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
 from bridge.links.channel_settings import ChannelSettings

@@ -20,7 +20,7 @@ from msgspec import Raw
 from bridge.app import open_hub
 from bridge.audit import NAME, AuditLog
 from bridge.cli import main
-from bridge.config import Config
+from bridge.config.loader import Config
 from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of

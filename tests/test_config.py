@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.config import Config, ConfigError, read
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.loader import Config, ConfigError, read
+from bridge.config.settings import HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.links.channel_settings import ChannelSettings

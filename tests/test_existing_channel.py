@@ -23,7 +23,7 @@ from bridge.browser_tools.answer import UNTRUSTED
 from bridge.browser_tools.batch import LIMIT_S
 from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.config import Config
+from bridge.config.loader import Config
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http import exchange
 from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.routes import Admit
-from bridge.frontends.http.settings import HttpSettings
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridge import __version__
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.routes import App
-from bridge.frontends.http.settings import HttpSettings
 from http_front import GET_CART, admit_all, call, open_front, request, shake_hands
 from http_serving.error_responses import Refused
 from native_host.protocol import wire

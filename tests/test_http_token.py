@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
 
 NOTHING_SET = HttpSettings()

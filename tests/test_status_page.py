@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from bridge import status_web
 from bridge.audit import AuditLog
 from bridge.cli import main
+from bridge.config.settings import HttpSettings
 from bridge.errors import CallError
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.page.elements import element
@@ -32,7 +33,6 @@ from bridge.frontends.http.page.status_page import StatusPage
 from bridge.frontends.http.page.view import Seen, status_page
 from bridge.frontends.http.page.watching import PING_S, SHOWN_TOOLS, Watching
 from bridge.frontends.http.routes import App
-from bridge.frontends.http.settings import HttpSettings
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session

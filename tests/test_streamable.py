@@ -14,9 +14,9 @@ import trio
 import trio.testing
 from starlette.requests import Request
 
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http import conversations, streamable
 from bridge.frontends.http.connection import Principal
-from bridge.frontends.http.settings import HttpSettings
 from bridge.lane import Lane
 from http_front import (
     CLOSES_EARLY,

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.config import Config
+from bridge.config.loader import Config
 from bridge.hub.policy import PolicyRules, ToolRule
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host.protocol import wire

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridge import own_files
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.token import FILE as DEFAULT_FILE
 from bridge.frontends.http.token import TokenError, token_for
 from native_host.ipc import endpoint

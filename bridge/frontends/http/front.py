@@ -9,11 +9,11 @@ from socket import socket
 import trio
 from starlette.routing import Route
 
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http import health, legacy_sse, tools
 from bridge.frontends.http.conversations import Conversations
 from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.routes import Admit, App
-from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.streamable import Streamable
 from bridge.hub.router import Router
 from http_serving import http_server

@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 
+from bridge.config.settings import ANY_PORT, HttpSettings, is_address
 from bridge.frontends.http.access_tokens import TokenClient
 from bridge.frontends.http.connection import Kind, Principal, connection_of, is_ours
-from bridge.frontends.http.settings import ANY_PORT, HttpSettings, is_address
 from http_serving.error_responses import Refused
 from native_host.system.proc import Process
 

@@ -9,7 +9,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.settings import HttpSettings
 from native_host.ipc import endpoint
 
 FILE = "http-token"

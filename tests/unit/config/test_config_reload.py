@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config import Config, read
-from bridge.config_reload import ConfigReload
+from bridge.config.loader import Config, read
+from bridge.config.reload import ConfigReload
 
 DENY = '[policy]\ndeny = ["https://bank.example"]\n'
 

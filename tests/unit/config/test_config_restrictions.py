@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge import config
-from bridge.config import Config, read
-from bridge.config_restrictions import ALWAYS_RESTRICTED, RESTRICTIONS, UNRESTRICTED
+from bridge.config import loader
+from bridge.config.loader import Config, read
+from bridge.config.restrictions import ALWAYS_RESTRICTED, RESTRICTIONS, UNRESTRICTED
 
 TABLES = {"http", "browser", "existing_channel"}
 
 
 @pytest.fixture(autouse=True)
 def nothing_warned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "_warned", set())
+    monkeypatch.setattr(loader, "_warned", set())
 
 
 def settable_keys() -> set[str]:

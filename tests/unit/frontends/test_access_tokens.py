@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import (
     AccessTokens,
     TokenClient,
@@ -19,7 +20,6 @@ from bridge.frontends.http.access_tokens import (
     list_tokens,
     revoke_token,
 )
-from bridge.frontends.http.settings import HttpSettings
 from bridge.frontends.http.token import TokenError
 
 DEFAULTS = HttpSettings()

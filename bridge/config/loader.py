@@ -20,8 +20,8 @@ import msgspec
 
 from bridge import own_files
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.config_restrictions import is_allowed
-from bridge.frontends.http.settings import HttpSettings
+from bridge.config.restrictions import is_allowed
+from bridge.config.settings import HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.public_names import MAX_NAME

@@ -1,7 +1,7 @@
 """Reload of config.toml while clients run: polls the file and applies what has changed.
 
 A file with an error keeps the rules that were applied before. It never changes what only a start decides:
-`bridge.config.LIVE_KEYS`.
+`bridge.config.loader.LIVE_KEYS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from bridge.config import Config, ConfigError, identity, read, rules_digest
+from bridge.config.loader import Config, ConfigError, identity, read, rules_digest
 
 POLL_S = 0.5
 """Seconds between two looks. A change is applied when two looks in a row have seen it: an editor that empties

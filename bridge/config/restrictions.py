@@ -71,7 +71,7 @@ UNRESTRICTED = frozenset(
         "http.idle_minutes",
         "http.close_tabs",
         "browser.screenshot_format",
-        # `bridge.config` takes of its paths those that the file allows.
+        # `bridge.config.loader` takes of its paths those that the file allows.
         "browser.upload_dirs",
         "existing_channel.directory",
     }
