@@ -24,7 +24,7 @@ from benchmarks.mcp_client import Era, McpClient
 from benchmarks.processes import Corner, started
 from benchmarks.routes import BRIDGE, running_host
 from benchmarks.subject import Bench, Caller, Role, Subject
-from bridge import serve_record
+from bridge.state import server_record
 
 WITHOUT_PACE = f'[http]\ncalls_per_minute = 0\nauth_token = "{TOKEN}"\n'
 """The config.toml of `mcpb serve`."""
@@ -100,7 +100,7 @@ def running_asgi(corner: Corner, module: str) -> Iterator[int]:
 def _port(process: subprocess.Popen[bytes], corner: Corner) -> int:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and process.poll() is None:
-        if record := serve_record.running(corner.directory / "state"):
+        if record := server_record.running(corner.directory / "state"):
             return urlsplit(record.url).port or 0
         time.sleep(_PAUSE_S)
     raise EndError(f"mcpb serve does not serve. {corner.last_words()}")

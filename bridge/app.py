@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from bridge import log
-from bridge.audit import AuditLog
 from bridge.browser_tools.provider import BrowserTools
 from bridge.config.loader import Config, ConfigError, rules_digest
 from bridge.config.loader import read as read_config
@@ -32,13 +30,15 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks
-from bridge.pause_sync import PauseSync
-from bridge.serve_record import ServeRecord, published
 from bridge.server import McpServer
+from bridge.state import log_file
 from bridge.state.approval_publisher import ApprovalPublisher
+from bridge.state.audit_log import AuditLog
+from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
+from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals, ApprovalsOf
-from bridge.store import SqliteToolStore
+from bridge.state.tool_cache import SqliteToolStore
 from native_host.existing_channel import published_socket
 from native_host.existing_channel.published_socket import Published
 from native_host.ipc import endpoint
@@ -202,7 +202,7 @@ def _state() -> Path:
 
 def serve_stdio(*, existing_channel: bool = False) -> None:
     """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
-    log.configure(_state())
+    log_file.configure(_state())
     try:
         config = configuration(existing_channel=existing_channel)
     except SystemExit as refusal:
@@ -289,7 +289,7 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
         TokenError: there is no token that could be relied on.
         EndpointError: the state directory is not private.
     """
-    log.configure(_state())
+    log_file.configure(_state())
     trio.run(_serve_http, config, tell)
 
 
@@ -417,7 +417,7 @@ def run_with_hub(
 
     A person at a terminal can take any number of tools. `config` is what to use in place of the file.
     """
-    log.configure()
+    log_file.configure()
     config = config or configuration(existing_channel=existing_channel)
     digest = rules_digest(config)
     config = msgspec.structs.replace(config, max_listed_tools=0)

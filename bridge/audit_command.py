@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from bridge import audit_text
-from bridge.audit import NAME
-from bridge.audit_reading import Filter, follow, outcomes, recent
 from bridge.columns import Columns
+from bridge.state import audit_rows
+from bridge.state.audit_log import NAME
+from bridge.state.audit_reader import Filter, follow, outcomes, recent
 from native_host.protocol.untrusted_text import shown
 from native_host.system.home_layout import mcpb_home
 
@@ -105,13 +105,13 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
 
 
 def _audit_printer(*, as_json: bool) -> Callable[[list[dict[str, Any]]], None]:
-    columns = Columns(audit_text.LIMITS, get_terminal_size().columns if sys.stdout.isatty() else 0)
+    columns = Columns(audit_rows.LIMITS, get_terminal_size().columns if sys.stdout.isatty() else 0)
 
     def show(lines: list[dict[str, Any]]) -> None:
         if as_json:
             texts = [shown(json.dumps(line, ensure_ascii=False)) for line in lines]
         else:
-            texts = columns.lines(map(audit_text.row, lines))
+            texts = columns.lines(map(audit_rows.row, lines))
         click.echo("\n".join(texts))
 
     return show

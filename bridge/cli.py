@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.client_session import Session
     from bridge.links.channel_settings import ChannelSettings
-    from bridge.pausing import Target
+    from bridge.state.pause_control import Target
     from install.browsers import Kind
     from native_host.protocol.wire import Progress
 
@@ -212,7 +212,7 @@ def _show_web_page(*, opens: bool) -> None:
 
 
 def _recent_calls() -> list[dict[str, Any]]:
-    from bridge.audit_reading import Filter, recent
+    from bridge.state.audit_reader import Filter, recent
     from native_host.system.home_layout import mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
@@ -249,7 +249,7 @@ def _servers() -> list[dict[str, Any]]:
     """The `mcpb serve` that run, the latest first."""
     import msgspec
 
-    from bridge.serve_record import all_running
+    from bridge.state.server_record import all_running
     from native_host.system.home_layout import mcpb_home
 
     return [msgspec.to_builtins(record) for record in all_running(mcpb_home() / "state")]
@@ -328,7 +328,7 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
         ClickException: the job cannot tell what is meant.
     """
     from bridge.app import new_session, run_with_hub
-    from bridge.pausing import TargetError
+    from bridge.state.pause_control import TargetError
 
     async def run(hub: Hub, _session: Session) -> T | TargetError:
         await _hear_of_clients(hub)
@@ -344,7 +344,7 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
 
 
 async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Target:
-    from bridge.pausing import check_paused, find_target, live_browsers
+    from bridge.state.pause_control import check_paused, find_target, live_browsers
 
     registry = hub.router.registry
     found = find_target(text, live_browsers(registry), registry.pauses)
@@ -355,8 +355,8 @@ async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Targ
 
 async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], list[str]]:
     """Pause or resume; return the lines of what was done and of what failed."""
-    from bridge.pausing import affected_tabs, called, live_browsers, tab_line
-    from bridge.pausing import pause as pause_in
+    from bridge.state.pause_control import affected_tabs, called, live_browsers, tab_line
+    from bridge.state.pause_control import pause as pause_in
 
     target = await _find_pause_target(text, hub, is_to_resume=not paused)
     browsers = live_browsers(hub.router.registry)
@@ -374,7 +374,7 @@ async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], 
 
 
 def _list_paused() -> None:
-    from bridge.pausing import paused_targets
+    from bridge.state.pause_control import paused_targets
 
     async def read(hub: Hub) -> list[str]:
         return list(map(str, paused_targets(hub.router.registry)))
@@ -387,7 +387,7 @@ async def _hear_of_clients(hub: Hub) -> None:
     """Until each host has said who is connected to it, which it does after its replay: we are among them."""
     import trio
 
-    from bridge.pausing import live_browsers
+    from bridge.state.pause_control import live_browsers
 
     await hub.router.news.wait_until(
         lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
@@ -421,7 +421,7 @@ def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
 
 
 def _forget(origin: str) -> None:
-    from bridge.store import SqliteToolStore, StoreError
+    from bridge.state.tool_cache import SqliteToolStore, StoreError
     from native_host.system.home_layout import mcpb_home
 
     with closing(SqliteToolStore(mcpb_home() / "state")) as store:

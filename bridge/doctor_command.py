@@ -19,7 +19,7 @@ import click
 import msgspec
 import trio
 
-from bridge import __version__, log
+from bridge import __version__
 from bridge.browser_tools import shortcuts
 from bridge.config.loader import Config, ConfigError
 from bridge.config.loader import read as read_config
@@ -36,6 +36,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native import NativeLinks, Problem
+from bridge.state import log_file
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError, known_browsers
 from install.checks.check_report import Report, examine_and_try
@@ -93,7 +94,7 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
     Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
     """
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
-    log.configure()
+    log_file.configure()
     looked = trio.run(_look, names, _fix() if is_fixing else None)
     if is_public:
         looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))

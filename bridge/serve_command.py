@@ -16,7 +16,7 @@ from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.frontends.http.token import TokenError, token_for
-from bridge.serve_record import running
+from bridge.state.server_record import running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, url
 from native_host.ipc.endpoint import EndpointError
 from native_host.system.home_layout import mcpb_home

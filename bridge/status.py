@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from bridge import __version__, audit_text
-from bridge.audit import moment
+from bridge import __version__
 from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
 from bridge.columns import Columns
 from bridge.hub.catalog import Catalog
@@ -20,7 +19,9 @@ from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.tool_search import search
-from bridge.pausing import short_id, title_of
+from bridge.state import audit_rows
+from bridge.state.audit_log import moment
+from bridge.state.pause_control import short_id, title_of
 
 _MAX_SCHEMA_BYTES = 16 * 1024
 """Of a longer one the parameters are not told."""
@@ -95,7 +96,7 @@ def status(
             holds one is no browser.
         published: sockets of ours among its own, each a
         `native_host.existing_channel.published_socket.Standing`.
-        servers: the `mcpb serve` that run, each a `bridge.serve_record.ServeRecord`.
+        servers: the `mcpb serve` that run, each a `bridge.state.server_record.ServeRecord`.
         rules: those of config.toml.
     """
     registry = router.registry
@@ -236,7 +237,7 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     if found["calls"]:
         yield ""
         yield "Recent calls (more: mcpb audit)"
-        yield from Columns(audit_text.LIMITS, width, "  ").lines(map(audit_text.row, found["calls"]))
+        yield from Columns(audit_rows.LIMITS, width, "  ").lines(map(audit_rows.row, found["calls"]))
     yield from _problem_lines(found)
 
 

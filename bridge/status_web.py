@@ -14,7 +14,7 @@ import msgspec
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.token import TokenError, token_for
-from bridge.serve_record import ServeRecord, running
+from bridge.state.server_record import ServeRecord, running
 from native_host.protocol.untrusted_text import shown
 
 ANSWER_S = 5.0

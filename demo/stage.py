@@ -49,7 +49,7 @@ class Place:
     @property
     def bridge_log(self) -> Path:
         """What the bridge says on stderr."""
-        return self.directory / "bridge.log"
+        return self.directory / "bridge.state.log_file"
 
     @property
     def browser_environment(self) -> dict[str, str]:

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge import audit, audit_reading
-from bridge.audit import AuditLog
-from bridge.audit_reading import Filter, follow, recent
-from bridge.audit_text import row
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Redefined, Registered, Site
 from bridge.hub.client_session import Session
+from bridge.state import audit_log, audit_reader
+from bridge.state.audit_log import AuditLog
+from bridge.state.audit_reader import Filter, follow, recent
+from bridge.state.audit_rows import row
 from native_host.protocol import wire
 
 NOON = 1_795_262_400.25
@@ -70,7 +70,7 @@ def written(value: dict[str, Any]) -> Arguments:
     return Arguments(text.encode(errors="backslashreplace"))
 
 
-def lines(state: Path, name: str = audit.NAME) -> list[dict[str, Any]]:
+def lines(state: Path, name: str = audit_log.NAME) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (state / name).read_text().splitlines()]
 
 
@@ -147,7 +147,7 @@ def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
     assert "arguments" not in line
     assert line["argumentsCut"].startswith('{"note":"')
     assert line["argumentsCut"].endswith("…")
-    assert len(json.dumps(line["argumentsCut"], ensure_ascii=False).encode()) <= audit.ARGUMENTS_BYTES
+    assert len(json.dumps(line["argumentsCut"], ensure_ascii=False).encode()) <= audit_log.ARGUMENTS_BYTES
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     call = Called(session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}), **more)
     short = msgspec.structs.replace(call, arguments=written({text[:10]: 1}))
     found = [
-        audit._encoded(audit._call_line(NOON, call, with_arguments=True)),
-        audit._encoded(audit._call_line(NOON, short, with_arguments=True)),
-        audit._encoded(audit._call_line(NOON, call, with_arguments=False)),
-        audit._encoded(audit._registration_line(NOON, Registered(site, (text,) * 300))),
-        audit._encoded(audit._redefinition_line(NOON, Redefined(site, text, text, text))),
+        audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=True)),
+        audit_log._encoded(audit_log._call_line(NOON, short, with_arguments=True)),
+        audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=False)),
+        audit_log._encoded(audit_log._registration_line(NOON, Registered(site, (text,) * 300))),
+        audit_log._encoded(audit_log._redefinition_line(NOON, Redefined(site, text, text, text))),
     ]
     for line in found:
-        assert len(line) <= audit.LINE_BYTES
+        assert len(line) <= audit_log.LINE_BYTES
         assert line.count(b"\n") == 1
         assert b"\x1b" not in line
         shown = json.loads(line)
@@ -247,12 +247,12 @@ def test_all_origins_together_are_bounded_too(log: AuditLog, state: Path, clock:
     """A page can have as many as it likes, in iframes of ever new subdomains."""
     for number in range(5000):
         log.keep(Registered(Site(origin=f"https://{number}.wild.example"), ("x",)))
-    assert len(lines(state)) == audit.REGISTRATIONS_A_MINUTE
+    assert len(lines(state)) == audit_log.REGISTRATIONS_A_MINUTE
     clock.now += 60
     log.keep(called())
     *registered, left_out, _ = lines(state)
-    assert len(registered) == audit.REGISTRATIONS_A_MINUTE
-    assert left_out["leftOut"] == 5000 - audit.REGISTRATIONS_A_MINUTE
+    assert len(registered) == audit_log.REGISTRATIONS_A_MINUTE
+    assert left_out["leftOut"] == 5000 - audit_log.REGISTRATIONS_A_MINUTE
     assert "origin" not in left_out
     assert row(left_out)[-1] == "4940 more lists of further sites were left out"
 
@@ -261,7 +261,7 @@ def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred origins, each ten times a minute, in a log of a tenth of its size."""
-    monkeypatch.setattr(audit, "MAX_BYTES", audit.MAX_BYTES // 10)
+    monkeypatch.setattr(audit_log, "MAX_BYTES", audit_log.MAX_BYTES // 10)
     log.keep(called())
     began, names = clock.now, tuple("x" * 120 for _ in range(20))
     while recent(state, 1, Filter()):
@@ -276,7 +276,7 @@ def test_the_next_minute_has_room_again(log: AuditLog, state: Path, clock: Clock
         for number in range(1000):
             log.keep(Registered(Site(origin=f"https://{number}.wild.example"), ("x",)))
         clock.now += 60
-    assert len([line for line in lines(state) if "tools" in line]) == 3 * audit.REGISTRATIONS_A_MINUTE
+    assert len([line for line in lines(state) if "tools" in line]) == 3 * audit_log.REGISTRATIONS_A_MINUTE
 
 
 def test_what_was_left_out_is_told_at_the_end(log: AuditLog, state: Path) -> None:
@@ -299,18 +299,18 @@ def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: 
 
 def test_file_and_directory_are_the_user_s_alone(log: AuditLog, state: Path) -> None:
     log.keep(called())
-    assert (state / audit.NAME).stat().st_mode & 0o777 == 0o600
+    assert (state / audit_log.NAME).stat().st_mode & 0o777 == 0o600
     assert state.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_full_file_is_renamed_and_only_one_predecessor_stays(
     log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "MAX_BYTES", 1000)
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
     for number in range(20):
         log.keep(called(detail=str(number)))
-    assert sorted(path.name for path in state.iterdir()) == [audit.PREDECESSOR, audit.NAME]
-    kept = lines(state, audit.PREDECESSOR) + lines(state)
+    assert sorted(path.name for path in state.iterdir()) == [audit_log.PREDECESSOR, audit_log.NAME]
+    kept = lines(state, audit_log.PREDECESSOR) + lines(state)
     assert [line["detail"] for line in kept] == [str(number) for number in range(20)][-len(kept) :]
     assert all(path.stat().st_size < 2000 for path in state.iterdir())
 
@@ -321,12 +321,12 @@ def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
     other = AuditLog(state, with_arguments=False, clock=clock)
     log.keep(called(detail="before"))
     other.keep(called(detail="before"))
-    clock.now += 2 * audit.LOOK_EVERY_S
-    monkeypatch.setattr(audit, "MAX_BYTES", 500)
+    clock.now += 2 * audit_log.LOOK_EVERY_S
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 500)
     other.keep(called(detail="after"))
     log.keep(called(detail="after"))
     other.close()
-    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["after", "after"]
 
 
@@ -336,8 +336,8 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
     other = AuditLog(state, with_arguments=False, clock=clock)
     for kept in (log, other):
         kept.keep(called(detail="before"))
-    clock.now += 2 * audit.LOOK_EVERY_S
-    monkeypatch.setattr(audit, "MAX_BYTES", 500)
+    clock.now += 2 * audit_log.LOOK_EVERY_S
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 500)
     lock = fcntl.flock
 
     def be_overtaken(descriptor: int, operation: int) -> None:
@@ -348,7 +348,7 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
     monkeypatch.setattr(fcntl, "flock", be_overtaken)
     log.keep(called(detail="after"))
     other.close()
-    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["other", "after"]
 
 
@@ -356,9 +356,9 @@ def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.keep(called(detail="before"))
-    clock.now += 2 * audit.LOOK_EVERY_S
-    monkeypatch.setattr(audit, "MAX_BYTES", 100)
-    with (state / audit.NAME).open() as held:
+    clock.now += 2 * audit_log.LOOK_EVERY_S
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 100)
+    with (state / audit_log.NAME).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["before", "after"]
@@ -366,8 +366,8 @@ def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
 
 def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path, clock: Clock) -> None:
     log.keep(called(detail="before"))
-    (state / audit.NAME).unlink()
-    clock.now += 2 * audit.LOOK_EVERY_S
+    (state / audit_log.NAME).unlink()
+    clock.now += 2 * audit_log.LOOK_EVERY_S
     log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
 
@@ -376,12 +376,12 @@ def test_until_it_is_looked_at_again_lines_go_to_the_file_that_had_the_name(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
     log.keep(called(detail="before"))
-    (state / audit.NAME).rename(state / audit.PREDECESSOR)
-    clock.now += audit.LOOK_EVERY_S / 2
+    (state / audit_log.NAME).rename(state / audit_log.PREDECESSOR)
+    clock.now += audit_log.LOOK_EVERY_S / 2
     log.keep(called(detail="at once"))
-    clock.now += audit.LOOK_EVERY_S
+    clock.now += audit_log.LOOK_EVERY_S
     log.keep(called(detail="later"))
-    assert [line["detail"] for line in lines(state, audit.PREDECESSOR)] == ["before", "at once"]
+    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "at once"]
     assert [line["detail"] for line in lines(state)] == ["later"]
 
 
@@ -389,7 +389,7 @@ def test_a_clock_that_is_put_back_does_not_keep_it_from_being_looked_at(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
     log.keep(called(detail="before"))
-    (state / audit.NAME).unlink()
+    (state / audit_log.NAME).unlink()
     clock.now -= 3600
     log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
@@ -398,14 +398,15 @@ def test_a_clock_that_is_put_back_does_not_keep_it_from_being_looked_at(
 WRITER = """
 import sys
 from pathlib import Path
-from bridge import audit, audit_reading
+from bridge.state import audit_log
+from bridge.state import audit_reader
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session
 
-audit.MAX_BYTES = int(sys.argv[3])
+audit_log.MAX_BYTES = int(sys.argv[3])
 clock = (second / 50 for second in range(10**6)).__next__  # so that it looks at the file at every fifth line
-log = audit.AuditLog(Path(sys.argv[1]), with_arguments=True, clock=clock)
+log = audit_log.AuditLog(Path(sys.argv[1]), with_arguments=True, clock=clock)
 print("ready", flush=True)
 sys.stdin.read()
 for number in range(500):
@@ -438,10 +439,10 @@ def test_many_bridges_write_at_once_and_no_line_is_lost_torn_or_doubled_when_one
         assert writer.wait(timeout=30) == 0
         assert writer.stdout
         writer.stdout.close()
-    found = [(line["tool"], line["detail"]) for line in lines(state, audit.PREDECESSOR) + lines(state)]
+    found = [(line["tool"], line["detail"]) for line in lines(state, audit_log.PREDECESSOR) + lines(state)]
     assert len(found) == 2000
     assert set(found) == {(str(writer), str(number)) for writer in range(4) for number in range(500)}
-    assert (state / audit.PREDECESSOR).stat().st_size >= max_bytes
+    assert (state / audit_log.PREDECESSOR).stat().st_size >= max_bytes
 
 
 @pytest.mark.parametrize("obstacle", ["a link", "a directory", "an open directory"])
@@ -451,9 +452,9 @@ def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
     state.mkdir(mode=0o700)
     match obstacle:
         case "a link":
-            (state / audit.NAME).symlink_to(state.parent / "elsewhere")
+            (state / audit_log.NAME).symlink_to(state.parent / "elsewhere")
         case "a directory":
-            (state / audit.NAME).mkdir()
+            (state / audit_log.NAME).mkdir()
         case _:
             state.chmod(0o755)
     with caplog.at_level(logging.WARNING):
@@ -498,10 +499,10 @@ def details(found: list[dict[str, Any]]) -> list[str]:
 def test_reading_begins_at_the_end_and_goes_on_in_the_file_before(
     log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "MAX_BYTES", 200_000)
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 200_000)
     for number in range(1000):
         log.keep(called(detail=str(number)))
-    assert (state / audit.PREDECESSOR).exists()
+    assert (state / audit_log.PREDECESSOR).exists()
     assert details(recent(state, 3, Filter())) == ["997", "998", "999"]
     assert details(recent(state, 800, Filter())) == [str(number) for number in range(200, 1000)]
 
@@ -564,7 +565,7 @@ def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Pa
 )
 def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes) -> None:
     log.keep(called(detail="before"))
-    with (state / audit.NAME).open("ab") as file:
+    with (state / audit_log.NAME).open("ab") as file:
         file.write(broken + b"\n")
     log.keep(called(detail="after"))
     assert details(recent(state, 20, EVERYTHING)) == ["before", "after"]
@@ -572,7 +573,7 @@ def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes)
 
 def test_members_of_an_unexpected_kind_do_not_stop_the_reader(log: AuditLog, state: Path) -> None:
     log.keep(called())
-    with (state / audit.NAME).open("a") as file:
+    with (state / audit_log.NAME).open("a") as file:
         file.write('{"at": "2027", "event": [1], "client": [], "origin": {}, "tool": 5}\n')
     assert len(recent(state, 20, Filter(is_with_registrations=True, origin="*", client="*"))) == 2
 
@@ -595,7 +596,7 @@ def test_following_begins_before_there_is_a_log(log: AuditLog, state: Path) -> N
 def test_following_goes_through_renamed_files_without_losing_a_line(
     log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "MAX_BYTES", 5000)
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 5000)
     numbers = iter(range(1000))
 
     def wait() -> None:
@@ -605,27 +606,27 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
     followed = follow(state, 20, Filter(), wait)
     assert details([next(followed) for _ in range(300)]) == [str(number) for number in range(300)]
     followed.close()
-    assert (state / audit.PREDECESSOR).exists()
+    assert (state / audit_log.PREDECESSOR).exists()
 
 
 def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.keep(called(detail="first"))
-    open_to_read = audit_reading._open_to_read
+    open_to_read = audit_reader._open_to_read
 
     def be_overtaken(path: Path) -> BinaryIO:
         """The reader has come to the end, and is about to look whether there is a new file."""
-        monkeypatch.setattr(audit_reading, "_open_to_read", open_to_read)
+        monkeypatch.setattr(audit_reader, "_open_to_read", open_to_read)
         log.keep(called(detail="late"))
-        path.rename(state / audit.PREDECESSOR)
-        clock.now += 2 * audit.LOOK_EVERY_S
+        path.rename(state / audit_log.PREDECESSOR)
+        clock.now += 2 * audit_log.LOOK_EVERY_S
         log.keep(called(detail="new"))
         return open_to_read(path)
 
     followed = follow(state, 20, Filter(), lambda: pytest.fail("a line is missing"))
     first = next(followed)
-    monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
+    monkeypatch.setattr(audit_reader, "_open_to_read", be_overtaken)
     assert details([first, next(followed), next(followed)]) == ["first", "late", "new"]
     followed.close()
 
@@ -638,8 +639,8 @@ def test_what_another_bridge_writes_to_the_renamed_file_is_followed_too(
     other.keep(called(detail="second"))
 
     def wait() -> None:
-        if not (state / audit.PREDECESSOR).exists():
-            (state / audit.NAME).rename(state / audit.PREDECESSOR)
+        if not (state / audit_log.PREDECESSOR).exists():
+            (state / audit_log.NAME).rename(state / audit_log.PREDECESSOR)
             AuditLog(state, with_arguments=False).keep(called(detail="new"))
         else:
             other.keep(called(detail="late"))
@@ -654,22 +655,22 @@ def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
     log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.keep(called(detail="only"))
-    open_to_read = audit_reading._open_to_read
+    open_to_read = audit_reader._open_to_read
 
     def be_overtaken(path: Path) -> BinaryIO:
         file = open_to_read(path)
-        if path.name == audit.NAME:
-            path.rename(state / audit.PREDECESSOR)
+        if path.name == audit_log.NAME:
+            path.rename(state / audit_log.PREDECESSOR)
         return file
 
-    monkeypatch.setattr(audit_reading, "_open_to_read", be_overtaken)
+    monkeypatch.setattr(audit_reader, "_open_to_read", be_overtaken)
     assert details(recent(state, 20, Filter())) == ["only"]
 
 
 def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> None:
     log.keep(called(detail="first"))
-    whole = (state / audit.NAME).read_bytes()
-    with (state / audit.NAME).open("ab", buffering=0) as file:
+    whole = (state / audit_log.NAME).read_bytes()
+    with (state / audit_log.NAME).open("ab", buffering=0) as file:
         file.write(whole[:50])
 
         def wait() -> None:
@@ -727,5 +728,5 @@ def test_changed_definitions_in_a_loop_are_counted(log: AuditLog, state: Path) -
         log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
     log.close()
     *kept, last = lines(state)
-    assert (len(kept), last["leftOut"]) == (audit.REGISTRATIONS_OF_ORIGIN, 90)
+    assert (len(kept), last["leftOut"]) == (audit_log.REGISTRATIONS_OF_ORIGIN, 90)
     assert row(last)[-1] == "90 more changed definitions of this site were left out"

@@ -464,7 +464,7 @@ async def test_a_bridge_also_logs_to_a_file_of_its_user_alone(
         async with BridgeProcess.started() as client:
             await client.shake_hands()
     file = mcpb_home / "state" / "mcpb.log"
-    assert "WARNING bridge.log: MCPB_LOG is debug or wire" in file.read_text()
+    assert "WARNING bridge.state.log_file: MCPB_LOG is debug or wire" in file.read_text()
     assert [path.stat().st_mode & 0o777 for path in (file, file.parent)] == [0o600, 0o700]
 
 

@@ -18,14 +18,14 @@ from click.testing import CliRunner, Result
 from msgspec import Raw
 
 from bridge.app import open_hub
-from bridge.audit import NAME, AuditLog
 from bridge.cli import main
 from bridge.config.loader import Config
 from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import read_tools
-from bridge.store import SqliteToolStore
+from bridge.state.audit_log import NAME, AuditLog
+from bridge.state.tool_cache import SqliteToolStore
 from demo.simulated_browser import SimulatedBrowser
 from fixed_tools import FIXED
 from native_host.protocol.wire import ClientInfo, FrameTools

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from bridge.cli import main
 from bridge.hub.registry import Browser
 from bridge.hub.rules.pauses import Pauses
-from bridge.pausing import Target, TargetError, find_target
+from bridge.state.pause_control import Target, TargetError, find_target
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code, Wire
 from played_host import PlayedHost

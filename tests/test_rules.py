@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import trio
 
-from bridge import log
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround, TabAddress
 from bridge.links.native import NativeLinks
+from bridge.state import log_file
 from chain import EXTENSION, Chain
 from demo.chromium import Chromium, Page
 from isolated_world import IsolatedWorld
@@ -205,7 +205,7 @@ def wire_log(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """The log file of a bridge that was started with `MCPB_LOG=wire`."""
     monkeypatch.setenv("MCPB_LOG", "wire")
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    log.configure(short_tmp / "state")
+    log_file.configure(short_tmp / "state")
     yield short_tmp / "state" / "mcpb.log"
     for handler in logging.getLogger().handlers:
         handler.close()

@@ -23,7 +23,7 @@ import httpx2
 import pytest
 import trio
 
-from bridge.serve_record import running
+from bridge.state.server_record import running
 from http_front import CLOSES_EARLY, request, shake_hands
 from http_serving import listeners
 from http_serving.listeners import ListenError

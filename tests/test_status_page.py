@@ -22,7 +22,6 @@ import trio.testing
 from click.testing import CliRunner
 
 from bridge import status_web
-from bridge.audit import AuditLog
 from bridge.cli import main
 from bridge.config.settings import HttpSettings
 from bridge.errors import CallError
@@ -38,9 +37,10 @@ from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround
-from bridge.pause_sync import PauseSync
-from bridge.serve_record import ServeRecord, published
+from bridge.state.audit_log import AuditLog
+from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
+from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals
 from bridge.status import tools as read_tools
 from bridge.status import whats_missing

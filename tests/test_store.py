@@ -16,7 +16,7 @@ import pytest
 
 from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.store import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
+from bridge.state.tool_cache import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host.protocol import wire
 
 SHOP = "https://shop.example"
@@ -171,7 +171,7 @@ def test_a_second_process_and_this_one_share_the_file(open_store: Open, state: P
     script = """
 import sys, pathlib
 sys.path.insert(0, "tests")
-from bridge.store import SqliteToolStore
+from bridge.state.tool_cache import SqliteToolStore
 from test_store import offer, names, tools
 store = SqliteToolStore(pathlib.Path(sys.argv[1]))
 for number in range(50):
@@ -196,7 +196,7 @@ def test_processes_that_begin_the_file_at_the_same_time_all_keep_in_it(open_stor
 import sys, pathlib, signal
 signal.alarm(30)
 sys.path.insert(0, "tests")
-from bridge.store import SqliteToolStore
+from bridge.state.tool_cache import SqliteToolStore
 from test_store import offer, tools
 print("ready", flush=True)
 sys.stdin.read()
@@ -497,7 +497,7 @@ def test_a_directory_that_cannot_be_written_is_only_a_warning(short_tmp: Path, s
     script = f"""
 import os, pathlib, sys
 sys.path.insert(0, "tests")
-from bridge.store import SqliteToolStore
+from bridge.state.tool_cache import SqliteToolStore
 from test_store import offer, names, tools
 if os.getuid() == 0:
     os.setuid({NOBODY})  # modes do not stop root

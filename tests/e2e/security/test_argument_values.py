@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import trio
 
-from bridge.audit import NAME
+from bridge.state.audit_log import NAME
 from chain import MCPB, Chain, RawClient, until_listens
 from demo.chromium import Chromium
 from http_front import CLOSES_EARLY, INITIALIZE, Events, request

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.audit import NAME
+from bridge.state.audit_log import NAME
 from browsing import Browsing, Tools
 from chain import Chain, until_listed
 from demo.chromium import Chromium

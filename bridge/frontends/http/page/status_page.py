@@ -26,8 +26,8 @@ from bridge.frontends.http.page.view import SIGN_IN, now, sign_in_page, status_p
 from bridge.frontends.http.page.watching import Watching
 from bridge.hub.router import Router
 from bridge.hub.rules.site_patterns import read_pattern
-from bridge.pause_sync import PauseSync
-from bridge.pausing import Target, live_browsers, pause
+from bridge.state.pause_control import Target, live_browsers, pause
+from bridge.state.pause_sync import PauseSync
 from bridge.state.site_approvals import ApprovalsError
 from http_serving.error_responses import Refused
 from http_serving.request_body import read_json

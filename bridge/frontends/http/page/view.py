@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from bridge import audit_text
 from bridge.frontends.http.page.elements import Html, document, element, together
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
-from bridge.pausing import short_id
+from bridge.state import audit_rows
+from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
 
 SIGN_IN = "mcpb status --web"
@@ -195,7 +195,7 @@ def _calls(seen: Seen) -> Html:
 
 
 def _call(line: Mapping[str, Any]) -> Html:
-    when, client, tool, where, outcome, duration, detail = audit_text.row(line)
+    when, client, tool, where, outcome, duration, detail = audit_rows.row(line)
     around = [element("span", text) for text in (client, where, detail) if text]
     return element(
         "li",

@@ -10,9 +10,9 @@ from typing import Any
 
 import trio
 
-from bridge.audit_reading import Filter, Follower
 from bridge.frontends.http.page.view import Seen
 from bridge.hub.router import Router
+from bridge.state.audit_reader import Filter, Follower
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 from bridge.status import Problems, Rules, running, status, tools
 

@@ -13,7 +13,7 @@ from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.rules.pauses import Pauses, PauseTarget
 from bridge.hub.rules.site_patterns import is_local, matches, read_pattern
-from bridge.pause_sync import PauseSync
+from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFileError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code, PauseChange

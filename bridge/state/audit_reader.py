@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from bridge.audit import NAME, PREDECESSOR, moment
+from bridge.state.audit_log import NAME, PREDECESSOR, moment
 from native_host.protocol import wire
 from native_host.system.private_files import open_regular
 
