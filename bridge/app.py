@@ -29,7 +29,7 @@ from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
-from bridge.links.native import NativeLinks
+from bridge.links.native_hosts import NativeLinks
 from bridge.server import McpServer
 from bridge.state import log_file
 from bridge.state.approval_publisher import ApprovalPublisher
@@ -48,7 +48,7 @@ from native_host.system import malloc
 from native_host.system.home_layout import mcpb_home
 
 if TYPE_CHECKING:
-    from bridge.links.channel_holders import ChannelHolders
+    from bridge.links.holder_processes import ChannelHolders
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
@@ -121,7 +121,7 @@ def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
     if not settings.attach:
         return None
     # What looks for another product's sockets is imported by nobody else.
-    from bridge.links.channel_holders import ChannelHolders  # noqa: PLC0415
+    from bridge.links.holder_processes import ChannelHolders  # noqa: PLC0415
 
     return ChannelHolders(settings.only_directory)
 

@@ -35,7 +35,7 @@ from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.channel_settings import ChannelSettings
-from bridge.links.native import NativeLinks, Problem
+from bridge.links.native_hosts import NativeLinks, Problem
 from bridge.state import log_file
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError, known_browsers

@@ -17,9 +17,9 @@ import trio
 
 from bridge.config.loader import Config
 from bridge.hub.transport import Event, HostLost, HostSeen, LookedAround
-from bridge.links.channel_holders import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
 from bridge.links.channel_settings import ChannelSettings
-from bridge.links.native import NativeLinks
+from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
+from bridge.links.native_hosts import NativeLinks
 from mcp_lines import BRIDGE_COMMAND, McpLines, bridge_in_process, text_of
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.ipc import endpoint

@@ -34,7 +34,7 @@ PACKAGE = {
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
 INSTALLER = {"install.browsers", "install.cli", "install.checks", "install.plan.install_plan"}
 CHANNEL = {
-    "bridge.links.channel_holders",
+    "bridge.links.holder_processes",
     "bridge.browser_tools.forwarding",
     "native_host.existing_channel.channel_sockets",
 }

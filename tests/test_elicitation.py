@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from bridge import parking
-from bridge.links import waiting
+from bridge.links import pending_requests
 from chain import Chain, until_listed
 from demo.chromium import Chromium
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
@@ -394,7 +394,7 @@ async def test_progress_goes_to_the_request_that_waits(modern: McpLines, host: P
 async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told(
     modern: McpLines, host: PlayedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "QUESTION_S", 0.1)
+    monkeypatch.setattr(pending_requests, "QUESTION_S", 0.1)
     monkeypatch.setattr(parking, "QUESTION_S", 0.1)
     with trio.fail_after(SOON_S):
         state, call = await park(modern, host)

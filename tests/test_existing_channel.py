@@ -27,7 +27,7 @@ from bridge.config.loader import Config
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen
-from bridge.links.native import NativeLinks
+from bridge.links.native_hosts import NativeLinks
 from bridge.status import whats_missing
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of

@@ -14,8 +14,8 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.registry import Registry
 from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, Pending, TabAddress
-from bridge.links import link
-from bridge.links.native import NativeLinks
+from bridge.links import host_connection
+from bridge.links.native_hosts import NativeLinks
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code
 from peers import until
@@ -314,7 +314,7 @@ class Asker:
 @pytest.fixture
 def asker(links: Links, host: PlayedHost, monkeypatch: pytest.MonkeyPatch) -> Asker:
     monkeypatch.setattr(wire, "CLIENT_IN_FLIGHT", 2)
-    monkeypatch.setattr(link, "MAX_WAITING", 2)
+    monkeypatch.setattr(host_connection, "MAX_WAITING", 2)
     return Asker(links, host)
 
 

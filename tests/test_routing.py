@@ -14,7 +14,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.describing import mark_of
 from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
-from bridge.links.native import NativeLinks
+from bridge.links.native_hosts import NativeLinks
 from bridge.status import status
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

@@ -19,7 +19,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround, TabAddress
-from bridge.links.native import NativeLinks
+from bridge.links.native_hosts import NativeLinks
 from bridge.state import log_file
 from chain import EXTENSION, Chain
 from demo.chromium import Chromium, Page

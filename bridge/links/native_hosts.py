@@ -31,7 +31,7 @@ from bridge.hub.transport import (
     TabTransport,
 )
 from bridge.links.directory import HostDirectory
-from bridge.links.link import Link, LinkError
+from bridge.links.host_connection import Link, LinkError
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.protocol import wire
