@@ -30,7 +30,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native_hosts import NativeLinks
-from bridge.server import McpServer
+from bridge.mcp_session.mcp_server import McpServer
 from bridge.state import log_file
 from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.audit_log import AuditLog

@@ -17,7 +17,7 @@ import trio
 from bridge.app import open_hub, speak_mcp
 from bridge.config.loader import Config
 from bridge.frontends import stdio
-from bridge.server import McpServer
+from bridge.mcp_session.mcp_server import McpServer
 
 Speak = Callable[[McpServer], Awaitable[None]]
 BRIDGE_COMMAND = [sys.executable, "-m", "bridge", "bridge"]

@@ -16,7 +16,7 @@ from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import Caller, LookedAround
-from bridge.server import McpServer
+from bridge.mcp_session.mcp_server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
 from played_transport import PlayedTransport
 

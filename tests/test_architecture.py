@@ -93,13 +93,13 @@ def test_the_native_host_imports_nothing_of_ours_and_no_heavy_package(path: Path
 def test_only_one_file_of_the_bridge_and_the_demo_s_client_import_the_mcp_package(path: Path) -> None:
     if not tops(path) & {"mcp", "mcp_types", "pydantic", "anyio"}:
         return
-    assert relative(path).startswith(("bridge/package.py", "demo/"))
+    assert relative(path).startswith(("bridge/mcp_session/sdk_session.py", "demo/"))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_only_the_lane_loads_that_file(path: Path) -> None:
-    if relative(path) != "bridge/lane.py":
-        assert not imported_from(path, "bridge.package")
+    if relative(path) != "bridge/mcp_session/session.py":
+        assert not imported_from(path, "bridge.mcp_session.sdk_session")
 
 
 def imported_from(path: Path, prefix: str) -> set[str]:
@@ -108,13 +108,20 @@ def imported_from(path: Path, prefix: str) -> set[str]:
 
 @pytest.mark.parametrize("path", files("bridge/hub"), ids=relative)
 def test_the_hub_knows_neither_links_nor_front_ends_nor_the_protocol_s_package(path: Path) -> None:
-    for above in ("bridge.links", "bridge.frontends", "bridge.server", "bridge.app", "bridge.cli", "install"):
+    for above in (
+        "bridge.links",
+        "bridge.frontends",
+        "bridge.mcp_session.mcp_server",
+        "bridge.app",
+        "bridge.cli",
+        "install",
+    ):
         assert not imported_from(path, above)
 
 
 @pytest.mark.parametrize("path", files("bridge/links"), ids=relative)
 def test_links_know_the_hub_and_the_wire_and_nothing_above(path: Path) -> None:
-    for above in ("bridge.frontends", "bridge.server", "bridge.app", "bridge.cli", "install"):
+    for above in ("bridge.frontends", "bridge.mcp_session.mcp_server", "bridge.app", "bridge.cli", "install"):
         assert not imported_from(path, above)
 
 

@@ -399,7 +399,6 @@ WRITER = """
 import sys
 from pathlib import Path
 from bridge.state import audit_log
-from bridge.state import audit_reader
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session

@@ -151,7 +151,7 @@ def test_a_host_that_a_shell_started_is_its_browser_s_all_the_same(place: Place)
 
 def test_a_program_that_is_not_known_is_not_taken_for_theirs(place: Place) -> None:
     place.bind()
-    place.start(ME, "/usr/bin/python3", "server.py", parent=1)
+    place.start(ME, "/usr/bin/python3", "mcp_server.py", parent=1)
     found = place.only()
     assert (found.is_theirs, found.browser) == (False, "")
     assert found.title == f"A socket in Claude in Chrome's place, of an unknown program (pid {ME})"

@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from bridge import server
 from bridge.errors import CallError
 from bridge.hub.audit_records import Keep
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import Caller, LookedAround, Pending
-from bridge.lane import Lane, open_lane
-from bridge.server import McpServer
+from bridge.mcp_session import mcp_server
+from bridge.mcp_session.mcp_server import McpServer
+from bridge.mcp_session.session import Lane, open_lane
 from native_host.ipc.send_queue import Part
 from native_host.protocol import wire
 from own_tools import OwnTools
@@ -270,9 +270,9 @@ IDS: list[Any] = [0, 1, -7, "seven", "7", "", "é\n\u2028", 2**53, 2**64, 10**40
 
 
 def test_the_revisions_are_those_of_the_package() -> None:
-    assert list(server.HANDSHAKE_VERSIONS) == list(HANDSHAKE_PROTOCOL_VERSIONS)
-    assert server.HANDSHAKE_VERSIONS[-1] == LATEST_HANDSHAKE_VERSION
-    assert list(MODERN_PROTOCOL_VERSIONS) == [server.STATELESS_VERSION]
+    assert list(mcp_server.HANDSHAKE_VERSIONS) == list(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert mcp_server.HANDSHAKE_VERSIONS[-1] == LATEST_HANDSHAKE_VERSION
+    assert list(MODERN_PROTOCOL_VERSIONS) == [mcp_server.STATELESS_VERSION]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -19,8 +19,8 @@ from bridge.frontends.http.message_stream import MessageStream
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import LookedAround
-from bridge.incoming import Implementation
-from bridge.lane import UNREAD_BYTES
+from bridge.mcp_session.client_messages import Implementation
+from bridge.mcp_session.session import UNREAD_BYTES
 from http_front import ENVELOPE, request
 from http_serving.error_responses import Refused
 from native_host.protocol import wire

@@ -11,8 +11,8 @@ import mcp_types
 import pytest
 import trio
 
-from bridge import parking
 from bridge.links import pending_requests
+from bridge.mcp_session import input_required
 from chain import Chain, until_listed
 from demo.chromium import Chromium
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
@@ -395,7 +395,7 @@ async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told
     modern: McpLines, host: PlayedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "QUESTION_S", 0.1)
-    monkeypatch.setattr(parking, "QUESTION_S", 0.1)
+    monkeypatch.setattr(input_required, "QUESTION_S", 0.1)
     with trio.fail_after(SOON_S):
         state, call = await park(modern, host)
         error = (await host.answer_to("ext:1"))["error"]
@@ -413,7 +413,7 @@ async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told
 async def test_more_questions_than_a_person_can_look_through_are_refused(
     modern: McpLines, host: PlayedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parking, "MAX_PARKED", 2)
+    monkeypatch.setattr(input_required, "MAX_PARKED", 2)
     with trio.fail_after(SOON_S):
         await park(modern, host, "ext:1")
         await park(modern, host, "ext:2")

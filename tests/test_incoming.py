@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge import incoming
+from bridge.mcp_session import client_messages
 
 LONG = "{[" * 5_000
 """Brackets in a text nest nothing."""
@@ -30,7 +30,7 @@ def call(arguments: Any, meta: Any = None) -> bytes:
 
 
 def is_taken(line: bytes) -> bool:
-    return isinstance(incoming.read(line), incoming.CallTool)
+    return isinstance(client_messages.read(line), client_messages.CallTool)
 
 
 @pytest.mark.parametrize("long", [{}, {"text": LONG}, {"texts": [LONG]}], ids=["short", "long", "in a list"])

@@ -16,9 +16,9 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from bridge import lane
 from bridge.errors import CallError
 from bridge.hub.audit_records import Called, Record
+from bridge.mcp_session import session as mcp_session
 from native_host.protocol import wire
 from test_contract import (
     GET_CART,
@@ -68,7 +68,7 @@ def test_a_bridge_needs_no_mcp_package_for_what_clients_usually_say(mcpb_home: P
     answered = {json.loads(line).get("id") for line in run.stdout.splitlines()}
     assert {3, 4} <= answered
     imported = {line.rpartition(b"|")[2].strip() for line in run.stderr.splitlines()}
-    assert b"bridge.lane" in imported
+    assert b"bridge.mcp_session.session" in imported
     assert not imported & {b"mcp", b"mcp_types", b"pydantic", b"anyio"}
 
 
@@ -81,8 +81,8 @@ def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         may_load.wait(SOON_S)
         return importlib.import_module(name)
 
-    monkeypatch.delitem(sys.modules, "bridge.package", raising=False)
-    monkeypatch.setattr(lane, "import_module", load)
+    monkeypatch.delitem(sys.modules, "bridge.mcp_session.sdk_session", raising=False)
+    monkeypatch.setattr(mcp_session, "import_module", load)
     return may_load
 
 
@@ -192,7 +192,7 @@ async def test_a_client_that_reads_nothing_hears_of_changes_once_it_reads(
 
 
 async def test_of_requests_with_the_same_id_none_stays_open_without_an_answer() -> None:
-    importlib.import_module("bridge.package")
+    importlib.import_module("bridge.mcp_session.sdk_session")
     with trio.fail_after(SOON_S):
         async with session(leaves_all=False) as played:
             await played.take(initialize(ERAS[0]))
@@ -231,7 +231,7 @@ async def test_a_call_with_malformed_params_is_recorded_with_field_and_rule(
 
 
 async def test_an_opening_that_the_package_cannot_read_ends_nothing() -> None:
-    importlib.import_module("bridge.package")
+    importlib.import_module("bridge.mcp_session.sdk_session")
     opening = encoded(initialize(ERAS[0])).replace(b'"params": {', b'"params": {"x": %b, ' % (b"1" * 5000))
     with trio.fail_after(SOON_S):
         async with session(leaves_all=False) as played:

@@ -9,13 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from bridge import questions
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
-from bridge.incoming import CanAsk
-from bridge.parking import (
+from bridge.mcp_session import elicitation
+from bridge.mcp_session.client_messages import CanAsk
+from bridge.mcp_session.input_required import (
     LAST_WORDS_S,
     MAX_PARKED,
     OnTurn,
@@ -29,7 +29,7 @@ from native_host.protocol import wire
 
 CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
-YES = questions.answer("accept", {})
+YES = elicitation.answer("accept", {})
 Run = Callable[[Caller], Awaitable[bytes]]
 
 

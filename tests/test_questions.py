@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_TITLE
-from bridge.incoming import CanAsk
+from bridge.mcp_session import elicitation
+from bridge.mcp_session.client_messages import CanAsk
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 BUY = wire.ElicitConfirmation(message="Buy?")
 
 
-def read(form: Any) -> questions.Question:
+def read(form: Any) -> elicitation.Question:
     raw = msgspec.Raw(json.dumps(form).encode())
-    return questions.read(wire.ElicitConfirmation(message="Buy?", requested_schema=raw))
+    return elicitation.read(wire.ElicitConfirmation(message="Buy?", requested_schema=raw))
 
 
 def form(**fields: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def form(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_question_without_a_form_asks_for_a_yes_or_no() -> None:
-    assert questions.read(BUY) == ("Buy?", {"type": "object", "properties": {}})
+    assert elicitation.read(BUY) == ("Buy?", {"type": "object", "properties": {}})
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_form_of_mcp_passes_as_the_page_wrote_it(allowed: dict[str, Any]) -> N
         (form(name={"type": "string", "enum": [1]}), "enum"),
         (form(name="string"), "$.properties"),
         ({**form(), "required": "all"}, "$.required"),
-        (form(name={"type": "string", "title": "x" * questions.MAX_FORM_BYTES}), "the limit is 65536"),
+        (form(name={"type": "string", "title": "x" * elicitation.MAX_FORM_BYTES}), "the limit is 65536"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -114,10 +114,10 @@ def test_what_a_person_reads_of_a_form_is_one_printable_line(
 def test_titles_and_descriptions_are_cut() -> None:
     long = form(name={"type": "string", "title": "x" * 5000, "description": "y" * 5000})
     shown = read(long).form["properties"]["name"]
-    assert (len(shown["title"]), len(shown["description"])) == (MAX_TITLE, questions.MAX_DESCRIPTION)
+    assert (len(shown["title"]), len(shown["description"])) == (MAX_TITLE, elicitation.MAX_DESCRIPTION)
 
 
-@pytest.mark.parametrize("bad", [HOSTILE, "x" * (questions.MAX_VALUE + 1)], ids=["hostile", "long"])
+@pytest.mark.parametrize("bad", [HOSTILE, "x" * (elicitation.MAX_VALUE + 1)], ids=["hostile", "long"])
 def test_names_and_values_go_back_to_the_page_as_they_are_so_bad_ones_are_refused(bad: str) -> None:
     for refused in (
         form(**{bad: {"type": "boolean"}}),
@@ -138,14 +138,14 @@ def test_a_field_may_be_called_title() -> None:
 
 
 async def test_a_call_asks_a_bounded_number_of_times() -> None:
-    async def ask(_: questions.Asked) -> bytes:
+    async def ask(_: elicitation.Asked) -> bytes:
         return b"[]"
 
-    asking, another = (questions.caller(CanAsk(person=True, roots=True), ask, None) for _ in range(2))
+    asking, another = (elicitation.caller(CanAsk(person=True, roots=True), ask, None) for _ in range(2))
     assert asking.on_question
     assert asking.on_roots
     assert another.on_question
-    for _ in range(questions.MAX_QUESTIONS // 2):
+    for _ in range(elicitation.MAX_QUESTIONS // 2):
         assert (await asking.on_question(BUY), await asking.on_roots()) == (b"[]", [])
     with pytest.raises(CallError, match="may ask 20 times") as caught:
         await asking.on_question(BUY)
@@ -155,8 +155,9 @@ async def test_a_call_asks_a_bounded_number_of_times() -> None:
 
 def test_only_an_accepted_question_brings_the_page_what_was_filled_in() -> None:
     assert (
-        questions.answer("accept", {"name": "é"}) == '{"action": "accept", "content": {"name": "é"}}'.encode()
+        elicitation.answer("accept", {"name": "é"})
+        == '{"action": "accept", "content": {"name": "é"}}'.encode()
     )
-    assert questions.answer("accept", None) == b'{"action": "accept", "content": {}}'
-    assert questions.answer("decline", {"name": "a"}) == b'{"action": "decline"}'
-    assert questions.answer("cancel", None) == b'{"action": "cancel"}'
+    assert elicitation.answer("accept", None) == b'{"action": "accept", "content": {}}'
+    assert elicitation.answer("decline", {"name": "a"}) == b'{"action": "decline"}'
+    assert elicitation.answer("cancel", None) == b'{"action": "cancel"}'

@@ -13,8 +13,8 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from bridge import results
 from bridge.hub.tool_schema import Era
+from bridge.mcp_session import call_results
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": 'é\n\u2028"', "annotations": {"audience": ["user"], "priority": 0.5}},
@@ -49,7 +49,7 @@ def era_of(version: str) -> Era:
 
 def sent(answer: bytes, version: str) -> dict[str, Any]:
     """What goes to a client of this revision."""
-    line = b"".join(results.of_page(answer, era_of(version), ORIGIN))
+    line = b"".join(call_results.of_page(answer, era_of(version), ORIGIN))
     assert b"\n" not in line
     found = json.loads(line)
     assert isinstance(found, dict)
@@ -124,7 +124,7 @@ def test_a_client_gets_a_result_whatever_the_page_has_said(payload: dict[str, An
 @pytest.mark.parametrize("version", KNOWN_PROTOCOL_VERSIONS)
 def test_a_result_keeps_its_bytes_and_the_members_that_nobody_knows(version: str) -> None:
     answer = b'{ "unknown" : 1.50, "content":[ {"type":"text","text":"\\u0041","mine":[ ]} ] }'
-    line = b"".join(results.of_page(answer, era_of(version), ORIGIN))
+    line = b"".join(call_results.of_page(answer, era_of(version), ORIGIN))
     assert line.endswith(answer[1:])
 
 
@@ -139,7 +139,7 @@ def test_a_result_that_was_written_in_lines_goes_out_in_one(version: str) -> Non
 def test_a_page_cannot_say_that_another_server_answers() -> None:
     key = "io.modelcontextprotocol/serverInfo"
     answer = json.dumps({"content": [], "_meta": {key: {"name": "bank", "version": "1"}, "page": 1}}).encode()
-    assert sent(answer, "2026-07-28")["_meta"] == {key: results.SERVER, "page": 1, **MARKS}
+    assert sent(answer, "2026-07-28")["_meta"] == {key: call_results.SERVER, "page": 1, **MARKS}
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
@@ -206,14 +206,14 @@ def test_marks_of_a_page_in_its_blocks_are_left_out_and_the_rest_stays(version: 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 def test_a_page_s_own_meta_passes_byte_for_byte(version: str) -> None:
     answer = b'{"content":[],"_meta":{"com.example/x":[1.0,1e5,"\\u0041"]}}'
-    line = b"".join(results.of_page(answer, era_of(version), ORIGIN))
+    line = b"".join(call_results.of_page(answer, era_of(version), ORIGIN))
     assert b'"com.example/x":[1.0,1e5,"\\u0041"]' in line
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 def test_results_of_the_bridge_keep_the_marks_that_they_have(version: str) -> None:
     block = {"type": "text", "text": "a", "_meta": {"dev.mcpb/untrusted": True}}
-    line = b"".join(results.of_bridge(json.dumps({"content": [block]}).encode(), era_of(version)))
+    line = b"".join(call_results.of_bridge(json.dumps({"content": [block]}).encode(), era_of(version)))
     found = json.loads(line)
     assert found["content"] == [block]
     assert "dev.mcpb/origin" not in found.get("_meta", {})

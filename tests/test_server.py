@@ -11,7 +11,7 @@ import trio.testing
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround
-from bridge.server import McpServer
+from bridge.mcp_session.mcp_server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with, text_of
 from native_host.protocol import wire
 from played_transport import PlayedTransport

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import conversations, streamable
 from bridge.frontends.http.connection import Principal
-from bridge.lane import Lane
+from bridge.mcp_session.session import Lane
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 
 import trio
 
-from bridge import outgoing
-from bridge.lane import Lane, open_lane
-from bridge.server import McpServer
+from bridge.mcp_session import client_writer
+from bridge.mcp_session.mcp_server import McpServer
+from bridge.mcp_session.session import Lane, open_lane
 from native_host.descriptor import make_ready
 from native_host.ipc.send_queue import Part
 from native_host.outlet import Outlet
@@ -144,7 +144,7 @@ class _Reader:
     async def _take(self, line: bytes | None) -> None:
         if line is None:
             text = f"the line is too long: the limit is {MAX_LINE_BYTES} bytes"
-            self._outlet.write(outgoing.failure(b"", Code.INVALID_REQUEST, text))
+            self._outlet.write(client_writer.failure(b"", Code.INVALID_REQUEST, text))
         elif line and not line.isspace() and not await self._refuses(line):
             await self._lane.take(line)
         if self._outlet.waiting_bytes > MAX_UNREAD_BYTES:
@@ -161,7 +161,7 @@ class _Reader:
         self._is_full = count >= MAX_OPEN
         if self._is_full:
             text = f"{count} requests are open: wait for an answer, or cancel one, then ask again"
-            self._outlet.write(outgoing.failure(raw_id, Code.RATE_LIMITED, text))
+            self._outlet.write(client_writer.failure(raw_id, Code.RATE_LIMITED, text))
         return self._is_full
 
     async def _wait_until_it_reads(self) -> None:

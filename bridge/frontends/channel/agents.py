@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
-from bridge.server import MAX_SAID
+from bridge.mcp_session.mcp_server import MAX_SAID
 from native_host.existing_channel.channel_messages import ExecuteTool
 from native_host.protocol import wire
 

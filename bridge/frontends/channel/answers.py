@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from bridge import results
 from bridge.errors import to_mcp
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.tool_schema import Era
+from bridge.mcp_session import call_results
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 
 NOTHING = "The tool has run, and answered nothing."
@@ -60,7 +60,7 @@ def of_call(tool: str, outcome: Outcome, left_out: Sequence[str] = ()) -> Conten
 
 
 def _content(tool: str, outcome: bytes, notes: list[dict[str, Any]]) -> Content:
-    found = _decode(b"".join(results.of_bridge(outcome, Era.HANDSHAKE)))
+    found = _decode(b"".join(call_results.of_bridge(outcome, Era.HANDSHAKE)))
     blocks = [_block(block) for block in found.content]
     if found.is_error:
         return {"error": {"content": _as_error([*(blocks or [_text(NOTHING)]), *notes])}}

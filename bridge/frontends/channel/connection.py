@@ -16,7 +16,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from bridge import questions
 from bridge.frontends.channel import answers
 from bridge.frontends.channel.agents import Agents
 from bridge.frontends.channel.answers import Content, failure
@@ -27,8 +26,9 @@ from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome
 from bridge.hub.router import Router
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
-from bridge.incoming import CanAsk
-from bridge.questions import Asked
+from bridge.mcp_session import elicitation
+from bridge.mcp_session.client_messages import CanAsk
+from bridge.mcp_session.elicitation import Asked
 from native_host.existing_channel import channel_messages as theirs
 
 MAX_OPEN = 256
@@ -180,7 +180,7 @@ class Connection:
             about = About(tool_use_id, call.tool, self._site_of(arguments))
             return await self._permissions.ask(about, asked)
 
-        return questions.caller(CanAsk(person=True), ask, None)
+        return elicitation.caller(CanAsk(person=True), ask, None)
 
     def _site_of(self, arguments: Arguments) -> str:
         """Which site the call with these arguments concerns."""

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.consent.approval_prompts import WORDS
-from bridge.questions import Asked, Question
+from bridge.mcp_session import elicitation
+from bridge.mcp_session.elicitation import Asked, Question
 from native_host.existing_channel.channel_messages import PermissionResponse
 from native_host.protocol.wire import Code
 
@@ -52,9 +52,9 @@ class Permissions:
         finally:
             del self._open[request_id]
         return (
-            questions.answer("accept", filled_in)
+            elicitation.answer("accept", filled_in)
             if question.is_allowed
-            else questions.answer("decline", None)
+            else elicitation.answer("decline", None)
         )
 
     def take(self, response: PermissionResponse) -> None:

@@ -21,8 +21,8 @@ from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
-from bridge.lane import Lane, NewLane, open_lanes
-from bridge.server import McpServer
+from bridge.mcp_session.mcp_server import McpServer
+from bridge.mcp_session.session import Lane, NewLane, open_lanes
 from http_serving.error_responses import Refused
 from native_host.protocol import wire
 

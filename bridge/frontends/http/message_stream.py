@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from bridge import outgoing
+from bridge.mcp_session import client_writer
 from native_host.ipc.send_queue import Part
 
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -90,7 +90,7 @@ class MessageStream:
     def forgo(self) -> None:
         """The request is cancelled."""
         if self._raw_id and not self.is_finished:
-            outgoing.refuse(self, self._raw_id, CANCELLED, "the request is cancelled")
+            client_writer.refuse(self, self._raw_id, CANCELLED, "the request is cancelled")
         self.finish()
 
     def finish(self) -> None:

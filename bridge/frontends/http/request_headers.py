@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.datastructures import Headers
 
-from bridge.server import HANDSHAKE_VERSIONS, STATELESS_VERSION
+from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS, STATELESS_VERSION
 from native_host.protocol.wire import Code
 
 VERSION = "mcp-protocol-version"

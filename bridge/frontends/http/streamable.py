@@ -26,8 +26,8 @@ from bridge.frontends.http.conversations import Conversation, Conversations
 from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.request_headers import Asked, Disagreement
 from bridge.hub.tool_schema import Era
-from bridge.lane import load_package
-from bridge.server import HANDSHAKE_VERSIONS
+from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
+from bridge.mcp_session.session import load_package
 from http_serving.error_responses import Refused, not_allowed
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import send_events, stream_events, while_there

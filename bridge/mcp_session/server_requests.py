@@ -1,6 +1,6 @@
 """Questions to a client that a server may ask: requests of ours, and their answers.
 
-Only the handshake era has them. See `parking.py` for what takes their place since 2026-07-28.
+Only the handshake era has them. See `input_required.py` for what takes their place since 2026-07-28.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.incoming import Answer
-from bridge.outgoing import Client, notification, request
-from bridge.questions import Asked
+from bridge.mcp_session.client_messages import Answer
+from bridge.mcp_session.client_writer import Client, notification, request
+from bridge.mcp_session.elicitation import Asked
 from native_host.protocol.wire import Code
 
 _log = logging.getLogger(__name__)

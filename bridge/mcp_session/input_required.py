@@ -21,13 +21,13 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from bridge import questions
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
-from bridge.incoming import CanAsk
-from bridge.questions import Asked, Question
+from bridge.mcp_session import elicitation
+from bridge.mcp_session.client_messages import CanAsk
+from bridge.mcp_session.elicitation import Asked, Question
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -92,7 +92,7 @@ class Parking:
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
         on_report = call.report if on_progress else None
-        call.comes_from(begin(call.end, questions.caller(can_ask, partial(self._ask, call), on_report)))
+        call.comes_from(begin(call.end, elicitation.caller(can_ask, partial(self._ask, call), on_report)))
         return turn
 
     def resume(

@@ -35,17 +35,17 @@ from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from bridge import outgoing, questions, results
-from bridge.calls import QUESTION, Call, Calls
 from bridge.errors import ProtocolError, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.tool_schema import Era
-from bridge.incoming import CanAsk, Implementation
-from bridge.lane import GOODBYE_S, Missed, Passed
-from bridge.open_requests import Key, OpenRequest, OpenRequests
-from bridge.outgoing import Client
-from bridge.results import Parts
-from bridge.server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
+from bridge.mcp_session import call_results, client_writer, elicitation
+from bridge.mcp_session.call_results import Parts
+from bridge.mcp_session.client_messages import CanAsk, Implementation
+from bridge.mcp_session.client_writer import Client
+from bridge.mcp_session.mcp_server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
+from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
+from bridge.mcp_session.session import GOODBYE_S, Missed, Passed
+from bridge.mcp_session.tool_calls import QUESTION, Call, Calls
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
 
@@ -77,9 +77,9 @@ class Package:
         self._bus = InMemorySubscriptionBus()
         self._handshaken: ServerSession | None = None
         self._package: Server[Any] = Server(
-            results.SERVER["name"],
-            version=results.SERVER["version"],
-            title=results.SERVER["title"],
+            call_results.SERVER["name"],
+            version=call_results.SERVER["version"],
+            title=call_results.SERVER["title"],
             instructions=INSTRUCTIONS,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
@@ -136,7 +136,7 @@ class Package:
         if isinstance(found, str):
             raw_id = bytes(jsonrpc.decode(passed.line).id)
             known_id = raw_id if jsonrpc.is_id(raw_id) else b""
-            outgoing.refuse(passed.client, known_id, Code.INVALID_REQUEST, found)
+            client_writer.refuse(passed.client, known_id, Code.INVALID_REQUEST, found)
             return None
         match found:
             case JSONRPCRequest():
@@ -385,7 +385,7 @@ def _can_ask(ctx: _Context) -> CanAsk:
 def _given(params: types.CallToolRequestParams) -> bytes | None:
     found = (params.input_responses or {}).get(QUESTION)
     if isinstance(found, types.ElicitResult):
-        return questions.answer(found.action, found.content)
+        return elicitation.answer(found.action, found.content)
     if isinstance(found, types.CreateMessageResult | types.ListRootsResult):
         return found.model_dump_json(by_alias=True, exclude_none=True).encode()
     return None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bridge import results
-from bridge.asking import Asking
-from bridge.calls import Calls
 from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
-from bridge.incoming import Implementation
-from bridge.parking import Parking
-from bridge.results import Parts
+from bridge.mcp_session import call_results
+from bridge.mcp_session.call_results import Parts
+from bridge.mcp_session.client_messages import Implementation
+from bridge.mcp_session.input_required import Parking
+from bridge.mcp_session.server_requests import Asking
+from bridge.mcp_session.tool_calls import Calls
 from native_host.protocol import wire
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -86,10 +86,10 @@ class McpServer:
         hello = {
             "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "capabilities": await self.capabilities(),
-            "serverInfo": results.SERVER,
+            "serverInfo": call_results.SERVER,
             "instructions": INSTRUCTIONS,
         }
-        return results.result(Era.HANDSHAKE, hello)
+        return call_results.result(Era.HANDSHAKE, hello)
 
     async def discovered(self) -> Parts:
         """The result of `server/discover`."""
@@ -100,11 +100,11 @@ class McpServer:
             "ttlMs": 0,
             "cacheScope": "private",
         }
-        return results.result(Era.STATELESS, hello)
+        return call_results.result(Era.STATELESS, hello)
 
     async def listed(self, era: Era) -> Parts:
         """The result of `tools/list`."""
-        return results.listing(era, await self._router.listing(self._session, era))
+        return call_results.listing(era, await self._router.listing(self._session, era))
 
     def listed_resources(self, era: Era) -> Parts:
         """The result of `resources/list`: pictures that tools have taken."""
@@ -112,18 +112,18 @@ class McpServer:
             {"uri": it.uri, "name": it.name, "mimeType": it.mime_type, "size": len(it.data)}
             for it in self._router.resources(self._session)
         ]
-        return results.passing(era, {"resources": listed})
+        return call_results.passing(era, {"resources": listed})
 
     def listed_templates(self, era: Era) -> Parts:
         """The result of `resources/templates/list`: what there is, is listed."""
-        return results.passing(era, {"resourceTemplates": []})
+        return call_results.passing(era, {"resourceTemplates": []})
 
     def read_resource(self, era: Era, uri: str) -> Parts | None:
         """The result of `resources/read`; None: there is none of this URI, or it is gone."""
         for it in self._router.resources(self._session):
             if it.uri == uri:
                 contents = [{"uri": it.uri, "mimeType": it.mime_type, "blob": it.data}]
-                return results.passing(era, {"contents": contents})
+                return call_results.passing(era, {"contents": contents})
         return None
 
     async def capabilities(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bridge.errors import ProtocolError
-from bridge.results import Parts
+from bridge.mcp_session.call_results import Parts
 from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
 

@@ -1,9 +1,9 @@
 """One MCP session on bytes: what a client usually says is answered here, everything else by the mcp package.
 
 The package is the authority, this is the short way: it takes only what it is sure that the package would
-take (see `incoming.py`), and answers as the package does. The package is loaded when something else is said,
-is told what it has missed, and then answers that by itself; an opening in another way, or a second handshake,
-leaves it everything from then on.
+take (see `client_messages.py`), and answers as the package does. The package is loaded when something else
+is said, is told what it has missed, and then answers that by itself; an opening in another way, or a second
+handshake, leaves it everything from then on.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from bridge import incoming, outgoing, questions, results
-from bridge.asking import Asking
-from bridge.calls import QUESTION, Call
 from bridge.errors import ProtocolError, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import ENDED, Pending
-from bridge.incoming import (
+from bridge.mcp_session import call_results, client_messages, client_writer, elicitation
+from bridge.mcp_session.call_results import Parts
+from bridge.mcp_session.client_messages import (
     CallTool,
     Cancelled,
     Capabilities,
@@ -40,15 +39,16 @@ from bridge.incoming import (
     Ping,
     Request,
 )
-from bridge.open_requests import OpenRequest, OpenRequests
-from bridge.outgoing import Client
-from bridge.parking import Parking, open_parking
-from bridge.results import Parts
-from bridge.server import STATELESS_VERSION, McpServer
+from bridge.mcp_session.client_writer import Client
+from bridge.mcp_session.input_required import Parking, open_parking
+from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
+from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
+from bridge.mcp_session.server_requests import Asking
+from bridge.mcp_session.tool_calls import QUESTION, Call
 from native_host.protocol import jsonrpc
 
 if TYPE_CHECKING:
-    from bridge.package import Package
+    from bridge.mcp_session.sdk_session import Package
 
 GOODBYE_S = 1.0
 """After a client's last line, for answers to what was asked before it."""
@@ -126,7 +126,7 @@ class Lane:
 
         To `client`, if it is given, goes what concerns this line's request: answer, reports and questions.
         """
-        message = incoming.read(line)
+        message = client_messages.read(line)
         if message is None or not await self._takes(message, line, client or self._client):
             await self._pass_on(line, client or self._client)
 
@@ -158,12 +158,12 @@ class Lane:
                 return await self._shake_hands(message, line, client)
             case Request():
                 return self._takes_request(message, client)
-            case incoming.Initialized():
+            case client_messages.Initialized():
                 self._is_initialized = self._era is Era.HANDSHAKE
                 return self._era is not None and self._lines is None
             case Cancelled() if self._cancel(message):
                 return True
-            case incoming.Answer() if self._asking.take(message):
+            case client_messages.Answer() if self._asking.take(message):
                 return True
             case _:
                 return self._lines is None  # nobody listens
@@ -202,7 +202,7 @@ class Lane:
             case ListTools():
                 self._answer_later(message, client, partial(self._server.listed, Era.HANDSHAKE))
             case Ping():
-                outgoing.answer(client, bytes(message.id), results.result(Era.HANDSHAKE, {}))
+                client_writer.answer(client, bytes(message.id), call_results.result(Era.HANDSHAKE, {}))
             case _:
                 return False
         return True
@@ -231,7 +231,7 @@ class Lane:
             can.can_ask,
             progress_token=bytes(params.meta.progress_token),
             state=params.request_state,
-            given=questions.answer(response.action, response.content) if response else None,
+            given=elicitation.answer(response.action, response.content) if response else None,
         )
         opened = _Open(self.requests, bytes(message.id), client)
         opened.waits_for(self._calls.begin(era, call, opened.answer))
@@ -246,7 +246,7 @@ class Lane:
         """Whether it was a request that is answered here."""
         if not message.request_id:
             return False
-        key = incoming.correlated(message.request_id)
+        key = client_messages.correlated(message.request_id)
         if subscription := self._subscriptions.find(key):
             self._subscriptions.discard(subscription)
             subscription.cancel()
@@ -262,7 +262,7 @@ class Lane:
             with suppress(trio.BrokenResourceError):
                 await self._client.wait_room(UNREAD_BYTES)
         if self._is_initialized and not self._leaves_all:
-            self._client.write(outgoing.notification("notifications/tools/list_changed"))
+            self._client.write(client_writer.notification("notifications/tools/list_changed"))
         for subscription in self._subscriptions:
             subscription.tell_list_changed()
         if self._package:
@@ -274,7 +274,7 @@ class Lane:
         try:
             found = jsonrpc.decode(line)
         except jsonrpc.UndecodableError as error:
-            outgoing.refuse(client, incoming.id_in(line), error.code, str(error))
+            client_writer.refuse(client, client_messages.id_in(line), error.code, str(error))
             return
         if not found.method:
             self._asking.fail(bytes(found.id))
@@ -289,7 +289,7 @@ class Lane:
     async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
         with self._package_scope:
             await load_package()
-            from bridge.package import Package  # noqa: PLC0415
+            from bridge.mcp_session.sdk_session import Package  # noqa: PLC0415
 
             self._package = Package(self._server, self._client, self._calls, self.requests)
             await self._package.run(lines, missed)
@@ -297,20 +297,20 @@ class Lane:
 
 
 async def load_package() -> ModuleType:
-    """`package.py`, and with it the mcp package.
+    """`sdk_session.py`, and with it the mcp package.
 
     In a thread: it takes half a second, and what needs no package is answered meanwhile.
     """
-    if "bridge.package" not in sys.modules:
-        await trio.to_thread.run_sync(import_module, "bridge.package")
-    return sys.modules["bridge.package"]
+    if "bridge.mcp_session.sdk_session" not in sys.modules:
+        await trio.to_thread.run_sync(import_module, "bridge.mcp_session.sdk_session")
+    return sys.modules["bridge.mcp_session.sdk_session"]
 
 
 class _Open:
     """A request that is answered here."""
 
     def __init__(self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client) -> None:
-        self.key = incoming.correlated(raw_id)
+        self.key = client_messages.correlated(raw_id)
         self._requests = requests
         self._raw_id = raw_id
         self._client = client
@@ -327,7 +327,7 @@ class _Open:
         """Once."""
         self._is_answered, self._pending = True, ENDED
         self._requests.discard(self)
-        outgoing.answer(self._client, self._raw_id, found)
+        client_writer.answer(self._client, self._raw_id, found)
 
     async def answer_with(self, find: Callable[[], Awaitable[Parts]], scope: trio.CancelScope) -> None:
         """With what is found, unless it is cancelled before."""
@@ -351,14 +351,14 @@ class _Open:
         """With an answer that says so."""
         self._requests.discard(self)
         self._pending.cancel()
-        outgoing.answer(self._client, self._raw_id, _CLOSED)
+        client_writer.answer(self._client, self._raw_id, _CLOSED)
 
 
 class _Subscription:
     """A client that hears of changes."""
 
     def __init__(self, message: Listen, client: Client) -> None:
-        self.key = incoming.correlated(bytes(message.id))
+        self.key = client_messages.correlated(bytes(message.id))
         self._raw_id = bytes(message.id)
         self._client = client
         self._meta = {"io.modelcontextprotocol/subscriptionId": message.id}
@@ -366,13 +366,13 @@ class _Subscription:
         honored = {kind: wanted for kind, wanted in asked.items() if wanted}
         self._is_about_tools = message.params.notifications.tools_list_changed is True
         told = {"_meta": self._meta, "notifications": honored}
-        client.write(outgoing.notification("notifications/subscriptions/acknowledged", told))
+        client.write(client_writer.notification("notifications/subscriptions/acknowledged", told))
 
     def tell_list_changed(self) -> None:
         """If it asked for that."""
         if self._is_about_tools:
             told = {"_meta": self._meta}
-            self._client.write(outgoing.notification("notifications/tools/list_changed", told))
+            self._client.write(client_writer.notification("notifications/tools/list_changed", told))
 
     def cancel(self) -> None:
         """Without an answer."""
@@ -380,7 +380,7 @@ class _Subscription:
 
     def close(self) -> None:
         """With an answer that says so."""
-        outgoing.answer(self._client, self._raw_id, _CLOSED)
+        client_writer.answer(self._client, self._raw_id, _CLOSED)
 
 
 NewLane = Callable[[Client, Era | None], Lane]

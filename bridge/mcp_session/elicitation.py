@@ -12,7 +12,7 @@ from bridge.errors import CallError
 from bridge.hidden_characters import has_smuggling_selectors
 from bridge.hub.describing import MAX_TITLE, cleaned
 from bridge.hub.transport import Caller, OnProgress, Prompt
-from bridge.incoming import CanAsk, ElicitResult
+from bridge.mcp_session.client_messages import CanAsk, ElicitResult
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

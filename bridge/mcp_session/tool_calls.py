@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bridge import questions, results
-from bridge.asking import Asking
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
@@ -18,10 +16,12 @@ from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import ENDED, Caller, OnProgress, Pending
-from bridge.incoming import CanAsk
-from bridge.outgoing import Client, notification
-from bridge.parking import Parked, Parking, Request, RetryError
-from bridge.results import Parts
+from bridge.mcp_session import call_results, elicitation
+from bridge.mcp_session.call_results import Parts
+from bridge.mcp_session.client_messages import CanAsk
+from bridge.mcp_session.client_writer import Client, notification
+from bridge.mcp_session.input_required import Parked, Parking, Request, RetryError
+from bridge.mcp_session.server_requests import Asking
 from native_host.protocol import wire
 
 QUESTION = "question"
@@ -65,9 +65,9 @@ class Calls:
                 return self._begin_asking(call, on_answer)
             return self._begin_parking(call, on_answer)
         except RetryError as error:
-            on_answer(results.of_bridge(failed(str(error)), era))
+            on_answer(call_results.of_bridge(failed(str(error)), era))
         except CallError as error:
-            on_answer(results.of_bridge(failed(sentence(error)), era))
+            on_answer(call_results.of_bridge(failed(sentence(error)), era))
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("a call could not be begun")
             on_answer(to_mcp(error))
@@ -84,7 +84,7 @@ class Calls:
 
     def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
         ask = partial(self._asking.ask, call.client)
-        caller = questions.caller(call.can_ask, ask, _reporting(call))
+        caller = elicitation.caller(call.can_ask, ask, _reporting(call))
         return self._run(Era.HANDSHAKE, call, on_answer, caller)
 
     def _begin_parking(self, call: Call, on_answer: OnAnswer) -> Pending:
@@ -112,8 +112,8 @@ def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
         return to_mcp(outcome)
     try:
         if isinstance(outcome, PageResult):
-            return results.of_page(outcome.result, era, outcome.origin)
-        return results.of_bridge(outcome, era)
+            return call_results.of_page(outcome.result, era, outcome.origin)
+        return call_results.of_bridge(outcome, era)
     except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
         _log.exception("a result could not be told")
         return to_mcp(error)
@@ -142,4 +142,4 @@ def _input_required(parked: Parked) -> Parts:
     """A question for a client that asks by itself, and then sends its call again."""
     asked = {QUESTION: {"method": parked.question.method, "params": parked.question.params}}
     members = {"resultType": "input_required", "inputRequests": asked, "requestState": parked.state}
-    return results.result(Era.STATELESS, members)
+    return call_results.result(Era.STATELESS, members)
