@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from bridge.browser_tools.devtools import SUBSCRIBED
+from bridge.browser_tools.page.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError

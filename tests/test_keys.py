@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bridge.browser_tools import keys
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.keys import Chord
+from bridge.browser_tools.page import keyboard
+from bridge.browser_tools.page.keyboard import Chord
 
 NUMBERS = {"Enter": 13, "ArrowDown": 40, "F12": 123, "a": 65, "A": 65, "1": 49, "!": 49, "?": 191, " ": 32}
 """Windows virtual key codes, as Microsoft's table has them."""
@@ -16,19 +16,19 @@ NUMBERS = {"Enter": 13, "ArrowDown": 40, "F12": 123, "a": 65, "A": 65, "1": 49, 
 
 def pressed(text: str) -> list[str]:
     """What is pressed and let go: `+Control +a -a -Control`."""
-    events = [event for chord in keys.sequence_in(text) for event in keys.events(chord)]
+    events = [event for chord in keyboard.sequence_in(text) for event in keyboard.events(chord)]
     return [("-" if event["type"] == "keyUp" else "+") + event["key"] for event in events]
 
 
 def down(text: str) -> dict[str, Any]:
     """The event of the key itself."""
-    (chord,) = keys.sequence_in(text)
-    return [event for event in keys.events(chord) if event["type"] != "keyUp"][-1]
+    (chord,) = keyboard.sequence_in(text)
+    return [event for event in keyboard.events(chord) if event["type"] != "keyUp"][-1]
 
 
 def typed(text: str, *, by_key: bool = False) -> list[str]:
     """What is put in at once, and `<keys>` that are pressed."""
-    parts = keys.parts_of(text, by_key=by_key)
+    parts = keyboard.parts_of(text, by_key=by_key)
     return [part if isinstance(part, str) else f"<{part.key.key}>" for part in parts]
 
 
@@ -77,7 +77,7 @@ def test_shift_is_held_for_what_a_us_keyboard_writes_with_it() -> None:
 def test_a_chord_with_control_writes_nothing() -> None:
     assert down("a")["text"] == "a"
     assert "text" not in down("ctrl+a")
-    assert down("ctrl+a")["modifiers"] == keys.bits(["Control"]) == 2
+    assert down("ctrl+a")["modifiers"] == keyboard.bits(["Control"]) == 2
     assert down("Enter")["text"] == "\r"
 
 
@@ -89,12 +89,12 @@ def test_editing_with_command_is_told_to_the_page_itself() -> None:
 @pytest.mark.parametrize("chord", ["ctrl+plus", "ctrl++", "cmd+-", "ctrl+0", "ctrl+shift+=", "meta+minus"])
 def test_the_browsers_zoom_is_left_alone(chord: str) -> None:
     with pytest.raises(ToolError, match="changes the zoom"):
-        keys.sequence_in(f"Tab {chord}")
+        keyboard.sequence_in(f"Tab {chord}")
 
 
 @pytest.mark.parametrize("free", ["0", "-", "alt+0", "shift+="])
 def test_what_zooms_only_with_control_is_a_key_like_others(free: str) -> None:
-    assert keys.sequence_in(free)
+    assert keyboard.sequence_in(free)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_what_zooms_only_with_control_is_a_key_like_others(free: str) -> None:
 )
 def test_what_is_no_key_is_refused_with_what_to_do(text: str, words: str) -> None:
     with pytest.raises(ToolError, match=words):
-        keys.sequence_in(text)
+        keyboard.sequence_in(text)
 
 
 def test_modifiers_for_the_pointer_are_each_counted_once() -> None:
-    assert keys.modifiers_in("ctrl+Shift + cmd+win") == ("Control", "Shift", "Meta")
-    assert keys.modifiers_in("") == ()
+    assert keyboard.modifiers_in("ctrl+Shift + cmd+win") == ("Control", "Shift", "Meta")
+    assert keyboard.modifiers_in("") == ()
     with pytest.raises(ToolError, match="no modifier"):
-        keys.modifiers_in("ctrl+a")
+        keyboard.modifiers_in("ctrl+a")
 
 
 def test_text_for_a_field_is_put_in_at_once_but_for_its_last_character() -> None:
@@ -130,19 +130,19 @@ def test_line_breaks_and_tabs_are_keys() -> None:
 
 def test_where_there_is_no_field_each_character_is_a_key() -> None:
     assert typed("aB é", by_key=True) == ["<a>", "<B>", "< >", "<é>"]
-    (chord,) = keys.parts_of("é", by_key=True)
+    (chord,) = keyboard.parts_of("é", by_key=True)
     assert isinstance(chord, Chord)
-    assert [event.get("text") for event in keys.events(chord)] == ["é", None]
+    assert [event.get("text") for event in keyboard.events(chord)] == ["é", None]
 
 
 @pytest.mark.parametrize("text", ["ctrl+w", "cmd+T", "ctrl+shift+n", "a ctrl+Tab", "F12"])
 def test_of_a_shortcut_of_the_browser_it_is_said_that_only_the_page_gets_it(text: str) -> None:
-    assert "the browser's own shortcuts do nothing here" in keys.browsers_own(keys.sequence_in(text))
+    assert "the browser's own shortcuts do nothing here" in keyboard.browsers_own(keyboard.sequence_in(text))
 
 
 @pytest.mark.parametrize("text", ["w", "ctrl+a", "Tab", "shift+Tab", "shift+F12", "F2"])
 def test_of_other_keys_nothing_is_said(text: str) -> None:
-    assert keys.browsers_own(keys.sequence_in(text)) == ""
+    assert keyboard.browsers_own(keyboard.sequence_in(text)) == ""
 
 
 @pytest.mark.parametrize(
@@ -150,29 +150,29 @@ def test_of_other_keys_nothing_is_said(text: str) -> None:
     ["ctrl+v", "cmd+V", "ctrl+shift+v", "cmd+alt+shift+v", "shift+Insert", "ctrl+shift+ins", "a ctrl+v Tab"],
 )
 def test_paste_keys_are_recognized_in_every_spelling(text: str) -> None:
-    assert any(map(keys.is_paste, keys.sequence_in(text)))
-    assert keys.has_paste(text)
+    assert any(map(keyboard.is_paste, keyboard.sequence_in(text)))
+    assert keyboard.has_paste(text)
 
 
 @pytest.mark.parametrize("text", ["Paste", "⌘+v", "ControlOrMeta+V", "cmd-v", "shift+KP_Insert", "ctrl+KeyV"])
 def test_paste_keys_under_foreign_names_are_recognized(text: str) -> None:
-    assert keys.has_paste(f"Tab {text}")
+    assert keyboard.has_paste(f"Tab {text}")
 
 
 @pytest.mark.parametrize(
     "text", ["v", "V", "shift+v", "alt+v", "Insert", "ctrl+Insert", "shift+Delete", "F9 Foo"]
 )
 def test_other_keys_are_no_paste_keys(text: str) -> None:
-    assert not keys.has_paste(text)
+    assert not keyboard.has_paste(text)
 
 
 @pytest.mark.parametrize("text", ["ctrl+c", "cmd+c", "ctrl+x", "ctrl+Insert", "shift+Delete"])
 def test_copy_keys_are_recognized(text: str) -> None:
-    assert all(map(keys.is_copy, keys.sequence_in(text)))
+    assert all(map(keyboard.is_copy, keyboard.sequence_in(text)))
 
 
 @pytest.mark.parametrize(
     "text", ["c", "ctrl+shift+c", "ctrl+alt+x", "Delete", "ctrl+Delete", "Insert", "ctrl+v"]
 )
 def test_other_keys_are_no_copy_keys(text: str) -> None:
-    assert not any(map(keys.is_copy, keys.sequence_in(text)))
+    assert not any(map(keyboard.is_copy, keyboard.sequence_in(text)))

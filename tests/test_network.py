@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
-from bridge.browser_tools.network import MAX_BYTES, MAX_REQUESTS, Network, Request
+from bridge.browser_tools.page.credential_masking import masked_body, masked_headers, masked_url
+from bridge.browser_tools.page.network_log import MAX_BYTES, MAX_REQUESTS, Network, Request
 from native_host.protocol import wire
 
 SHOP = "https://shop.example"

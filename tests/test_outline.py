@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.browser_tools.outline import Line, Outline, Viewport
+from bridge.browser_tools.page.outline import Line, Outline, Viewport
 
 HEADING = Line(0, 'heading "Cart"', 1, " level=1", is_frame=False)
 TEXT = Line(1, '"3 apples"', 0, "", is_frame=False)

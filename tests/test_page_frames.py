@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.devtools import SUBSCRIBED
-from bridge.browser_tools.page import FAILED, FRAME_S, GoneError, Numbering, Page
+from bridge.browser_tools.page.devtools import SUBSCRIBED
+from bridge.browser_tools.page.page import FAILED, FRAME_S, GoneError, Numbering, Page
 from bridge.errors import CallError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

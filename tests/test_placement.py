@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.browser_tools.placement import Placement, placement
+from bridge.browser_tools.page.frame_geometry import Placement, placement
 
 TURNED = {
     # 100 x 50 with a border of 2, scaled by a half and turned to the right: its corner is at the upper right

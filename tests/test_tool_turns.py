@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page.page import Page
 from bridge.errors import CallError
 from native_host import __version__
 from native_host.protocol import wire

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bridge.browser_tools.page.element_refs import Ref, read
 from bridge.browser_tools.reading import PageRead
-from bridge.browser_tools.refs import Ref, read
 from bridge.browser_tools.turn import Turn
 
 MAX_CHOSEN = 20

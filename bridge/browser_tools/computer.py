@@ -13,15 +13,16 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools import keys, reading, recording, refs, saving
+from bridge.browser_tools import reading, recording, saving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
-from bridge.browser_tools.bound_documents import has_left
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DialogError
-from bridge.browser_tools.page import Frame, Page
-from bridge.browser_tools.pointing import MAX_DEPTH, TICK, Button, Pointer, Seen, frame_of, in_words, look
-from bridge.browser_tools.screenshots import (
+from bridge.browser_tools.page import element_refs, keyboard
+from bridge.browser_tools.page.bound_documents import has_left
+from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.page.pointer import MAX_DEPTH, TICK, Button, Pointer, Seen, frame_of, in_words, look
+from bridge.browser_tools.page.screenshots import (
     MAX_PART,
     Point,
     Rect,
@@ -204,7 +205,7 @@ class Hand:
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
-    async def frame(self, ref: refs.Ref) -> Frame:
+    async def frame(self, ref: element_refs.Ref) -> Frame:
         """The document that an element is in. Raises as `reading.frame_of`."""
         return await reading.frame_of(self.turn, self.page, ref)
 
@@ -270,7 +271,7 @@ def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answ
 
 
 async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
-    held = keys.bits(keys.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
+    held = keyboard.bits(keyboard.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
     turn.check_here(main.origin)
     return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
@@ -323,7 +324,7 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
 def _pressed(given: Computer) -> set[str]:
     """Raises a ToolError if something is no key."""
     text = given.text if isinstance(given.text, str) else ""
-    return {chord.key.key for chord in keys.sequence_in(text)}
+    return {chord.key.key for chord in keyboard.sequence_in(text)}
 
 
 async def _stop(given: Computer, turn: Turn, page: Page) -> Answer:
@@ -418,7 +419,7 @@ async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen
     await hand.turn.check_input(hand.page)
     given = hand.given
     if isinstance(given.ref, str):
-        ref = refs.read(given.ref)
+        ref = element_refs.read(given.ref)
         spot, seen = await hand.pointer.onto(ref, await hand.frame(ref), also_disabled=also_disabled)
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
@@ -477,7 +478,7 @@ async def _drag(hand: Hand) -> Deed:
     if isinstance(given.start_coordinate, list):
         start = hand.at(given.start_coordinate)
     elif isinstance(given.ref, str):
-        start = await _shown_spot(hand, refs.read(given.ref))
+        start = await _shown_spot(hand, element_refs.read(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
     await hand.turn.check_input(hand.page)
@@ -503,7 +504,7 @@ async def _drag(hand: Hand) -> Deed:
     return Deed(f"{said} At its end is now {_the(over.what)}.", seen.what)
 
 
-async def _shown_spot(hand: Hand, ref: refs.Ref) -> Point:
+async def _shown_spot(hand: Hand, ref: element_refs.Ref) -> Point:
     spot = await hand.pointer.spot(ref, await hand.frame(ref))
     now = await view_of(hand.page, hand.main)
     if (now.left, now.top) != (hand.view.left, hand.view.top):
@@ -571,7 +572,7 @@ async def _what_scrolled(page: Page, before: Scrollers, way: str) -> str:
 async def _scroll_to(hand: Hand) -> Deed:
     if isinstance(hand.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
-    ref = refs.read(hand.given.ref)
+    ref = element_refs.read(hand.given.ref)
     frame = await hand.frame(ref)
     found = await hand.page.call("scrollTo", {"ref": ref.number}, frame=frame)
     lies = await hand.page.placement(frame)
@@ -586,14 +587,14 @@ async def _scroll_to(hand: Hand) -> Deed:
 
 async def _key(hand: Hand) -> Deed:
     text = hand.given.text if isinstance(hand.given.text, str) else ""
-    chords = keys.sequence_in(text)
+    chords = keyboard.sequence_in(text)
     times = 1 if isinstance(hand.given.repeat, UnsetType) else hand.given.repeat
     if len(chords) * times > MAX_PRESSES:
         raise ToolError(
             f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
         )
-    first = next((chord for chord in chords if keys.is_copy(chord) or keys.is_paste(chord)), None)
-    if first and keys.is_paste(first):
+    first = next((chord for chord in chords if keyboard.is_copy(chord) or keyboard.is_paste(chord)), None)
+    if first and keyboard.is_paste(first):
         text_to_paste(hand.turn)  # before the keys that come before it are pressed
     await _focused(hand)
     notes: dict[str, str] = {}
@@ -605,7 +606,7 @@ async def _key(hand: Hand) -> Deed:
         return Deed(
             " ".join([f"Pressed {pressed} of {len(chords) * times} keys.", *notes.values(), _LEFT]), text
         )
-    said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keys.browsers_own(chords)}"
+    said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keyboard.browsers_own(chords)}"
     return Deed(" ".join([said, *notes.values()]), text)
 
 
@@ -629,7 +630,7 @@ async def _paste(hand: Hand, pressed: int) -> str:
     return f"Pasted the {len(text)} characters that you copied."
 
 
-async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str, str]) -> int:
+async def _press_sequence(hand: Hand, chords: list[keyboard.Chord], notes: dict[str, str]) -> int:
     """Press keys until the tab leaves its document; return how many were pressed.
 
     `notes` takes sentences about what was copied and pasted.
@@ -641,10 +642,10 @@ async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str,
         is_there = True
         try:
             await _check_input(hand, f"The {pressed} keys before it were pressed.")
-            if keys.is_paste(chord):
+            if keyboard.is_paste(chord):
                 notes["paste"] = await _paste(hand, pressed)
                 continue
-            if keys.is_copy(chord):
+            if keyboard.is_copy(chord):
                 frame, _ = await _focused(hand)
                 notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
             is_there = await _press_chord(hand.page, chord)
@@ -657,9 +658,9 @@ async def _press_sequence(hand: Hand, chords: list[keys.Chord], notes: dict[str,
     return len(chords)
 
 
-async def _press_chord(page: Page, chord: keys.Chord) -> bool:
+async def _press_chord(page: Page, chord: keyboard.Chord) -> bool:
     """Press and release; return whether the tab still shows the document then."""
-    events = list(keys.events(chord))
+    events = list(keyboard.events(chord))
     with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
         for sent, event in enumerate(events):
             try:
@@ -685,7 +686,7 @@ async def _type(hand: Hand) -> Deed:
     async with hand.input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
-        typed = await _type_parts(hand, keys.parts_of(text, by_key=by_key))
+        typed = await _type_parts(hand, keyboard.parts_of(text, by_key=by_key))
         if typed < len(text):
             return Deed(f"Typed {typed} of {len(text)} characters into {_the(what)}. {_LEFT}", what)
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
@@ -695,7 +696,7 @@ async def _type(hand: Hand) -> Deed:
     return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 
-async def _type_parts(hand: Hand, parts: Iterable[str | keys.Chord]) -> int:
+async def _type_parts(hand: Hand, parts: Iterable[str | keyboard.Chord]) -> int:
     """Type until the tab leaves its document; return the number of characters.
 
     Raises:

@@ -14,18 +14,18 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from bridge import origins
-from bridge.browser_tools import console, network
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.capturing import Began, Capture, Switches
-from bridge.browser_tools.console import Console, Entry
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import CommandError
-from bridge.browser_tools.frame_origins import FrameOrigins
-from bridge.browser_tools.masking import masked_body, masked_headers, masked_url
-from bridge.browser_tools.network import Network, Request
-from bridge.browser_tools.page import FRAME_S, Page
+from bridge.browser_tools.page import console_log, network_log
+from bridge.browser_tools.page.console_log import Console, Entry
+from bridge.browser_tools.page.credential_masking import masked_body, masked_headers, masked_url
+from bridge.browser_tools.page.devtools import CommandError
+from bridge.browser_tools.page.event_capture import Began, Capture, Switches
+from bridge.browser_tools.page.frame_origins import FrameOrigins
+from bridge.browser_tools.page.network_log import Network, Request
+from bridge.browser_tools.page.page import FRAME_S, Page
+from bridge.browser_tools.page.safe_regex import compiled
 from bridge.browser_tools.page_text import cut, printable
-from bridge.browser_tools.patterns import compiled
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 
@@ -156,13 +156,13 @@ class Captures:
     def console(self, page: Page, url: str) -> Capture[Console]:
         """Of a tab that is at `url`."""
         if page not in self.consoles:
-            self.consoles[page] = Capture(page, Console(url), console.EVENTS, _CONSOLE)
+            self.consoles[page] = Capture(page, Console(url), console_log.EVENTS, _CONSOLE)
         return self.consoles[page]
 
     def network(self, page: Page, url: str) -> Capture[Network]:
         """Of a tab that is at `url`."""
         if page not in self.networks:
-            self.networks[page] = Capture(page, Network(url), network.EVENTS, _NETWORK)
+            self.networks[page] = Capture(page, Network(url), network_log.EVENTS, _NETWORK)
         return self.networks[page]
 
     def keep_only(self, pages: Iterable[Page]) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, field
 
-from bridge.browser_tools import recording, refs
+from bridge.browser_tools import recording
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DialogError
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page import element_refs
+from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.reading import frame_of
-from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import quoted
 
@@ -66,7 +67,7 @@ class _Fill(msgspec.Struct, rename="camel"):
 
 async def form_input(given: FormInput, turn: Turn) -> Answer:
     """Put it in as a person would, so that the page notices."""
-    ref = refs.read(given.ref)
+    ref = element_refs.read(given.ref)
     page = await turn.page(given.tab_id)
     frame = await frame_of(turn, page, ref)
     asked = {"ref": ref.number, "value": given.value}

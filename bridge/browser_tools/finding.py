@@ -13,12 +13,13 @@ import trio
 from msgspec import UNSET, Meta
 from msgspec import field as argument
 
-from bridge.browser_tools import closed_roots, refs
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.choosing import Chosen, choose
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.outline import Seen
-from bridge.browser_tools.page import Frame, Page, look_inside
+from bridge.browser_tools.page import element_refs, shadow_roots
+from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.outline import Seen
+from bridge.browser_tools.page.page import Frame, Page, look_inside
 from bridge.browser_tools.reading import (
     DATA,
     FRAMES_S,
@@ -29,7 +30,6 @@ from bridge.browser_tools.reading import (
     readable,
     refuse_pdf,
 )
-from bridge.browser_tools.refs import Ref
 from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
 
@@ -156,12 +156,12 @@ def _answer(turn: Turn, page: Page, frames: Sequence[Frame], query: str, outcome
         near=outcome.near,
     )
     shown = "\n".join([*map(_shown, outcome.matches), *outcome.near])
-    numbers = {refs.read(match.ref).frame for match in outcome.matches} or {0}
+    numbers = {element_refs.read(match.ref).frame for match in outcome.matches} or {0}
     return Answer(told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers))
 
 
 async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
-    await closed_roots.adopt(page, frame)
+    await shadow_roots.adopt(page, frame)
     answered = await page.call("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
     return msgspec.convert(answered, _Matches)
 

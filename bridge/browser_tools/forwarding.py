@@ -19,11 +19,12 @@ import trio
 from msgspec import UNSET, UnsetType
 
 from bridge import origins
-from bridge.browser_tools import approving, computer, keys, navigating, uploading
+from bridge.browser_tools import approving, computer, navigating, uploading
 from bridge.browser_tools.access import called
 from bridge.browser_tools.answer import Answer, Image, Told, ToolError
 from bridge.browser_tools.approving import Wish
 from bridge.browser_tools.declaring import Given
+from bridge.browser_tools.page import keyboard
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
@@ -150,7 +151,7 @@ async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
             files = await uploading.files_at(paths, turn)  # it would take them from wherever they are
             if asked := uploading.unconfigured_paths(files):
                 await admit_upload(turn, "", asked, f"a page in {called(channel)}")
-        case computer.Computer(action="key", text=str(text)) if keys.has_paste(text):
+        case computer.Computer(action="key", text=str(text)) if keyboard.has_paste(text):
             raise ToolError(
                 f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "
                 "type with the text."

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bridge.browser_tools.page import Numbering, Page
+from bridge.browser_tools.page.page import Numbering, Page
 
 MAX_PICTURES = 50
 MAX_PICTURE_BYTES = 64 * 1024 * 1024

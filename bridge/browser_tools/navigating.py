@@ -13,10 +13,10 @@ from bridge import origins
 from bridge.browser_tools import recording
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.bound_documents import bind_document
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DOWNLOAD_S, brief_address, rest_of_address
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page.bound_documents import bind_document
+from bridge.browser_tools.page.devtools import DOWNLOAD_S, brief_address, rest_of_address
+from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned, quoted

@@ -32,9 +32,9 @@ from bridge.browser_tools import (
     windows,
 )
 from bridge.browser_tools.answer import Answer, ToolError, failed, succeeded, with_quotes
-from bridge.browser_tools.bound_documents import get_untouched_documents, has_left
 from bridge.browser_tools.declaring import Tool, chosen_action
 from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
 from bridge.errors import CallError

@@ -12,12 +12,12 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools import closed_roots, refs
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.outline import Cut, Outline, Seen, Viewport
-from bridge.browser_tools.page import FRAME_S, Frame, GoneError, Page, look_inside
-from bridge.browser_tools.refs import Ref
+from bridge.browser_tools.page import element_refs, shadow_roots
+from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.outline import Cut, Outline, Seen, Viewport
+from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
 from bridge.browser_tools.turn import Turn
 
 MAX_CHARS = 50_000
@@ -92,7 +92,7 @@ class _Reading:
     async def document(self, frame: Frame, depth: int, indent: int = 0, ref: int = 0) -> Seen:
         """Write the lines of a document, and below the lines of its frames theirs."""
         self.read.append(frame)
-        await closed_roots.adopt(self.page, frame)
+        await shadow_roots.adopt(self.page, frame)
         asked = {"filter": self.filter, "depth": depth, "maxChars": self.outline.left, "ref": ref}
         seen = msgspec.convert(await self.page.call("read", asked, frame=frame), Seen)
         if seen.truncated:
@@ -125,7 +125,7 @@ class _Reading:
 
 async def read_page(given: ReadPage, turn: Turn) -> Answer:
     """The outline of a page, or of an element of it."""
-    start = Ref(0) if given.ref_id is UNSET else refs.read(given.ref_id)
+    start = Ref(0) if given.ref_id is UNSET else element_refs.read(given.ref_id)
     page = await turn.page(given.tab_id)
     frames = await page.frames()
     most = most_chars(given.max_chars)

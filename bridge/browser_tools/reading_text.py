@@ -10,10 +10,10 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge.browser_tools import closed_roots
 from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.page import Frame, Page, look_inside
+from bridge.browser_tools.page import shadow_roots
+from bridge.browser_tools.page.page import Frame, Page, look_inside
 from bridge.browser_tools.reading import (
     DATA,
     FRAMES_S,
@@ -94,7 +94,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
 
 
 async def _text_of(page: Page, frame: Frame, max_chars: int) -> _Text:
-    await closed_roots.adopt(page, frame)
+    await shadow_roots.adopt(page, frame)
     return msgspec.convert(await page.call("text", {"maxChars": max_chars}, frame=frame), _Text)
 
 

@@ -21,9 +21,9 @@ from bridge.browser_tools import gif, saving
 from bridge.browser_tools.answer import Answer, Link, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.keeping import Picture
-from bridge.browser_tools.page import Frame, Page
-from bridge.browser_tools.pointing import look
-from bridge.browser_tools.screenshots import Point, Shown, screenshot, view_of
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.page.pointer import look
+from bridge.browser_tools.page.screenshots import Point, Shown, screenshot, view_of
 from bridge.browser_tools.transferring import carry
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError

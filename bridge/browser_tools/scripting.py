@@ -17,10 +17,10 @@ import trio
 from msgspec import UNSET, Meta
 
 from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.bound_documents import has_left
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import CommandError, DialogError
-from bridge.browser_tools.page import Page
+from bridge.browser_tools.page.bound_documents import has_left
+from bridge.browser_tools.page.devtools import CommandError, DialogError
+from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError

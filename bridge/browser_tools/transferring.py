@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 
-from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.page.page import Frame, Page
 
 PIECE_BYTES = 384 * 1024
 """512 KiB in base64."""

@@ -20,11 +20,11 @@ from bridge.browser_tools import access, approving
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Quote, ToolError
 from bridge.browser_tools.approving import Wish
-from bridge.browser_tools.bound_documents import BoundDocument, TabKey, bind_document
 from bridge.browser_tools.declaring import Tool
-from bridge.browser_tools.devtools import NotControllableError
 from bridge.browser_tools.keeping import Kept
-from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.page.bound_documents import BoundDocument, TabKey, bind_document
+from bridge.browser_tools.page.devtools import NotControllableError
+from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.audit_records import Recording

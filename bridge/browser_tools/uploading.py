@@ -11,15 +11,16 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge.browser_tools import local_files, recording, refs
+from bridge.browser_tools import local_files, recording
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.devtools import DialogError
 from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
-from bridge.browser_tools.page import ELSEWHERE, Frame, GoneError, Page
-from bridge.browser_tools.pointing import look
+from bridge.browser_tools.page import element_refs
+from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page
+from bridge.browser_tools.page.pointer import look
+from bridge.browser_tools.page.screenshots import Point, Shown, view_of
 from bridge.browser_tools.reading import frame_of
-from bridge.browser_tools.screenshots import Point, Shown, view_of
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.transferring import carry
 from bridge.browser_tools.turn import Turn
@@ -118,7 +119,7 @@ class _Given(msgspec.Struct, rename="camel"):
 
 async def file_upload(given: FileUpload, turn: Turn) -> Answer:
     """Give files to an element."""
-    ref = refs.read(given.ref)
+    ref = element_refs.read(given.ref)
     page = await turn.page(given.tab_id)
     frame = await frame_of(turn, page, ref)
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
@@ -135,7 +136,9 @@ def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
     return [file.path for file in files if file.path and not file.is_configured]
 
 
-async def _same_frame(given: FileUpload, turn: Turn, ref: refs.Ref, asked: Frame) -> tuple[Page, Frame]:
+async def _same_frame(
+    given: FileUpload, turn: Turn, ref: element_refs.Ref, asked: Frame
+) -> tuple[Page, Frame]:
     """Return the frame that the user was asked about, judged again: the prompt took its time."""
     page = await turn.page(given.tab_id)
     frame = await frame_of(turn, page, ref)
@@ -199,7 +202,7 @@ async def upload_image(given: UploadImage, turn: Turn) -> Answer:
 async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, dict[str, Any]]:
     """The frame, and what is meant in it."""
     if isinstance(given.ref, str):
-        ref = refs.read(given.ref)
+        ref = element_refs.read(given.ref)
         return await frame_of(turn, page, ref), {"ref": ref.number}
     assert isinstance(given.coordinate, list)
     main = await page.main()

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, field
 from bridge.browser_tools.access import Place
 from bridge.browser_tools.answer import Answer, Told, ToolError
 from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.screenshots import View, view_of
+from bridge.browser_tools.page.screenshots import View, view_of
 from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 from native_host.protocol import wire

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.page import Frame, Page
+from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.turn import Turn
 
 MAX_CHARS = 100_000

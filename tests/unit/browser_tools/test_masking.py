@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bridge.browser_tools.masking import masked_body, masked_url
+from bridge.browser_tools.page.credential_masking import masked_body, masked_url
 
 SIZE = 100_000
 LIMIT_S = 1.0

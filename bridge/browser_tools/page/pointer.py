@@ -17,11 +17,11 @@ import trio
 from msgspec import UnsetType
 
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.bound_documents import has_left
-from bridge.browser_tools.devtools import CommandError
-from bridge.browser_tools.page import Frame, Page
-from bridge.browser_tools.refs import Ref
-from bridge.browser_tools.screenshots import Point
+from bridge.browser_tools.page.bound_documents import has_left
+from bridge.browser_tools.page.devtools import CommandError
+from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.page.screenshots import Point
 from bridge.errors import CallError
 from bridge.hub.describing import quoted
 from native_host.protocol import wire

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from bridge import origins
-from bridge.browser_tools.frame_origins import FrameOrigins
-from bridge.browser_tools.masking import masked_url
+from bridge.browser_tools.page.credential_masking import masked_url
+from bridge.browser_tools.page.frame_origins import FrameOrigins
 from native_host.protocol import wire
 
 MAX_REQUESTS = 1000

@@ -14,7 +14,8 @@ import trio
 
 from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.devtools import (
+from bridge.browser_tools.in_page import script
+from bridge.browser_tools.page.devtools import (
     COMMAND_S,
     ON_ITS_WAY,
     SETTLE_S,
@@ -22,8 +23,7 @@ from bridge.browser_tools.devtools import (
     Devtools,
     Params,
 )
-from bridge.browser_tools.in_page import script
-from bridge.browser_tools.placement import Placement, placement
+from bridge.browser_tools.page.frame_geometry import Placement, placement
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from bridge.browser_tools.devtools import CommandError
-from bridge.browser_tools.page import OBJECTS, Frame, Page
+from bridge.browser_tools.page.devtools import CommandError
+from bridge.browser_tools.page.page import OBJECTS, Frame, Page
 
 MAX_DEPTH = 3
 """Of closed roots in each other that are opened in one look."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bridge.browser_tools.refs import Ref
+from bridge.browser_tools.page.element_refs import Ref
 
 Cut = Literal["depth", "size"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridge import origins
-from bridge.browser_tools.frame_origins import FrameOrigins
+from bridge.browser_tools.page.frame_origins import FrameOrigins
 from bridge.browser_tools.page_text import cut
 from native_host.protocol import wire
 
