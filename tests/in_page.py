@@ -1,11 +1,11 @@
-"""Our code in documents (`bridge/browser_tools/in_page`), over a DevTools pipe, without the extension."""
+"""Our code in documents (`bridge/browser_tools/page/scripts`), over a DevTools pipe, without the extension."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from bridge.browser_tools.in_page import script
+from bridge.browser_tools.page.scripts import script
 from browsing import Tab
 
 

@@ -13,7 +13,7 @@ Cut = Literal["depth", "size"]
 
 
 class Line(NamedTuple):
-    """An element, or a piece of text, as our code in a document describes it (`in_page`)."""
+    """An element, or a piece of text, as our code in a document describes it (`scripts`)."""
 
     indent: int
     head: str

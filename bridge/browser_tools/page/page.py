@@ -1,4 +1,4 @@
-"""A tab's documents: its frames, and our own code in each of them (`in_page`)."""
+"""A tab's documents: its frames, and our own code in each of them (`scripts`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import trio
 
 from bridge import origins
 from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.in_page import script
 from bridge.browser_tools.page.devtools import (
     COMMAND_S,
     ON_ITS_WAY,
@@ -24,6 +23,7 @@ from bridge.browser_tools.page.devtools import (
     Params,
 )
 from bridge.browser_tools.page.frame_geometry import Placement, placement
+from bridge.browser_tools.page.scripts import script
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
@@ -59,7 +59,7 @@ class GoneError(ToolError):
 
 
 class ElementError(ToolError):
-    """An element cannot be used so; `kind` is a word of `in_page`: stale, unfit, hidden or disabled."""
+    """An element cannot be used so; `kind` is a word of `scripts`: stale, unfit, hidden or disabled."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -259,7 +259,7 @@ class Page(Devtools):
     async def call(
         self, function: str, argument: Any = None, *, frame: Frame | None = None, timeout_s: float = COMMAND_S
     ) -> Any:
-        """What `mcpb.<function>(argument)` gives in a document (see `in_page`); by default the main frame's.
+        """What `mcpb.<function>(argument)` gives in a document (see `scripts`); by default the main frame's.
 
         Raises:
             GoneError: another document is there now.
