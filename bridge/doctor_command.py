@@ -20,7 +20,7 @@ import msgspec
 import trio
 
 from bridge import __version__
-from bridge.browser_tools import shortcuts
+from bridge.browser_tools.tools import shortcuts
 from bridge.config.loader import Config, ConfigError
 from bridge.config.loader import read as read_config
 from bridge.doctor import PING_S, Answer, SeenBrowser, UnlinkedHost, see

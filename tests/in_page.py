@@ -1,4 +1,4 @@
-"""Our code in documents (`bridge/browser_tools/page/scripts`), over a DevTools pipe, without the extension."""
+"""Our code in documents (bridge/browser_tools/page/scripts), over a DevTools pipe."""
 
 from __future__ import annotations
 

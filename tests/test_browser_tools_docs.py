@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.browser_tools.batch import BrowserBatch
 from bridge.browser_tools.provider import FAMILIES
-from bridge.browser_tools.shortcuts import read, steps, values
+from bridge.browser_tools.tools.batch import BrowserBatch
+from bridge.browser_tools.tools.shortcuts import read, steps, values
 from bridge.state.site_approvals import Approvals
 
 DOCS = Path(__file__).parent.parent / "docs"

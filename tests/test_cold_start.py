@@ -35,7 +35,7 @@ NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittes
 INSTALLER = {"install.browsers", "install.cli", "install.checks", "install.plan.install_plan"}
 CHANNEL = {
     "bridge.links.holder_processes",
-    "bridge.browser_tools.forwarding",
+    "bridge.browser_tools.forwarded_tools",
     "native_host.existing_channel.channel_sockets",
 }
 """For who uses another product's extension."""

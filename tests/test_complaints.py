@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.console_log import MAX_CHARS, MAX_MESSAGES, MAX_TEXT, Console, Entry
 from bridge.browser_tools.page.safe_regex import compiled
+from bridge.browser_tools.tool_output import ToolError
 from native_host.protocol import wire
 
 SHOP = "https://shop.example"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageChops
 
-from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.gif import FRAME_MS, LAST_MS, Frame, Style, encode
-from bridge.browser_tools.recording import MAX_FRAMES, Film
-from bridge.browser_tools.saving import downloads, file_name, save
+from bridge.browser_tools.tool_output import ToolError
+from bridge.browser_tools.tools.downloads import downloads, file_name, save
+from bridge.browser_tools.tools.gif_creator import MAX_FRAMES, Film
+from bridge.browser_tools.tools.gif_encoder import FRAME_MS, LAST_MS, Frame, Style, encode
 
 PLAIN = Style(clicks=False, drags=False, labels=False, progress=False, watermark=False)
 GREY = (120, 120, 120)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page import keyboard
 from bridge.browser_tools.page.keyboard import Chord
+from bridge.browser_tools.tool_output import ToolError
 
 NUMBERS = {"Enter": 13, "ArrowDown": 40, "F12": 123, "a": 65, "A": 65, "1": 49, "!": 49, "?": 191, " ": 32}
 """Windows virtual key codes, as Microsoft's table has them."""

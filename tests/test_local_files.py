@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bridge.browser_tools import local_files
-from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.local_files import MAX_BYTES, MAX_FILES, Folders, LocalFile, path_of, read_files
+from bridge.browser_tools.tool_output import ToolError
+from bridge.browser_tools.tools import upload_sources
+from bridge.browser_tools.tools.upload_sources import (
+    MAX_BYTES,
+    MAX_FILES,
+    Folders,
+    LocalFile,
+    path_of,
+    read_files,
+)
 
 
 @pytest.fixture
@@ -198,7 +205,7 @@ def test_all_files_of_a_call_share_one_bound(project: Path) -> None:
 
 def test_a_file_that_says_it_is_empty_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of /proc does; and what grows may have been so when it was looked at."""
-    monkeypatch.setattr(local_files, "MAX_BYTES", 50)
+    monkeypatch.setattr(upload_sources, "MAX_BYTES", 50)
     assert "The files have more than" in refusal("status", Folders(f"/proc/{os.getpid()}"))
 
 

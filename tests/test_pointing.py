@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.page import Frame, Numbering, Page
 from bridge.browser_tools.page.pointer import DRAG_BEGINS, steps
 from bridge.browser_tools.page.screenshots import BAR_S, MAX_EDGE, MAX_PIXELS, Point, Rect, View, view_of
+from bridge.browser_tools.tool_output import ToolError
 
 
 def view(

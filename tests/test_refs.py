@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.tool_output import ToolError
 
 
 @pytest.mark.parametrize(

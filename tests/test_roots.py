@@ -13,11 +13,11 @@ import trio
 import trio.testing
 from mcp_types import ListRootsRequest
 
-from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.session.call_context import ROOTS_S, Turn
+from bridge.browser_tools.session.session_state import Kept
 from bridge.browser_tools.settings import BrowserSettings
-from bridge.browser_tools.turn import ROOTS_S, Turn
-from bridge.browser_tools.uploading import files_at
+from bridge.browser_tools.tool_output import ToolError
+from bridge.browser_tools.tools.file_upload import files_at
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.transport import Caller

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.browser_tools.shortcuts import ShortcutsError, read, steps, values
+from bridge.browser_tools.tools.shortcuts import ShortcutsError, read, steps, values
 from played_tools import SHOP, PlayedTools, own_tab
 
 REPORT = """

@@ -7,10 +7,11 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools import provider, turns
-from bridge.browser_tools.answer import Answer, Image, Told
-from bridge.browser_tools.batch import LIMIT_S
-from bridge.browser_tools.declaring import Given, Tool
+from bridge.browser_tools import provider
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Image, Told
+from bridge.browser_tools.tools import turn_answer
+from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called
 from bridge.hub.policy import PolicyRules
@@ -166,9 +167,9 @@ async def test_progress_is_reported_step_by_step(tools: PlayedTools) -> None:
 async def test_when_its_time_is_over_what_was_done_is_told(
     tools: PlayedTools, autojump_clock: trio.testing.MockClock
 ) -> None:
-    delay = step("dev_utils", action="delay", seconds=turns.MAX_DELAY_S)
+    delay = step("dev_utils", action="delay", seconds=turn_answer.MAX_DELAY_S)
     told = await tools.call("browser_batch", actions=[delay] * 20)
-    done = int(LIMIT_S // turns.MAX_DELAY_S)
+    done = int(LIMIT_S // turn_answer.MAX_DELAY_S)
     assert told.is_error
     assert len(told.structured["results"]) in (done, done + 1)
     assert "The 150 s for all steps are over; dev_utils may have been done, or in part." in told.text

@@ -10,8 +10,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from bridge.browser_tools.declaring import Tool
 from bridge.browser_tools.provider import FAMILIES
+from bridge.browser_tools.tool import Tool
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 

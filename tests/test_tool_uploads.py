@@ -13,7 +13,7 @@ from mcp_types import ListRootsResult, Root
 from pydantic import FileUrl
 
 from asked_user import AskedUser
-from bridge.browser_tools.local_files import MAX_BYTES
+from bridge.browser_tools.tools.upload_sources import MAX_BYTES
 from browsing import Browsing, Tools, open_browsing
 
 pytestmark = pytest.mark.chromium

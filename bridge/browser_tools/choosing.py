@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bridge.browser_tools.page.element_refs import Ref, read
-from bridge.browser_tools.reading import PageRead
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tools.read_page import PageRead
 
 MAX_CHOSEN = 20
 MAX_OUTLINE = 30_000

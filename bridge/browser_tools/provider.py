@@ -10,33 +10,32 @@ from typing import Any
 
 import trio
 
-from bridge.browser_tools import (
-    access,
-    approving,
+from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
+from bridge.browser_tools.session import permissions, tab_access
+from bridge.browser_tools.session.call_context import ProgressReports, Surroundings, Turn
+from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.settings import BrowserSettings
+from bridge.browser_tools.tool import Tool, chosen_action
+from bridge.browser_tools.tool_output import Answer, ToolError, failed, succeeded, with_quotes
+from bridge.browser_tools.tools import (
     batch,
     browsers,
     computer,
-    debugging,
-    filling,
-    finding,
-    navigating,
-    planning,
-    reading,
-    reading_text,
-    recording,
-    scripting,
+    file_upload,
+    find,
+    form_input,
+    get_page_text,
+    gif_creator,
+    javascript,
+    navigate,
+    read_console_messages,
+    read_page,
+    resize_window,
     shortcuts,
     tabs,
-    turns,
-    uploading,
-    windows,
+    turn_answer,
+    update_plan,
 )
-from bridge.browser_tools.answer import Answer, ToolError, failed, succeeded, with_quotes
-from bridge.browser_tools.declaring import Tool, chosen_action
-from bridge.browser_tools.keeping import Kept
-from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
-from bridge.browser_tools.settings import BrowserSettings
-from bridge.browser_tools.turn import ProgressReports, Surroundings, Turn
 from bridge.errors import CallError
 from bridge.hub import tool_result
 from bridge.hub.argument_validation import Arguments
@@ -72,23 +71,23 @@ _BUSY = (
 )
 
 FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
-    navigating.TOOLS,
+    navigate.TOOLS,
     tabs.TOOLS,
-    windows.TOOLS,
-    reading.TOOLS,
-    finding.TOOLS,
-    reading_text.TOOLS,
-    filling.TOOLS,
-    uploading.TOOLS,
+    resize_window.TOOLS,
+    read_page.TOOLS,
+    find.TOOLS,
+    get_page_text.TOOLS,
+    form_input.TOOLS,
+    file_upload.TOOLS,
     computer.TOOLS,
-    recording.TOOLS,
-    debugging.TOOLS,
-    scripting.TOOLS,
-    planning.TOOLS,
+    gif_creator.TOOLS,
+    read_console_messages.TOOLS,
+    javascript.TOOLS,
+    update_plan.TOOLS,
     shortcuts.TOOLS,
     batch.TOOLS,
     browsers.TOOLS,
-    turns.TOOLS,
+    turn_answer.TOOLS,
 )
 
 
@@ -141,7 +140,7 @@ class BrowserTools:
         session = self._sessions.get(session_id)
         if session is None:
             return []
-        allowed, client = self.kept(session).of(approving.Allowed), client_name(session)
+        allowed, client = self.kept(session).of(permissions.Allowed), client_name(session)
         granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
         try:
             stored = self._around.approvals.current()
@@ -199,7 +198,7 @@ class BrowserTools:
     @contextmanager
     def _approving(self, turn: Turn) -> Iterator[None]:
         """Let what the user approves for this call alone hold until its end."""
-        allowed, session = turn.kept.of(approving.Allowed), turn.session
+        allowed, session = turn.kept.of(permissions.Allowed), turn.session
         if session.id not in self._sessions:
             self._sessions[session.id] = session
             self._around.sites_changed()
@@ -223,15 +222,15 @@ class BrowserTools:
         given = tool.read(arguments)
         turn.recording.action = chosen_action(given)
         turn = replace(turn, tool=tool.as_given(given))
-        verdict = approving.judge_tool(turn)
+        verdict = permissions.judge_tool(turn)
         if verdict.decision == "no" and not (tool.is_for_paused and verdict.code is Code.PAUSED):
             raise CallError(verdict.code, verdict.rule, handed=False)
-        if channel := access.channel_in_use(self._around.registry, turn.kept, turn.session):
+        if channel := tab_access.channel_in_use(self._around.registry, turn.kept, turn.session):
             # Few have one.
-            from bridge.browser_tools import forwarding  # noqa: PLC0415
+            from bridge.browser_tools import forwarded_tools  # noqa: PLC0415
 
-            if tool.name not in forwarding.HERE:
-                return await forwarding.forward(turn, channel, given, arguments)
+            if tool.name not in forwarded_tools.HERE:
+                return await forwarded_tools.forward(turn, channel, given, arguments)
         try:
             with turn.limited(tool.limit_s) as limit:
                 answer = with_quotes(await _run_judged(tool, given, turn), turn.quotes)

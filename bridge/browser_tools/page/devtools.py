@@ -17,9 +17,9 @@ import msgspec
 import trio
 
 from bridge import origins
-from bridge.browser_tools.answer import Quote, ToolError
 from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
+from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned, quoted
 from bridge.hub.operation import outcome_of

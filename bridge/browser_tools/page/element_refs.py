@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tool_output import ToolError
 from bridge.hub.describing import cleaned
 
 _REF = re.compile(r"(?:ref_)?(?:f(?P<frame>[0-9]{1,9})_)?(?P<number>[0-9]{1,9})", re.ASCII)

@@ -12,8 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.devtools import COMMAND_S, CommandError, Devtools
+from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from native_host.protocol import wire
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tool_output import ToolError
 
 MAX_KEYS = 100
 """Of a sequence."""

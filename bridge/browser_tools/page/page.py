@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import trio
 
 from bridge import origins
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.devtools import (
     COMMAND_S,
     ON_ITS_WAY,
@@ -24,6 +23,7 @@ from bridge.browser_tools.page.devtools import (
 )
 from bridge.browser_tools.page.frame_geometry import Placement, placement
 from bridge.browser_tools.page.scripts import script
+from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport

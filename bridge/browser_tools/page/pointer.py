@@ -16,12 +16,12 @@ import msgspec
 import trio
 from msgspec import UnsetType
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.page.screenshots import Point
+from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.describing import quoted
 from native_host.protocol import wire

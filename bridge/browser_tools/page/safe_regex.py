@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tool_output import ToolError
 
 MAX_CHARS = 500
 _COMPILED_BYTES = 256 * 1024

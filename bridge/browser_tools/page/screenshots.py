@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 import trio
 
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.tool_output import ToolError
 
 MAX_EDGE = 1568
 """Pixels of a picture's longer edge: what is longer, models are shown scaled down."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bridge import origins
-from bridge.browser_tools.answer import ToolError
 from bridge.browser_tools.page.page import Frame, Page
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool_output import ToolError
 
 MAX_CHARS = 100_000
 """Of the text that is kept for a session."""

@@ -1,6 +1,6 @@
 """Permission to give files of this machine to a site: the user is asked once per site and session.
 
-Which files may be given at all is decided in `local_files.py`. Files below `browser.upload_dirs` need no
+Which files may be given at all is decided in `upload_sources.py`. Files below `browser.upload_dirs` need no
 prompt.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import trio
 
 from bridge import origins
-from bridge.browser_tools.approving import LOOK_NO_FURTHER, who
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.permissions import LOOK_NO_FURTHER, who
 from bridge.errors import CallError
 from bridge.hub.describing import quoted
 from native_host.protocol.wire import Code

@@ -1,6 +1,6 @@
 """Detection of files that hold secrets: hidden files, keys and credentials.
 
-It judges names and contents. Which directories a client may read from is decided in `local_files.py`.
+It judges names and contents. Which directories a client may read from is decided in `upload_sources.py`.
 """
 
 from __future__ import annotations

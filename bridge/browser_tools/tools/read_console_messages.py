@@ -14,8 +14,6 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from bridge import origins
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import console_log, network_log
 from bridge.browser_tools.page.console_log import Console, Entry
 from bridge.browser_tools.page.credential_masking import masked_body, masked_headers, masked_url
@@ -26,7 +24,9 @@ from bridge.browser_tools.page.network_log import Network, Request
 from bridge.browser_tools.page.page import FRAME_S, Page
 from bridge.browser_tools.page.safe_regex import compiled
 from bridge.browser_tools.page_text import cut, printable
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.errors import CallError
 
 LIMIT = 100

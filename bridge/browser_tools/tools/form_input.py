@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, field
 
-from bridge.browser_tools import recording
-from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.reading import frame_of
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.tools import gif_creator
+from bridge.browser_tools.tools.read_page import frame_of
 from bridge.hub.describing import quoted
 
 MAX_SAID = 300
@@ -80,7 +80,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
     filled = msgspec.convert(answered, _Fill)
     await page.rest()
     what = f"{filled.role} {_quoted(filled.name)}" if filled.name else filled.role
-    await recording.after_action(turn, page, f"form_input {what}")
+    await gif_creator.after_action(turn, page, f"form_input {what}")
     told = Filled(
         message=_message(what, ref, filled) + turn.take_notes(page),
         tab_id=page.tab_id,

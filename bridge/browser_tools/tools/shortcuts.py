@@ -14,11 +14,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import own_files
-from bridge.browser_tools import batch
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.batch import Batch, Step
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.tools import batch
+from bridge.browser_tools.tools.batch import Batch, Step
 
 FILE = "shortcuts.toml"
 

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, field
 
-from bridge.browser_tools.access import Place
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page.screenshots import View, view_of
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.tab_access import Place
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.errors import CallError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

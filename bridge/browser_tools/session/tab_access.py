@@ -1,6 +1,6 @@
 """Which tabs a session may use, and how: its own, those handed over, or what the policy adds. Pure.
 
-`approving.py` checks whose they are, and the extension once more (docs/PROTOCOL.md); what the person opens
+`permissions.py` checks whose they are, and the extension once more (docs/PROTOCOL.md); what the person opens
 beyond that is asked for without a session.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bridge.browser_tools.answer import ToolError
-from bridge.browser_tools.keeping import Kept
+from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned

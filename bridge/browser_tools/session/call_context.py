@@ -16,16 +16,16 @@ import trio
 from msgspec import UNSET, UnsetType
 
 from bridge import origins
-from bridge.browser_tools import access, approving
-from bridge.browser_tools.access import Place
-from bridge.browser_tools.answer import Answer, Quote, ToolError
-from bridge.browser_tools.approving import Wish
-from bridge.browser_tools.declaring import Tool
-from bridge.browser_tools.keeping import Kept
 from bridge.browser_tools.page.bound_documents import BoundDocument, TabKey, bind_document
 from bridge.browser_tools.page.devtools import NotControllableError
 from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.session import permissions, tab_access
+from bridge.browser_tools.session.permissions import Wish
+from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.session.tab_access import Place
 from bridge.browser_tools.settings import BrowserSettings
+from bridge.browser_tools.tool import Tool
+from bridge.browser_tools.tool_output import Answer, Quote, ToolError
 from bridge.errors import CallError
 from bridge.hub.audit_records import Recording
 from bridge.hub.catalog_entries import site_of
@@ -128,13 +128,13 @@ class Turn:
     async def settle(self) -> None:
         """Wait for browsers that were just found, or that are back in a moment."""
         registry, news = self.around.registry, self.around.news
-        if access.live_browsers(registry):
+        if tab_access.live_browsers(registry):
             return
         await self.around.settle()
 
         def is_decided() -> bool:
             nobody_comes = all(browser.is_live for browser in registry.links())
-            return nobody_comes or bool(access.live_browsers(registry))
+            return nobody_comes or bool(tab_access.live_browsers(registry))
 
         await news.wait_until(is_decided, until=trio.current_time() + GRACE_S)
 
@@ -147,9 +147,9 @@ class Turn:
             ToolError: none is connected; it says what is missing.
         """
         try:
-            return access.chosen_browser(self.around.registry, self.kept, self.session)
+            return tab_access.chosen_browser(self.around.registry, self.kept, self.session)
         except ToolError as refusal:
-            missing = self.around.whats_missing() if str(refusal) == access.NO_BROWSER else ""
+            missing = self.around.whats_missing() if str(refusal) == tab_access.NO_BROWSER else ""
             raise ToolError(missing or str(refusal)) from None
 
     async def place(self, tab_id: int | UnsetType, *, leaves: bool = False) -> Place:
@@ -164,9 +164,9 @@ class Turn:
         browser = self.browser()
         wanted = self._current(browser) if tab_id is UNSET else tab_id
         assert isinstance(wanted, int)
-        check_extension(access.find_tab(self.around.registry, self.kept, self.session, wanted).browser)
+        check_extension(tab_access.find_tab(self.around.registry, self.kept, self.session, wanted).browser)
         while True:  # while the person is asked, the tab may go elsewhere
-            place = access.find_tab(self.around.registry, self.kept, self.session, wanted)
+            place = tab_access.find_tab(self.around.registry, self.kept, self.session, wanted)
             if await self._is_stale(place):
                 continue
             self.record(place.browser, place.tab.origin, wanted)
@@ -181,10 +181,10 @@ class Turn:
 
         Raises as `place` does.
         """
-        if all(approving.judge(self, wish).decision == "yes" for wish in wishes):
+        if all(permissions.judge(self, wish).decision == "yes" for wish in wishes):
             return True
         for wish in wishes:
-            await approving.admit(self, wish)
+            await permissions.admit(self, wish)
         return False
 
     async def _is_stale(self, place: Place) -> bool:
@@ -221,7 +221,7 @@ class Turn:
         """This address may be opened, if need be after the person was asked. Raises as `place` does."""
         browser, origin = self.browser(), origins.get_origin(url)
         self.record(browser, origin, self.recording.site.tab_id)
-        await approving.admit(self, Wish(browser, origin))
+        await permissions.admit(self, Wish(browser, origin))
 
     def record(self, browser: Browser, origin: str = "", tab_id: int | None = None) -> None:
         """Where this call is made, as far as it is known by now."""
@@ -231,7 +231,7 @@ class Turn:
 
     def may_read(self, origin: str) -> bool:
         """Whether what a document of this origin says may be told, inside a page that may be used."""
-        is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision != "no"
+        is_allowed = permissions.judge(self, Wish(self.browser(), origin)).decision != "no"
         if is_allowed:
             self._touch(origin)
         return is_allowed
@@ -287,7 +287,7 @@ class Turn:
         for frame in (await page.frames())[1:]:
             if frame.has_failed or frame.origin == origins.OPAQUE:
                 continue
-            if approving.judge(self, Wish(self.browser(), frame.origin)).decision == "no":
+            if permissions.judge(self, Wish(self.browser(), frame.origin)).decision == "no":
                 return frame
         return None
 
@@ -305,7 +305,7 @@ class Turn:
 
     def _has_site_rules(self) -> bool:
         """Return whether there are sites that may not be used: pages of unknown site are forbidden then."""
-        return approving.judge(self, Wish(self.browser(), origins.OPAQUE)).decision == "no"
+        return permissions.judge(self, Wish(self.browser(), origins.OPAQUE)).decision == "no"
 
     def check_here(self, origin: str) -> None:
         """A tab shows a page of this origin now, whatever it showed when it was admitted.
@@ -322,7 +322,7 @@ class Turn:
 
     def may_see(self, origin: str) -> bool:
         """Return whether a page that a tab was led to may be looked at, without asking the user."""
-        is_allowed = approving.judge(self, Wish(self.browser(), origin)).decision == "yes"
+        is_allowed = permissions.judge(self, Wish(self.browser(), origin)).decision == "yes"
         if is_allowed:
             self._touch(origin)
         return is_allowed
@@ -341,7 +341,7 @@ class Turn:
         host, tab_id = place.browser.host, place.tab.tab_id
         if not supports_devtools(place.browser):
             raise ToolError(
-                f"{access.called(place.browser)} has no DevTools for extensions, which this needs: use "
+                f"{tab_access.called(place.browser)} has no DevTools for extensions, which this needs: use "
                 "Chromium or a browser made of it. Tools of pages work in both."
             )
         session = self.session.id if place.is_mine(self.session) else ""
@@ -366,7 +366,7 @@ class Turn:
             return
         tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
         for wish in self._wishes(replace(place, tab=tab), leaves=False):
-            verdict = approving.judge(self, wish)
+            verdict = permissions.judge(self, wish)
             if verdict.decision == "no":
                 raise CallError(verdict.code, verdict.rule, handed=False, then=verdict.then)
 
@@ -380,8 +380,8 @@ class Turn:
         if page.documents == page.judged[1]:
             return True
         await self.wait_announced({at: bound})
-        place = access.find_tab(self.around.registry, self.kept, self.session, page.tab_id)
-        if any(approving.judge(self, wish).decision != "yes" for wish in self._wishes(place, leaves=False)):
+        place = tab_access.find_tab(self.around.registry, self.kept, self.session, page.tab_id)
+        if any(permissions.judge(self, wish).decision != "yes" for wish in self._wishes(place, leaves=False)):
             return False
         self.page_of(place)
         return True
@@ -427,7 +427,7 @@ class Turn:
         self.session.profiles.add(browser.profile)
         self.kept.tab_id = created.tab_id
         await self.seen(lambda: _is_own(browser, created.tab_id, self.session))
-        return access.find_tab(self.around.registry, self.kept, self.session, created.tab_id)
+        return tab_access.find_tab(self.around.registry, self.kept, self.session, created.tab_id)
 
     async def seen(self, is_so: Callable[[], bool]) -> bool:
         """Wait until the browser has announced what makes it so, at most SEEN_S."""
@@ -576,10 +576,11 @@ def check_extension(browser: Browser) -> None:
         ToolError: it is older than this bridge; the user has to update it.
     """
     if browser.hello is not None and "documentId" not in browser.hello.capabilities.commands:
+        version = browser.hello.extension.version
         raise ToolError(
-            f"The mcpb extension in {access.called(browser)} ({browser.hello.extension.version}) is too old: "
-            "it does not bind commands to documents (documentId). Nothing was done. Ask the user to run "
-            "`mcpb extension` and to reload it on the browser's page of extensions."
+            f"The mcpb extension in {tab_access.called(browser)} ({version}) is too old: it does not bind "
+            "commands to documents (documentId). Nothing was done. Ask the user to run `mcpb extension` and "
+            "to reload it on the browser's page of extensions."
         )
 
 

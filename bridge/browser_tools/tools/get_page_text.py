@@ -10,11 +10,12 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.reading import (
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.tools.read_page import (
     DATA,
     FRAMES_S,
     MAX_FRAMES,
@@ -25,7 +26,6 @@ from bridge.browser_tools.reading import (
     readable,
     refuse_pdf,
 )
-from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
 
 LITTLE_TEXT = 200

@@ -15,14 +15,14 @@ import msgspec
 from msgspec import Meta, UnsetType
 
 from bridge.browser_tools import complaints
-from bridge.browser_tools.answer import Answer, Told
+from bridge.browser_tools.tool_output import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
-    from bridge.browser_tools.turn import Turn
+    from bridge.browser_tools.session.call_context import Turn
 
 LIMIT_S = 30.0
 """For a call, unless its tool says otherwise."""

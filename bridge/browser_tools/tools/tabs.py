@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import origins
-from bridge.browser_tools import access
-from bridge.browser_tools.answer import Answer, Told
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session import tab_access
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
 from native_host.protocol import wire
@@ -114,7 +114,7 @@ def _own(turn: Turn, browser: Browser) -> list[wire.Tab]:
 
 
 def _context(turn: Turn, browser: Browser) -> Answer:
-    places = list(access.visible_tabs(browser))
+    places = list(tab_access.visible_tabs(browser))
     mine = [place for place in places if place.is_mine(turn.session)]
     tabs = [_listed(turn, place.tab) for place in mine]
     groups = [place.tab.group_id for place in mine if place.tab.owner == turn.session.id]
@@ -123,7 +123,7 @@ def _context(turn: Turn, browser: Browser) -> Answer:
     others = len(places) - len(mine)
     told = Context(
         message=_told(len(tabs), others, may_open=not turn.around.policy.is_read_only),
-        browser=access.called(browser),
+        browser=tab_access.called(browser),
         available_tabs=tabs,
         selected_tab_id=selected,
         tab_group_id=groups[0] if groups else None,

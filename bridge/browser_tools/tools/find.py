@@ -13,14 +13,15 @@ import trio
 from msgspec import UNSET, Meta
 from msgspec import field as argument
 
-from bridge.browser_tools.answer import Answer, Told
 from bridge.browser_tools.choosing import Chosen, choose
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import element_refs, shadow_roots
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.outline import Seen
 from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.reading import (
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.tools.read_page import (
     DATA,
     FRAMES_S,
     MAX_CHARS,
@@ -30,7 +31,6 @@ from bridge.browser_tools.reading import (
     readable,
     refuse_pdf,
 )
-from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned
 
 MAX_MATCHES = 20

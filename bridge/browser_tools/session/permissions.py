@@ -22,7 +22,7 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
-    from bridge.browser_tools.turn import Turn
+    from bridge.browser_tools.session.call_context import Turn
 
 LOOK_NO_FURTHER = "Do not look for another way; ask them what they want instead."
 

@@ -16,13 +16,13 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta
 
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError, DialogError
 from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.page_text import cut, printable
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.errors import CallError
 from native_host.protocol.wire import Code
 

@@ -12,13 +12,13 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import element_refs, shadow_roots
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.outline import Cut, Outline, Seen, Viewport
 from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 
 MAX_CHARS = 50_000
 """Unless the client says otherwise."""

@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from bridge.browser_tools import access, approving
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session import permissions, tab_access
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.hub.consent.approval_prompts import answer, form
 from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
@@ -62,7 +62,7 @@ async def list_connected_browsers(_given: NoArguments, turn: Turn) -> Answer:
     listed = _listed(turn)
     lines = [_line(each) for each in listed]
     message = "\n".join(["Connected browsers:", *lines]) if lines else turn.around.whats_missing()
-    return Answer(Browsers(message=message or access.NO_BROWSER, browsers=listed))
+    return Answer(Browsers(message=message or tab_access.NO_BROWSER, browsers=listed))
 
 
 async def select_browser(given: SelectBrowser, turn: Turn) -> Answer:
@@ -86,7 +86,7 @@ async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
             f"select_browser. Connected: {_choices(turn)}."
         )
     named = {each.name: connected[each.device_id] for each in _listed(turn)}
-    question = f"{approving.who(turn)} wants to work in another browser. Which one?"
+    question = f"{permissions.who(turn)} wants to work in another browser. Which one?"
     chosen = answer(await turn.ask(question, form("Browser", tuple(named))))
     if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
@@ -95,8 +95,8 @@ async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
 
 def _connected(turn: Turn) -> dict[str, Browser]:
     """By what clients call them, the oldest first."""
-    browsers = access.live_browsers(turn.around.registry)
-    return {access.device_id(browser, browsers): browser for browser in browsers}
+    browsers = tab_access.live_browsers(turn.around.registry)
+    return {tab_access.device_id(browser, browsers): browser for browser in browsers}
 
 
 def _listed(turn: Turn) -> list[ListedBrowser]:
@@ -120,7 +120,7 @@ def _listed(turn: Turn) -> list[ListedBrowser]:
 
 def _name(browser: Browser) -> str:
     through = " (through another product's channel)" if browser.is_channel else ""
-    return access.called(browser) + through
+    return tab_access.called(browser) + through
 
 
 def _in_use(turn: Turn) -> Browser | None:

@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import origins
-from bridge.browser_tools import access, approving
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.approving import Verdict, Wish
-from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.navigating import address, complete_address
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session import permissions, tab_access
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.permissions import Verdict, Wish
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.tools.navigate import address, complete_address
 from bridge.errors import paused_sentence
 from bridge.hub.consent.approval_prompts import NoAnswerError
 from bridge.hub.describing import cleaned
@@ -69,7 +69,7 @@ async def update_plan(given: UpdatePlan, turn: Turn) -> Answer:
         return _not_approved(sites, is_declined=False)
     if choice == "no":
         return _not_approved(sites, is_declined=True)
-    trouble = await approving.approve(turn, sites, "act", choice)
+    trouble = await permissions.approve(turn, sites, "act", choice)
     is_remembered = choice == "always" and not trouble
     lasting = "always" if is_remembered else "for this session"
     but = f" It could not be remembered beyond that: {trouble}." if trouble else ""
@@ -103,7 +103,7 @@ def _question(turn: Turn, sites: list[str], approach: list[str]) -> str:
     if not 0 < len(approach) <= MAX_STEPS:
         raise ToolError(f"A plan has 1 to {MAX_STEPS} steps, not {len(approach)}. The user was not asked.")
     steps = [f"{number}. {cleaned(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
-    return "\n".join([f"{approving.who(turn)} plans to work on {', '.join(sites)}:", *steps, "May it?"])
+    return "\n".join([f"{permissions.who(turn)} plans to work on {', '.join(sites)}:", *steps, "May it?"])
 
 
 def _instead(turn: Turn) -> str:
@@ -152,8 +152,8 @@ async def permissions_check(given: CheckPermissions, turn: Turn) -> Answer:
     """Say what would be allowed; nobody is asked."""
     name = "" if given.tool is UNSET else given.tool
     asked = replace(turn, tool=turn.around.tools[_known(name, turn)]) if name else turn
-    verdicts = [("", approving.judge_tool(asked))]
-    verdicts += [(subject, approving.judge(asked, wish)) for subject, wish in _wishes(given, asked)]
+    verdicts = [("", permissions.judge_tool(asked))]
+    verdicts += [(subject, permissions.judge(asked, wish)) for subject, wish in _wishes(given, asked)]
     order = ("no", "ask", "yes")
     subject, verdict = min(reversed(verdicts), key=lambda each: order.index(each[1].decision))
     allowed, rule = _told(verdict, turn)
@@ -194,14 +194,14 @@ def _wishes(given: CheckPermissions, turn: Turn) -> Iterator[tuple[str, Wish]]:
         yield origins.get_origin(url) or url, Wish(turn.browser(), origins.get_origin(url))
     tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(turn)
     if isinstance(tab_id, int):
-        place = access.find_tab(turn.around.registry, turn.kept, turn.session, tab_id)
+        place = tab_access.find_tab(turn.around.registry, turn.kept, turn.session, tab_id)
         origin = origins.get_tab_origin(place.tab)
         leaves = turn.tool.name in _LEAVING
         yield f"tab {tab_id} at {origin or 'an empty page'}", Wish(place.browser, origin, place.tab, leaves)
 
 
 def _current(turn: Turn) -> int | None:
-    browsers = access.live_browsers(turn.around.registry)
+    browsers = tab_access.live_browsers(turn.around.registry)
     return turn.kept.tab_id if any(turn.kept.tab_id in browser.tabs for browser in browsers) else None
 
 

@@ -19,14 +19,15 @@ import trio
 from msgspec import UNSET, UnsetType
 
 from bridge import origins
-from bridge.browser_tools import approving, computer, navigating, uploading
-from bridge.browser_tools.access import called
-from bridge.browser_tools.answer import Answer, Image, Told, ToolError
-from bridge.browser_tools.approving import Wish
-from bridge.browser_tools.declaring import Given
 from bridge.browser_tools.page import keyboard
+from bridge.browser_tools.session import permissions
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.permissions import Wish
+from bridge.browser_tools.session.tab_access import called
 from bridge.browser_tools.session.upload_permission import admit_upload
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.tool import Given
+from bridge.browser_tools.tool_output import Answer, Image, Told, ToolError
+from bridge.browser_tools.tools import computer, file_upload, navigate
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.describing import cleaned, quoted
@@ -145,11 +146,11 @@ class _Named(msgspec.Struct):
 
 async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
     match given:
-        case navigating.Navigate(url=url):
+        case navigate.Navigate(url=url):
             await _check_address(turn, channel, url, rule)
-        case uploading.FileUpload(paths=list(paths)) if paths:
-            files = await uploading.files_at(paths, turn)  # it would take them from wherever they are
-            if asked := uploading.unconfigured_paths(files):
+        case file_upload.FileUpload(paths=list(paths)) if paths:
+            files = await file_upload.files_at(paths, turn)  # it would take them from wherever they are
+            if asked := file_upload.unconfigured_paths(files):
                 await admit_upload(turn, "", asked, f"a page in {called(channel)}")
         case computer.Computer(action="key", text=str(text)) if keyboard.has_paste(text):
             raise ToolError(
@@ -167,9 +168,9 @@ def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str
     links may come to lead away.
     """
     match given:
-        case navigating.Navigate(url=url) if not _is_step(url):
-            return {**arguments, "url": navigating.address(url)}
-        case uploading.FileUpload(paths=list(paths)) if paths:
+        case navigate.Navigate(url=url) if not _is_step(url):
+            return {**arguments, "url": navigate.address(url)}
+        case file_upload.FileUpload(paths=list(paths)) if paths:
             whole = [os.path.realpath(Path(turn.session.folder, path)) for path in paths]
             return {**arguments, "paths": whole}
         case _:
@@ -181,10 +182,10 @@ async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> N
         if rule:
             raise _cannot_be_kept(channel, rule)
         return
-    origin = origins.get_origin(navigating.address(url))
+    origin = origins.get_origin(navigate.address(url))
     turn.record(channel, origin)
     turn.around.registry.pauses.check(turn.session, *filter(None, [origin]))
-    await approving.admit(turn, Wish(channel, origin))
+    await permissions.admit(turn, Wish(channel, origin))
 
 
 def _is_step(url: str) -> bool:

@@ -17,15 +17,15 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools import gif, saving
-from bridge.browser_tools.answer import Answer, Link, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.keeping import Picture
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, screenshot, view_of
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.session_state import Picture
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Link, Told, ToolError
+from bridge.browser_tools.tools import downloads, gif_encoder
 from bridge.browser_tools.transferring import carry
-from bridge.browser_tools.turn import Turn
 from bridge.errors import CallError
 
 MAX_FRAMES = 50
@@ -39,11 +39,11 @@ class Film:
     """What a session has recorded."""
 
     is_running: bool = False
-    frames: deque[gif.Frame] = field(default_factory=lambda: deque(maxlen=MAX_FRAMES))
+    frames: deque[gif_encoder.Frame] = field(default_factory=lambda: deque(maxlen=MAX_FRAMES))
     left_out: int = 0
     """How many of the oldest frames had to go."""
 
-    def add(self, frame: gif.Frame) -> None:
+    def add(self, frame: gif_encoder.Frame) -> None:
         """One more; the oldest goes when there are too many."""
         self.left_out += len(self.frames) == MAX_FRAMES
         self.frames.append(frame)
@@ -89,13 +89,13 @@ async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -
         film.add(frame)
 
 
-async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif.Frame:
+async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif_encoder.Frame:
     view = await view_of(page, main)
-    smaller = min(1.0, gif.LONGEST_EDGE / max(view.size))
+    smaller = min(1.0, gif_encoder.LONGEST_EDGE / max(view.size))
     shot = await screenshot(page, view, smaller, "jpeg")
     scale = shot.width / view.width
     marks = tuple((point.x * scale, point.y * scale) for point in points)
-    return gif.Frame(shot.data, label[:MAX_LABEL], marks)
+    return gif_encoder.Frame(shot.data, label[:MAX_LABEL], marks)
 
 
 # ── gif_creator ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,9 +120,9 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="
         | UnsetType
     ) = UNSET
 
-    def style(self) -> gif.Style:
+    def style(self) -> gif_encoder.Style:
         """For the encoder."""
-        return gif.Style(
+        return gif_encoder.Style(
             clicks=self.show_click_indicators is not False,
             drags=self.show_drag_paths is not False,
             labels=self.show_action_labels is not False,
@@ -227,11 +227,11 @@ async def _export(given: GifCreator, turn: Turn, film: Film, page: Page) -> Answ
         raise ToolError("There is nothing to export: begin with start_recording, then act on a page.")
     options = Options() if isinstance(given.options, UnsetType) else given.options
     data, size = await trio.to_thread.run_sync(
-        gif.encode, list(film.frames), options.style(), abandon_on_cancel=True
+        gif_encoder.encode, list(film.frames), options.style(), abandon_on_cancel=True
     )
     picture = turn.kept.pictures.keep(data, GIF)
     wanted = given.filename if isinstance(given.filename, str) else ""
-    name = saving.file_name(wanted or f"recording-{datetime.now():%Y%m%d-%H%M%S}.gif", ".gif")  # noqa: DTZ005
+    name = downloads.file_name(wanted or f"recording-{datetime.now():%Y%m%d-%H%M%S}.gif", ".gif")  # noqa: DTZ005
     made = Exported(
         image_id=picture.id,
         uri=picture.uri,

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError, marked
-from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Image, Link, Told, ToolError, marked
 from bridge.errors import CallError, sentence
 from bridge.hub.argument_validation import Arguments
 

@@ -13,10 +13,6 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools import reading, recording, saving
-from bridge.browser_tools.access import Place
-from bridge.browser_tools.answer import Answer, Image, Link, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page import element_refs, keyboard
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import DialogError
@@ -33,8 +29,12 @@ from bridge.browser_tools.page.screenshots import (
     screenshot,
     view_of,
 )
+from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.session.clipboard import copy_selection, text_to_paste
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.tab_access import Place
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Image, Link, Told, ToolError
+from bridge.browser_tools.tools import downloads, gif_creator, read_page
 from bridge.errors import CallError
 from native_host.protocol import wire
 
@@ -207,7 +207,7 @@ class Hand:
 
     async def frame(self, ref: element_refs.Ref) -> Frame:
         """The document that an element is in. Raises as `reading.frame_of`."""
-        return await reading.frame_of(self.turn, self.page, ref)
+        return await read_page.frame_of(self.turn, self.page, ref)
 
     async def look(self, point: Point) -> Seen:
         """What is at a point.
@@ -224,7 +224,7 @@ class Hand:
     async def aim(self, what: str, *points: Point) -> None:
         """Something is about to be done there: the recording shows it."""
         label = f"{self.given.action} {what}".strip()
-        await recording.before_action(self.turn, self.page, label, *points)
+        await gif_creator.before_action(self.turn, self.page, label, *points)
 
     @asynccontextmanager
     async def input(self) -> AsyncIterator[None]:
@@ -262,7 +262,7 @@ async def _act(given: Computer, turn: Turn, place: Place, page: Page) -> Answer:
         return await _shown(hand, deed, deed.shot)
     await hand.page.rest()
     news = await _news(turn, place, page, tabs)
-    await recording.after_action(turn, page, f"{given.action} {deed.target}".strip())
+    await gif_creator.after_action(turn, page, f"{given.action} {deed.target}".strip())
     return _answer(given, page, f"{deed.said}{news}", deed.target)
 
 
@@ -402,7 +402,7 @@ async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
         height=shot.height,
     )
     if hand.given.save_to_disk is True:
-        saved = await trio.to_thread.run_sync(saving.save, shot.data, name, saving.downloads())
+        saved = await trio.to_thread.run_sync(downloads.save, shot.data, name, downloads.downloads())
         taken.path = str(saved)
         said += f" Saved as {saved}."
     said += hand.turn.take_notes(hand.page)

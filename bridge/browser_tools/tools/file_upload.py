@@ -11,19 +11,19 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge.browser_tools import local_files, recording
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
-from bridge.browser_tools.local_files import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, view_of
-from bridge.browser_tools.reading import frame_of
+from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.session.upload_permission import admit_upload
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.tools import gif_creator, upload_sources
+from bridge.browser_tools.tools.read_page import frame_of
+from bridge.browser_tools.tools.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
 from bridge.browser_tools.transferring import carry
-from bridge.browser_tools.turn import Turn
 from bridge.hub.describing import cleaned, quoted
 
 LIMIT_S = 60.0
@@ -164,19 +164,19 @@ async def files_at(paths: Sequence[str], turn: Turn) -> list[LocalFile]:
     try:
         return await _read(paths, folders)
     except OutsideError:
-        roots = tuple(path for uri in await turn.roots() if (path := local_files.path_of(uri)))
+        roots = tuple(path for uri in await turn.roots() if (path := upload_sources.path_of(uri)))
         if not roots:
             raise
     return await _read(paths, replace(folders, roots=roots))
 
 
 async def _read(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
-    return await trio.to_thread.run_sync(local_files.read_files, paths, folders, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(upload_sources.read_files, paths, folders, abandon_on_cancel=True)
 
 
 def _content(content: Content) -> LocalFile:
     name = _plain(content.name)
-    kind = content.mime_type if isinstance(content.mime_type, str) else local_files.mime_type(name)
+    kind = content.mime_type if isinstance(content.mime_type, str) else upload_sources.mime_type(name)
     return LocalFile(name, content.data, kind)
 
 
@@ -223,7 +223,7 @@ async def _give(
     names = [file.name for file in files]
     label = f"upload {_listed(names)}"
     if points := _points(frame, target):
-        await recording.before_action(turn, page, label, *points)
+        await gif_creator.before_action(turn, page, label, *points)
     try:
         answered = await page.call("giveFiles", {**target, "files": sent}, frame=frame)
     except DialogError as dialog:
@@ -233,7 +233,7 @@ async def _give(
         taken = msgspec.convert(answered, _Given)
         message = _message(taken, names)
         await page.rest()
-    await recording.after_action(turn, page, label)
+    await gif_creator.after_action(turn, page, label)
     told = Uploaded(
         message=message + turn.take_notes(page),
         tab_id=page.tab_id,

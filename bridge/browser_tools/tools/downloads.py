@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tool_output import ToolError
 from native_host.system.home_layout import mcpb_home
 
 MAX_NAME = 100

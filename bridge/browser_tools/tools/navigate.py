@@ -10,14 +10,14 @@ import trio
 from msgspec import UNSET, Meta, field
 
 from bridge import origins
-from bridge.browser_tools import recording
-from bridge.browser_tools.access import Place
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, MaybeTab, Tool
 from bridge.browser_tools.page.bound_documents import bind_document
 from bridge.browser_tools.page.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.tab_access import Place
+from bridge.browser_tools.tool import Given, MaybeTab, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.tools import gif_creator
 from bridge.errors import CallError
 from bridge.hub.describing import cleaned, quoted
 from native_host.protocol import wire
@@ -99,7 +99,7 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
     with suppress(ToolError):  # without DevTools there are no pictures
         shown = turn.page_of(place)
         bind_document((shown.host, shown.tab_id), here.document_id)
-        await recording.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
+        await gif_creator.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = cleaned(here.url, MAX_URL), cleaned(here.title, MAX_TITLE)
     message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
     told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)

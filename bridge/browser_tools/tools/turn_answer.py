@@ -9,10 +9,10 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType
 
-from bridge.browser_tools import access
-from bridge.browser_tools.answer import Answer, Told, ToolError
-from bridge.browser_tools.declaring import Given, Tool
-from bridge.browser_tools.turn import Turn
+from bridge.browser_tools.session import tab_access
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from native_host import __version__
 from native_host.protocol import wire
 
@@ -56,7 +56,7 @@ def _let_go(turn: Turn) -> Answering:
             capturing += 1
         elif page.dialog is None:
             page.let_go()
-    browsers = access.live_browsers(turn.around.registry)
+    browsers = tab_access.live_browsers(turn.around.registry)
     own = [tab for each in browsers for tab in each.tabs.values() if tab.owner == turn.session.id]
     return Answering(message="", own_tabs=len(own), capturing_tabs=capturing)
 
@@ -119,7 +119,7 @@ def _versions() -> str:
 
 
 def _info(turn: Turn) -> dict[str, Any]:
-    browsers = access.live_browsers(turn.around.registry)
+    browsers = tab_access.live_browsers(turn.around.registry)
     client = turn.session.client
     return {
         "mcpb": __version__,
@@ -133,8 +133,8 @@ def _info(turn: Turn) -> dict[str, Any]:
         },
         "browsers": [
             {
-                "deviceId": access.device_id(browser, browsers),
-                "name": access.called(browser),
+                "deviceId": tab_access.device_id(browser, browsers),
+                "name": tab_access.called(browser),
                 "extension": browser.hello.extension.version if browser.hello else "",
                 "tabs": sum(not tab.incognito for tab in browser.tabs.values()),
             }

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from bridge.browser_tools.answer import ToolError
+from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.secret_files import secret_content, secret_name
 from bridge.hub.describing import cleaned
 
