@@ -295,6 +295,7 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
 
 async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
     # What HTTP needs is imported by nobody else.
+    from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
     from bridge.frontends.channel.device_id import device_id  # noqa: PLC0415
     from bridge.frontends.channel.front import TRANSPORT, ChannelFront  # noqa: PLC0415
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
@@ -303,7 +304,6 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
-    from bridge.status import Rules  # noqa: PLC0415
     from http_serving import listeners  # noqa: PLC0415
 
     malloc.keep_freed()
@@ -464,7 +464,7 @@ def _working_folder() -> str:
 def _whats_missing(
     registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: ChannelHolders | None
 ) -> str:
-    from bridge.status import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
+    from bridge.diagnostics.status_snapshot import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
 
     channel = (
         partial(holders.missing, partial(_stopped_host, settings))

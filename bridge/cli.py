@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ELSEWHERE = {
     "allow": ("bridge.allow_command:allow", "List, grant or revoke approvals of sites."),
     "audit": ("bridge.audit_command:audit", "Show which tools were called."),
-    "doctor": ("bridge.doctor_command:doctor", "Find out what is wrong, and what mends it."),
+    "doctor": ("bridge.diagnostics.observation:doctor", "Find out what is wrong, and what mends it."),
     "install-native-host": (
         "install.cli:install_native_host",
         "Register the native host with browsers.",
@@ -174,8 +174,8 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 
     from bridge.app import configuration_to_look, new_session, run_with_hub
     from bridge.config.loader import rules_digest
-    from bridge.status import Rules
-    from bridge.status import status as read_status
+    from bridge.diagnostics.status_snapshot import Rules
+    from bridge.diagnostics.status_snapshot import status as read_status
 
     config, _ = configuration_to_look()
 
@@ -256,7 +256,7 @@ def _servers() -> list[dict[str, Any]]:
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:
-    from bridge.status import as_text
+    from bridge.diagnostics.status_snapshot import as_text
 
     if as_json:
         click.echo(shown(json.dumps(found, ensure_ascii=False) if is_watching else _pretty(found)))

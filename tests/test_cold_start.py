@@ -106,7 +106,14 @@ def test_the_native_host_imports_no_more_than_trio_and_msgspec_bring() -> None:
 def test_a_bridge_that_was_greeted_has_neither_the_mcp_package_nor_the_installer() -> None:
     modules = bridge_that_hears(INITIALIZE, INITIALIZED)
     assert {"trio", "msgspec", "bridge.frontends.stdio"} <= modules
-    assert not modules & {*PACKAGE, *NOBODYS, *INSTALLER, "jsonschema_rs", "bridge.status", "bridge.doctor"}
+    assert not modules & {
+        *PACKAGE,
+        *NOBODYS,
+        *INSTALLER,
+        "jsonschema_rs",
+        "bridge.diagnostics.status_snapshot",
+        "bridge.diagnostics.browser_checks",
+    }
 
 
 def test_a_list_of_tools_needs_no_mcp_package_either() -> None:

@@ -18,7 +18,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from bridge.cli import main
-from bridge.doctor_fix import is_open_to_others
+from bridge.diagnostics.fixes import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.checks.running_browsers import RunningBrowser
@@ -38,7 +38,9 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.setattr("install.checks.check_report.running_browsers", lambda *_: [])
-    monkeypatch.setattr("bridge.doctor_command.called", lambda _: "mcpb")  # whatever the tests' PATH is
+    monkeypatch.setattr(
+        "bridge.diagnostics.observation.called", lambda _: "mcpb"
+    )  # whatever the tests' PATH is
     # Signals come to the main thread, and the command runs in another one.
     monkeypatch.setattr("install.checks.check_report.ended_by_signals", nullcontext)
     yield short_tmp
@@ -300,7 +302,7 @@ async def test_a_browser_whose_host_keeps_to_another_home_is_told_from_one_witho
 async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.doctor_command.PING_S", 0.3)
+    monkeypatch.setattr("bridge.diagnostics.observation.PING_S", 0.3)
     place = endpoint.open_endpoint(home / "mcpb/run")  # nobody accepts what connects to it
     try:
         place.publish(

@@ -10,8 +10,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from bridge.doctor import SeenBrowser, SeenTab
-from bridge.doctor_report import BrowserReport, Diagnosis, HopReport
+from bridge.diagnostics.browser_checks import SeenBrowser, SeenTab
+from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport
 from chain import ROOT
 from install.checks.existing_channel import Channel, ChannelClient
 from install.checks.other_hosts import Neighbour

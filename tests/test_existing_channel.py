@@ -24,11 +24,11 @@ from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.tool_output import UNTRUSTED
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.config.loader import Config
+from bridge.diagnostics.status_snapshot import whats_missing
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen
 from bridge.links.native_hosts import NativeLinks
-from bridge.status import whats_missing
 from demo.simulated_browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host.existing_channel.channel_adapter import offer

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from bridge.diagnostics.status_snapshot import status
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
@@ -15,7 +16,6 @@ from bridge.hub.describing import mark_of
 from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
 from bridge.links.native_hosts import NativeLinks
-from bridge.status import status
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 from played_transport import CART, PlayedTransport

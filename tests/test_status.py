@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from bridge.columns import Columns, cut, display_width
+from bridge.diagnostics.status_snapshot import as_text, status, whats_missing
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
-from bridge.status import as_text, status, whats_missing
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 from played_transport import PlayedTransport

@@ -24,6 +24,8 @@ from click.testing import CliRunner
 from bridge import status_web
 from bridge.cli import main
 from bridge.config.settings import HttpSettings
+from bridge.diagnostics.status_snapshot import tools as read_tools
+from bridge.diagnostics.status_snapshot import whats_missing
 from bridge.errors import CallError
 from bridge.frontends.http.gate import Gate
 from bridge.frontends.http.page.elements import element
@@ -42,8 +44,6 @@ from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
 from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals
-from bridge.status import tools as read_tools
-from bridge.status import whats_missing
 from http_front import CLOSES_EARLY, Events, OneToken
 from http_serving.http_server import serve
 from http_serving.listeners import listen

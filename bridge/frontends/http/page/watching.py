@@ -10,11 +10,11 @@ from typing import Any
 
 import trio
 
+from bridge.diagnostics.status_snapshot import Problems, Rules, running, status, tools
 from bridge.frontends.http.page.view import Seen
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
-from bridge.status import Problems, Rules, running, status, tools
 
 SHOWN_CALLS = 50
 SHOWN_TOOLS = 200

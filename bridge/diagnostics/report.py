@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from bridge import __version__
-from bridge.doctor import SeenBrowser, findings_of, unlinked
-from bridge.doctor_browsers import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
+from bridge.diagnostics.browser_checks import SeenBrowser, findings_of, unlinked
+from bridge.diagnostics.browser_matching import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
 from install.checks.other_hosts import WRAPPER_GONE, Neighbour
 from install.findings import Finding, Hop, Level

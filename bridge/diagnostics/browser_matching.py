@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from bridge.doctor import LinkedHost, SeenBrowser, UnlinkedHost
+from bridge.diagnostics.browser_checks import LinkedHost, SeenBrowser, UnlinkedHost
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.doctor import SeenBrowser
-from bridge.doctor_browsers import Looked
-from bridge.doctor_report import BrowserReport, Diagnosis, HopReport, printable
+from bridge.diagnostics.browser_checks import SeenBrowser
+from bridge.diagnostics.browser_matching import Looked
+from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport, printable
 from install.checks.existing_channel import Channel
 from install.checks.other_hosts import Neighbour
 from install.findings import Finding
