@@ -299,8 +299,8 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.channel.device_id import device_id  # noqa: PLC0415
     from bridge.frontends.channel.front import TRANSPORT, ChannelFront  # noqa: PLC0415
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
-    from bridge.frontends.http.front import Front  # noqa: PLC0415
-    from bridge.frontends.http.gate import Gate  # noqa: PLC0415
+    from bridge.frontends.http.authorization import Gate  # noqa: PLC0415
+    from bridge.frontends.http.http_frontend import Front  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415

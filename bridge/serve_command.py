@@ -14,8 +14,8 @@ from bridge.app import configuration, serve_http
 from bridge.columns import Columns
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
+from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
-from bridge.frontends.http.token import TokenError, token_for
 from bridge.state.server_record import running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, url
 from native_host.ipc.endpoint import EndpointError

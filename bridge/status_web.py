@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http.token import TokenError, token_for
+from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.state.server_record import ServeRecord, running
 from native_host.protocol.untrusted_text import shown
 

@@ -10,7 +10,7 @@ import trio
 from starlette.requests import Request
 from starlette.types import Send
 
-from bridge.frontends.http.message_stream import Pump
+from bridge.frontends.http.event_store import Pump
 
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform"}
 

@@ -16,9 +16,9 @@ from starlette.requests import Request
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient, digest_of
-from bridge.frontends.http.front import Front
+from bridge.frontends.http.asgi_app import Admit
+from bridge.frontends.http.http_frontend import Front
 from bridge.frontends.http.metrics import Metrics
-from bridge.frontends.http.routes import Admit
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
 from native_host.protocol import wire

@@ -16,8 +16,8 @@ import trio
 from starlette.requests import Request
 
 from bridge.config.settings import PORT, HttpSettings
+from bridge.frontends.http.authorization import Gate
 from bridge.frontends.http.client_config import CLIENTS, client_config
-from bridge.frontends.http.gate import Gate
 from http_front import CLOSES_EARLY, GET_CART, SOON_S, OneToken, Served, open_front
 
 ROOT = Path(__file__).parent.parent

@@ -11,11 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.frontends.http import conversations as module
-from bridge.frontends.http import message_stream
+from bridge.frontends.http import event_store
+from bridge.frontends.http import http_sessions as module
 from bridge.frontends.http.connection import Principal
-from bridge.frontends.http.conversations import FIRST_WORDS_S, Conversation, Conversations
-from bridge.frontends.http.message_stream import MessageStream
+from bridge.frontends.http.event_store import MessageStream
+from bridge.frontends.http.http_sessions import FIRST_WORDS_S, Conversation, Conversations
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import LookedAround
@@ -119,7 +119,7 @@ async def test_at_its_end_a_session_ends_its_streams() -> None:
 
 
 async def test_a_client_that_takes_nothing_loses_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 4)
+    monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 4)
     async with conversations() as played:
         conversation = await played.all.open("streamable", US)
         stream = conversation.new_stream(b"1")

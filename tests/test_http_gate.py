@@ -14,9 +14,9 @@ from starlette.routing import Route
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import digest_of
+from bridge.frontends.http.asgi_app import App
+from bridge.frontends.http.authorization import Gate
 from bridge.frontends.http.connection import Kind, Peer, Principal, principal_of
-from bridge.frontends.http.gate import Gate
-from bridge.frontends.http.routes import App
 from http_front import OneToken
 from http_serving.error_responses import Refused
 from native_host.system.proc import Process

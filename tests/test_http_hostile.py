@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import exchange
+from bridge.frontends.http.asgi_app import Admit
+from bridge.frontends.http.authorization import Gate
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.gate import Gate
-from bridge.frontends.http.routes import Admit
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from bridge import __version__
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http.routes import App
+from bridge.frontends.http.asgi_app import App
 from http_front import GET_CART, admit_all, call, open_front, request, shake_hands
 from http_serving.error_responses import Refused
 from native_host.protocol import wire

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http.token import TokenError, token_for
+from bridge.frontends.http.bearer_token import TokenError, token_for
 
 NOTHING_SET = HttpSettings()
 

@@ -16,9 +16,9 @@ import trio.testing
 from mcp.client.sse import sse_client
 from starlette.types import Message, Receive, Scope, Send
 
-from bridge.frontends.http import conversations, legacy_sse
+from bridge.frontends.http import http_sessions, legacy_sse
 from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.conversations import Conversation, Conversations
+from bridge.frontends.http.http_sessions import Conversation, Conversations
 from bridge.hub.router import Router
 from http_front import (
     CLOSES_EARLY,
@@ -260,7 +260,7 @@ async def test_a_cancelled_call_has_no_answer_and_the_stream_goes_on() -> None:
 
 
 async def test_a_client_that_never_says_who_it_is_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "FIRST_WORDS_S", 0.01)
+    monkeypatch.setattr(http_sessions, "FIRST_WORDS_S", 0.01)
     async with open_front() as served, listening(served) as client:
         assert await client.has_ended()
         await until(lambda: not len(served.front.conversations))
@@ -362,7 +362,7 @@ async def test_a_session_belongs_to_its_transport() -> None:
 
 
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MAX_OPEN", 1)
+    monkeypatch.setattr(http_sessions, "MAX_OPEN", 1)
     async with connected() as (served, client), served.client() as other:
         held = hold_calls(served)
         await client.say(call(1, HOLD))

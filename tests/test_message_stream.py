@@ -11,8 +11,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.frontends.http import message_stream
-from bridge.frontends.http.message_stream import KEPT_EVENTS, LastingStream, MessageStream
+from bridge.frontends.http import event_store
+from bridge.frontends.http.event_store import KEPT_EVENTS, LastingStream, MessageStream
 
 Send = Callable[[bytes], Awaitable[None]]
 SOON_S = 30
@@ -138,7 +138,7 @@ async def test_a_stream_that_has_nothing_to_say_says_that_it_is_there(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     stream, response = MessageStream(), Response()
-    with trio.move_on_after(3.5 * message_stream.KEEP_ALIVE_S):
+    with trio.move_on_after(3.5 * event_store.KEEP_ALIVE_S):
         await stream.pump(response.send)
     assert response.text.count(b": still here\n\n") == 3
 
@@ -174,7 +174,7 @@ async def test_of_what_was_sent_the_last_is_kept_and_of_what_was_not_everything(
 async def test_a_client_that_takes_nothing_is_given_up_before_memory_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 100)
+    monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 100)
     broken: list[bool] = []
     stream = MessageStream("1", lambda: broken.append(True))
     for number in range(100):
@@ -186,7 +186,7 @@ async def test_a_client_that_takes_nothing_is_given_up_before_memory_is(
 
 
 async def test_who_waits_at_a_stream_that_breaks_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 10)
+    monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 10)
     stream = MessageStream("1")
     ended: list[str] = []
 
@@ -213,7 +213,7 @@ async def test_who_waits_at_a_stream_that_breaks_waits_no_more(monkeypatch: pyte
 async def test_a_message_larger_than_the_bound_is_taken_when_it_is_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(message_stream, "MAX_UNSENT_BYTES", 10)
+    monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 10)
     stream = MessageStream("1")
     stream.answer(b"x" * 100 + b"\n")
     assert stream.only_answer() == b"x" * 100 + b"\n"

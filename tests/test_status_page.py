@@ -27,13 +27,13 @@ from bridge.config.settings import HttpSettings
 from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.diagnostics.status_snapshot import whats_missing
 from bridge.errors import CallError
-from bridge.frontends.http.gate import Gate
+from bridge.frontends.http.asgi_app import App
+from bridge.frontends.http.authorization import Gate
 from bridge.frontends.http.page.elements import element
 from bridge.frontends.http.page.sign_in import COOKIE_S, LINK_S, SignIn
 from bridge.frontends.http.page.status_page import StatusPage
 from bridge.frontends.http.page.view import Seen, status_page
 from bridge.frontends.http.page.watching import PING_S, SHOWN_TOOLS, Watching
-from bridge.frontends.http.routes import App
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session
@@ -792,6 +792,6 @@ def test_options_that_do_not_go_together_are_refused(options: list[str]) -> None
 
 
 def test_the_page_asks_nobody_else_for_anything() -> None:
-    here = Path(__file__).parent.parent / "bridge/frontends/http/page"
+    here = Path(__file__).parent.parent / "bridge/frontends/http/status_page"
     for name in ("page.js", "page.css"):
         assert "://" not in (here / name).read_text()

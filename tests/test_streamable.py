@@ -15,7 +15,7 @@ import trio.testing
 from starlette.requests import Request
 
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http import conversations, streamable
+from bridge.frontends.http import http_sessions, streamable_http
 from bridge.frontends.http.connection import Principal
 from bridge.mcp_session.session import Lane
 from http_front import (
@@ -260,7 +260,7 @@ async def test_a_client_that_goes_away_has_cancelled_nothing() -> None:
 async def test_a_session_whose_call_goes_on_without_a_reader_makes_no_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 1)
+    monkeypatch.setattr(http_sessions, "MAX_CONVERSATIONS", 1)
     async with open_front() as served, served.client() as client:
         held = hold_calls(served)
         headers = await shake_hands(client)
@@ -437,7 +437,7 @@ async def test_a_handshake_that_is_too_long_opens_no_session() -> None:
 
 
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MAX_OPEN", 1)
+    monkeypatch.setattr(http_sessions, "MAX_OPEN", 1)
     async with open_front() as served, served.client() as client:
         hold_calls(served)
         headers = await shake_hands(client)
@@ -573,7 +573,7 @@ async def test_stateless_requests_with_one_id_get_their_own_answers() -> None:
 async def test_a_stateless_answer_that_comes_later_is_json_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streamable, "QUICK_S", 0)
+    monkeypatch.setattr(streamable_http, "QUICK_S", 0)
     async with open_front() as served, served.client() as client:
         asked = request(1, "no/method", envelope())
         answer = await client.post("/mcp", json=asked, headers=stateless("no/method"))

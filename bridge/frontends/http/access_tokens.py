@@ -2,7 +2,7 @@
 
 The token of the client `default` is `http.auth_token`, else the one in `state/http-token`. Of tokens that the
 user adds for other clients, `state/http-tokens.json` contains names and SHA-256 digests: with 256 random bits
-a digest does not reveal its token. It does not check requests: that is `gate.py`.
+a digest does not reveal its token. It does not check requests: that is `authorization.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 
 from bridge import own_files
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http.token import FILE as DEFAULT_FILE
-from bridge.frontends.http.token import TokenError, token_for
+from bridge.frontends.http.bearer_token import FILE as DEFAULT_FILE
+from bridge.frontends.http.bearer_token import TokenError, token_for
 from native_host.ipc import endpoint
 from native_host.system.private_files import lock_directory
 

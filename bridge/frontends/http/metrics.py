@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridge.frontends.http.conversations import TRANSPORTS, Conversation
+from bridge.frontends.http.http_sessions import TRANSPORTS, Conversation
 from bridge.hub.audit_records import Called, Record
 from bridge.hub.router import Router
 from native_host.protocol.wire import Code

@@ -20,7 +20,7 @@ from bridge.frontends.http.access_tokens import (
     list_tokens,
     revoke_token,
 )
-from bridge.frontends.http.token import TokenError
+from bridge.frontends.http.bearer_token import TokenError
 
 DEFAULTS = HttpSettings()
 CONFIGURED = HttpSettings(auth_token="of-the-configuration")

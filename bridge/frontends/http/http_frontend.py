@@ -11,10 +11,10 @@ from starlette.routing import Route
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import health, legacy_sse, tools
-from bridge.frontends.http.conversations import Conversations
+from bridge.frontends.http.asgi_app import Admit, App
+from bridge.frontends.http.http_sessions import Conversations
 from bridge.frontends.http.metrics import Metrics, present
-from bridge.frontends.http.routes import Admit, App
-from bridge.frontends.http.streamable import Streamable
+from bridge.frontends.http.streamable_http import Streamable
 from bridge.hub.router import Router
 from http_serving import http_server
 from native_host.protocol import wire

@@ -20,11 +20,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bridge.errors import ProtocolError
-from bridge.frontends.http import request_headers
+from bridge.frontends.http import mcp_headers
 from bridge.frontends.http.connection import principal_of
-from bridge.frontends.http.conversations import Conversation, Conversations
-from bridge.frontends.http.message_stream import KEEP_ALIVE_S, MessageStream
-from bridge.frontends.http.request_headers import Asked, Disagreement
+from bridge.frontends.http.event_store import KEEP_ALIVE_S, MessageStream
+from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.mcp_headers import Asked, Disagreement
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
@@ -45,8 +45,8 @@ _STATUS = {
     Code.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
     Code.INVALID_PARAMS: HTTPStatus.BAD_REQUEST,
     Code.METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND,
-    request_headers.HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
-    request_headers.UNSUPPORTED_VERSION: HTTPStatus.BAD_REQUEST,
+    mcp_headers.HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
+    mcp_headers.UNSUPPORTED_VERSION: HTTPStatus.BAD_REQUEST,
     -32021: HTTPStatus.BAD_REQUEST,  # a capability of the client is missing
 }
 """Of an error that is the answer to a request (MCP 2026-07-28); what is not here is 200."""
@@ -65,7 +65,7 @@ class Streamable:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         request = Request(scope, receive, send)
-        is_of_handshake = request_headers.is_of_handshake(request.headers)
+        is_of_handshake = mcp_headers.is_of_handshake(request.headers)
         match request.method:
             case "POST" if is_of_handshake:
                 await self._post(request, send)
@@ -163,7 +163,7 @@ class Streamable:
         if not found.is_request:
             await _acknowledge(request, send, found)
             return
-        asked = request_headers.read(request.headers, line)
+        asked = mcp_headers.read(request.headers, line)
         if isinstance(asked, Disagreement):
             await _disagree(request, send, bytes(found.id), asked)
             return
@@ -192,7 +192,7 @@ async def _acknowledge(request: Request, send: Send, found: jsonrpc.Envelope) ->
     """What is no request is no use here: there is nothing that a client could mean."""
     if not found.method:
         raise Refused(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
-    if refused := request_headers.unsupported(request.headers):
+    if refused := mcp_headers.unsupported(request.headers):
         await _disagree(request, send, b"", refused)
         return
     await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)

@@ -17,7 +17,7 @@ import trio
 from bridge.errors import CallError
 from bridge.frontends.http.access_tokens import DEFAULT
 from bridge.frontends.http.connection import Principal
-from bridge.frontends.http.message_stream import MAX_UNSENT_BYTES, LastingStream, MessageStream
+from bridge.frontends.http.event_store import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
