@@ -302,8 +302,8 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.authorization import Gate  # noqa: PLC0415
     from bridge.frontends.http.http_frontend import Front  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
-    from bridge.frontends.http.page.status_page import StatusPage  # noqa: PLC0415
-    from bridge.frontends.http.page.watching import Watching  # noqa: PLC0415
+    from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
+    from bridge.frontends.http.status_page.updates import Watching  # noqa: PLC0415
     from http_serving import listeners  # noqa: PLC0415
 
     malloc.keep_freed()

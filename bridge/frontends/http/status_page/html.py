@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from bridge.frontends.http.page.elements import Html, document, element, together
+from bridge.frontends.http.status_page.elements import Html, document, element, together
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id

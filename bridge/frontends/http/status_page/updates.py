@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from bridge.diagnostics.status_snapshot import Problems, Rules, running, status, tools
-from bridge.frontends.http.page.view import Seen
+from bridge.frontends.http.status_page.html import Seen
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
