@@ -22,11 +22,11 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.frontends.channel import answers
-from bridge.frontends.channel.agents import MAX_SESSIONS
-from bridge.frontends.channel.connection import MAX_OPEN
-from bridge.frontends.channel.device_id import device_id
-from bridge.frontends.channel.front import MAX_CONNECTIONS, ChannelFront
+from bridge.frontends.existing_channel import channel_results
+from bridge.frontends.existing_channel.channel_connection import MAX_OPEN
+from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, ChannelFront
+from bridge.frontends.existing_channel.channel_sessions import MAX_SESSIONS
+from bridge.frontends.existing_channel.device_id import device_id
 from http_front import until
 from install.removable_files import left_by_dead_hosts, runtime_directories
 from many_callers import find
@@ -289,8 +289,8 @@ async def test_an_answer_that_fits_into_no_frame_is_an_error_that_says_what_to_a
 
 def test_of_a_picture_that_is_too_large_a_smaller_one_is_to_be_asked_for() -> None:
     picture = {"content": [{"type": "image", "data": "A" * FRAME_BYTES, "mimeType": "image/png"}]}
-    content = answers.of_call("computer", msgspec.json.encode(picture))
-    said = texts(json.loads(answers.message("1", content, "computer")))[0]
+    content = channel_results.of_call("computer", msgspec.json.encode(picture))
+    said = texts(json.loads(channel_results.message("1", content, "computer")))[0]
     assert said.startswith("computer has run")
     assert "`scale`" in said
 
@@ -359,14 +359,14 @@ async def test_blocks_are_those_that_its_clients_know(short_tmp: Path) -> None:
     ("result", "content"),
     [
         ({"content": [], "structuredContent": {"total": 3}}, {"result": text_result('{"total":3}')}),
-        ({"content": []}, {"result": text_result(answers.NOTHING)}),
+        ({"content": []}, {"result": text_result(channel_results.NOTHING)}),
         ({"content": [{"type": "text", "text": "no"}], "isError": True}, {"error": {"content": "no"}}),
-        ({"content": [], "isError": True}, {"error": {"content": answers.NOTHING}}),
+        ({"content": [], "isError": True}, {"error": {"content": channel_results.NOTHING}}),
         ({"cart": "no result of MCP"}, {"result": text_result('{"cart":"no result of MCP"}')}),
     ],
 )
 def test_no_answer_is_empty_and_nothing_of_it_is_lost(result: Any, content: Any) -> None:
-    assert answers.of_call("any", msgspec.json.encode(result)) == content
+    assert channel_results.of_call("any", msgspec.json.encode(result)) == content
 
 
 async def test_tabs_are_told_in_the_words_that_its_clients_read_ids_from(short_tmp: Path) -> None:
@@ -386,7 +386,7 @@ def test_what_that_product_s_own_extension_says_of_tabs_is_told_in_its_words() -
     told = {"message": "Claude in Chrome has answered.", "said": said}
     content = [{"type": "text", "text": each} for each in (told["message"], f"[1a2b: …]\n{said}")]
     result = msgspec.json.encode({"content": content, "structuredContent": told})
-    assert texts(answers.of_call("tabs_context_mcp", result)) == [*said.splitlines(), told["message"]]
+    assert texts(channel_results.of_call("tabs_context_mcp", result)) == [*said.splitlines(), told["message"]]
 
 
 async def test_what_a_tool_does_not_take_is_left_out_and_that_is_told(short_tmp: Path) -> None:

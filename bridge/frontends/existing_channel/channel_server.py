@@ -13,10 +13,10 @@ from pathlib import Path
 import trio
 
 from bridge.errors import CallError
-from bridge.frontends.channel import answers
-from bridge.frontends.channel.agents import Agents
-from bridge.frontends.channel.connection import Connection, Serving, TooManyError
-from bridge.frontends.channel.showing import show
+from bridge.frontends.existing_channel import channel_results
+from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
+from bridge.frontends.existing_channel.channel_sessions import Agents
+from bridge.frontends.existing_channel.showing import show
 from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
 from bridge.hub.router import Router
@@ -164,7 +164,7 @@ def _has_heard(connection: Connection, bodies: list[bytes]) -> bool:
 
 async def _dismiss(stream: trio.SocketStream, outlet: Outlet, text: str) -> None:
     """Say why, and let the client hear it: what it still sends is taken and thrown away."""
-    outlet.write(*framed((answers.message(None, answers.failure(text)),), "little"))
+    outlet.write(*framed((channel_results.message(None, channel_results.failure(text)),), "little"))
     with trio.move_on_after(LAST_WORDS_S), suppress(trio.BrokenResourceError):
         await outlet.wait_room()
         await stream.send_eof()

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from bridge.frontends.channel import answers
-from bridge.frontends.channel.agents import Agents
-from bridge.frontends.channel.answers import Content, failure
-from bridge.frontends.channel.fitting import fitted
-from bridge.frontends.channel.permissions import About, Permissions
+from bridge.frontends.existing_channel import channel_results
+from bridge.frontends.existing_channel.channel_arguments import fitted
+from bridge.frontends.existing_channel.channel_results import Content, failure
+from bridge.frontends.existing_channel.channel_sessions import Agents
+from bridge.frontends.existing_channel.permission_prompts import About, Permissions
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome
@@ -128,7 +128,7 @@ class Connection:
         for each in opened:
             each.pending.cancel()
             if why:
-                self._say(answers.message(each.tool_use_id, failure(why)))
+                self._say(channel_results.message(each.tool_use_id, failure(why)))
 
     # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -165,7 +165,7 @@ class Connection:
         arguments, left_out = fitted(call.tool, bytes(call.args))
 
         def on_done(outcome: Outcome) -> None:
-            on_content(answers.of_call(call.tool, outcome, left_out))
+            on_content(channel_results.of_call(call.tool, outcome, left_out))
 
         caller = self._caller(call, arguments)
         return self._serving.router.begin(session, call.tool, arguments, on_done, caller)
@@ -212,7 +212,7 @@ class Connection:
             self._in_turn.append(partial(self._run, opened, begin))
             self._take_turns()
         elif reason := self._no_room_for(opened.tool_use_id):
-            self._say(answers.message(opened.tool_use_id, failure(reason)))
+            self._say(channel_results.message(opened.tool_use_id, failure(reason)))
         else:
             self._open[opened] = None
             self._run(opened, begin)
@@ -231,7 +231,7 @@ class Connection:
             if opened not in self._open:
                 return
             del self._open[opened]
-            self._say(answers.message(opened.tool_use_id, content, opened.tool))
+            self._say(channel_results.message(opened.tool_use_id, content, opened.tool))
             if opened.tool_use_id is None:
                 self._is_turn_taken = False
                 self._take_turns()
