@@ -1,5 +1,5 @@
 """`python -m bridge` is the `mcpb` command."""
 
-from bridge.cli import main
+from bridge.cli.group import main
 
 main()

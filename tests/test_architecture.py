@@ -113,7 +113,7 @@ def test_the_hub_knows_neither_links_nor_front_ends_nor_the_protocol_s_package(p
         "bridge.frontends",
         "bridge.mcp_session.mcp_server",
         "bridge.app",
-        "bridge.cli",
+        "bridge.cli.group",
         "install",
     ):
         assert not imported_from(path, above)
@@ -121,7 +121,13 @@ def test_the_hub_knows_neither_links_nor_front_ends_nor_the_protocol_s_package(p
 
 @pytest.mark.parametrize("path", files("bridge/links"), ids=relative)
 def test_links_know_the_hub_and_the_wire_and_nothing_above(path: Path) -> None:
-    for above in ("bridge.frontends", "bridge.mcp_session.mcp_server", "bridge.app", "bridge.cli", "install"):
+    for above in (
+        "bridge.frontends",
+        "bridge.mcp_session.mcp_server",
+        "bridge.app",
+        "bridge.cli.group",
+        "install",
+    ):
         assert not imported_from(path, above)
 
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from msgspec import Raw
 
 from bridge.app import open_hub
-from bridge.cli import main
+from bridge.cli.group import main
 from bridge.config.loader import Config
 from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
@@ -70,7 +70,7 @@ def test_the_version_says_what_we_are_and_what_we_are_not() -> None:
 
 def test_help_names_every_command_and_imports_none() -> None:
     program = (
-        "import sys; from bridge.cli import main; main(['--help'], standalone_mode=False); "
+        "import sys; from bridge.cli.group import main; main(['--help'], standalone_mode=False); "
         "print(sorted({'trio', 'mcp', 'msgspec', 'install.cli'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -111,7 +111,7 @@ def closing_at_start(
 @pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_no_file_that_a_command_opens_becomes_its_stdin_stdout_or_stderr(redirection: str) -> None:
     program = (
-        "import os; from bridge.cli import main; main(['tools', '--help'], standalone_mode=False); "
+        "import os; from bridge.cli.group import main; main(['tools', '--help'], standalone_mode=False); "
         "assert all(os.get_inheritable(fd) for fd in range(3)); os._exit(7)"
     )
     assert closing_at_start(redirection, "-c", program).returncode == 7

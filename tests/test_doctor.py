@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridge.cli.doctor_output import as_text
 from bridge.diagnostics.browser_checks import Answer, SeenBrowser, UnlinkedHost, findings_of, see, unlinked
 from bridge.diagnostics.browser_matching import Looked
 from bridge.diagnostics.redaction import Private, named_folders, redacted, without_sites
 from bridge.diagnostics.report import Diagnosis, diagnose
-from bridge.doctor_text import as_text
 from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME

@@ -17,7 +17,7 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from bridge.cli import main
+from bridge.cli.group import main
 from bridge.diagnostics.fixes import is_open_to_others
 from demo.simulated_browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers

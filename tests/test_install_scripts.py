@@ -47,7 +47,7 @@ if " " in python:  # as pip writes it
     line = f"#!/bin/sh\\n'''exec' \\"{{python}}\\" \\"$0\\" \\"$@\\"\\n' '''"
 for name in ("mcpb", "mcpb-bridge", "mcpb-native-host"):
     command = pathlib.Path(python).with_name(name)
-    command.write_text(f"{{line}}\\nfrom bridge.cli import main\\nmain()\\n")
+    command.write_text(f"{{line}}\\nfrom bridge.cli.group import main\\nmain()\\n")
     command.chmod(0o755)
 """
 PYTHON = f"""\

@@ -128,9 +128,9 @@ ON_WINDOWS = "import click, sys; sys.platform = 'win32'; sys.modules.update(pwd=
 @pytest.mark.parametrize(
     "start",
     [
-        "from bridge.cli import main; main(['status'])",
-        "from bridge.cli import main; main(['install-native-host'])",
-        "from bridge.cli import main; main(['bridge'])",
+        "from bridge.cli.group import main; main(['status'])",
+        "from bridge.cli.group import main; main(['install-native-host'])",
+        "from bridge.cli.group import main; main(['bridge'])",
         "import runpy; runpy.run_module('native_host', run_name='__main__')",
     ],
 )
@@ -149,7 +149,7 @@ def test_windows_is_refused_with_the_way_through_wsl_before_anything_fails(start
 
 
 def test_on_windows_the_version_is_still_told() -> None:
-    start = f"{ON_WINDOWS} from bridge.cli import main; main(['--version'])"
+    start = f"{ON_WINDOWS} from bridge.cli.group import main; main(['--version'])"
     done = subprocess.run(
         [sys.executable, "-c", start], capture_output=True, text=True, timeout=30, check=True
     )

@@ -45,7 +45,11 @@ def test_it_has_every_file_of_a_package_but_shell_scripts(wheel: Path, package: 
 
 def test_the_command_runs_from_it_and_copies_the_extension(wheel: Path, mcpb_home: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(wheel)}
-    command = [sys.executable, "-c", "import bridge.cli; print(bridge.cli.__file__); bridge.cli.main()"]
+    command = [
+        sys.executable,
+        "-c",
+        "import bridge.cli.group; print(bridge.cli.group.__file__); bridge.cli.group.main()",
+    ]
     run = subprocess.run(
         [*command, "extension"], env=env, cwd=mcpb_home, check=True, capture_output=True, text=True
     )

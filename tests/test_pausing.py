@@ -13,7 +13,7 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from bridge.cli import main
+from bridge.cli.group import main
 from bridge.hub.registry import Browser
 from bridge.hub.rules.pauses import Pauses
 from bridge.state.pause_control import Target, TargetError, find_target

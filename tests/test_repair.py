@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bridge.cli import main
+from bridge.cli.group import main
 from install import cli, installation, wrapper, wrapper_repair
 from install.cli import install_native_host
 from install.interpreter import InterpreterError

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.columns import Columns, cut, display_width
+from bridge.cli.columns import Columns, cut, display_width
 from bridge.diagnostics.status_snapshot import as_text, status, whats_missing
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms

@@ -21,8 +21,8 @@ import trio
 import trio.testing
 from click.testing import CliRunner
 
-from bridge import status_web
-from bridge.cli import main
+from bridge.cli import status_page as page_command
+from bridge.cli.group import main
 from bridge.config.settings import HttpSettings
 from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.diagnostics.status_snapshot import whats_missing
@@ -720,7 +720,7 @@ async def show_page(served: Served, state: Path, token: str = TOKEN, *, opens: b
     record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
     settings = HttpSettings(auth_token=token)
     with published(state, record):
-        await trio.to_thread.run_sync(partial(status_web.show_page, state, settings, opens=opens))
+        await trio.to_thread.run_sync(partial(page_command.show_page, state, settings, opens=opens))
 
 
 async def test_the_command_opens_the_page_and_does_not_say_the_code(
@@ -782,7 +782,7 @@ def test_a_server_that_does_not_answer_is_named(short_tmp: Path) -> None:
         url = f"http://localhost:{gone.getsockname()[1]}/"
     record = ServeRecord(pid=os.getpid(), url=url, started_at=0)
     with published(short_tmp / "state", record), pytest.raises(click.ClickException) as refused:
-        status_web.show_page(short_tmp / "state", HttpSettings(), opens=False)
+        page_command.show_page(short_tmp / "state", HttpSettings(), opens=False)
     assert f"mcpb serve (pid {os.getpid()}) does not answer at {url}" in str(refused.value)
 
 

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 from click.testing import CliRunner, Result
 
-from bridge.cli import main
+from bridge.cli.group import main
 from chain import EXTENSION
 from install.firefox_manifest import firefox_manifest
 from native_host.protocol.wire import FIREFOX_ID

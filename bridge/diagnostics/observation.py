@@ -21,6 +21,7 @@ import trio
 
 from bridge import __version__
 from bridge.browser_tools.tools import shortcuts
+from bridge.cli.doctor_output import as_text
 from bridge.config.loader import Config, ConfigError
 from bridge.config.loader import read as read_config
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
@@ -28,7 +29,6 @@ from bridge.diagnostics.browser_matching import Looked
 from bridge.diagnostics.fixes import fix, is_open_to_others
 from bridge.diagnostics.redaction import Private, named_folders, redacted, without_sites
 from bridge.diagnostics.report import diagnose
-from bridge.doctor_text import as_text
 from bridge.errors import CallError
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.policy import Policy

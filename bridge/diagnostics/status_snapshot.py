@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from bridge import __version__
-from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
-from bridge.columns import Columns
+from bridge.cli.columns import Columns
+from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bridge.cli import main
+from bridge.cli.group import main
 from bridge.state.site_approvals import Approvals
 
 SHOP = "https://shop.example"

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from bridge.app import configuration, serve_http
-from bridge.columns import Columns
+from bridge.cli.columns import Columns
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.bearer_token import TokenError, token_for

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from bridge.channel_text import put_there_by_us, where_and_who, whose_and_used
+from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
 from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport
 from install.checks.other_hosts import Neighbour
 from install.findings import Finding, Level

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from native_host.protocol.wire import Progress
 
 _ELSEWHERE = {
-    "allow": ("bridge.allow_command:allow", "List, grant or revoke approvals of sites."),
-    "audit": ("bridge.audit_command:audit", "Show which tools were called."),
+    "allow": ("bridge.cli.allow:allow", "List, grant or revoke approvals of sites."),
+    "audit": ("bridge.cli.audit:audit", "Show which tools were called."),
     "doctor": ("bridge.diagnostics.observation:doctor", "Find out what is wrong, and what mends it."),
     "install-native-host": (
         "install.cli:install_native_host",
         "Register the native host with browsers.",
     ),
-    "serve": ("bridge.serve_command:serve", "Speak MCP over HTTP (for clients that want a URL)."),
+    "serve": ("bridge.cli.serve:serve", "Speak MCP over HTTP (for clients that want a URL)."),
     "uninstall-native-host": ("install.cli:uninstall_native_host", "Undo install-native-host."),
 }
 """Commands of other files: where, and the line that `mcpb --help` shows without importing them."""
@@ -205,7 +205,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 
 def _show_web_page(*, opens: bool) -> None:
     from bridge.app import configuration
-    from bridge.status_web import show_page
+    from bridge.cli.status_page import show_page
     from native_host.system.home_layout import mcpb_home
 
     show_page(mcpb_home() / "state", configuration().http, opens=opens)

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from bridge.columns import Columns
+from bridge.cli.columns import Columns
 from bridge.state import audit_rows
 from bridge.state.audit_log import NAME
 from bridge.state.audit_reader import Filter, follow, outcomes, recent
