@@ -28,7 +28,7 @@ from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
 from benchmarks.table import Table
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 
 Section = Callable[[Bench], Iterator[Table]]
 SECTIONS: dict[str, Section] = {

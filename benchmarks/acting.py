@@ -26,8 +26,8 @@ from benchmarks.processes import Corner
 from benchmarks.subject import Bench, Caller, Calls, Role, Subject
 from benchmarks.table import Row, Table
 from demo.chromium import find_chromium, open_chromium
+from demo.environment import Place
 from demo.served_page import served_page
-from demo.stage import Place
 
 NAVIGATE = Load("navigate", "navigate", b"{}", b"")
 READ = Load("read the page", "read_page", b"{}", b"")

@@ -24,8 +24,8 @@ from benchmarks.processes import Corner
 from benchmarks.subject import Bench, Caller, Role, Subject
 from benchmarks.table import Compared, Row, Table
 from demo.chromium import Page, find_chromium, open_chromium
+from demo.environment import Place
 from demo.served_page import served_page
-from demo.stage import Place
 
 CHANGES = 9
 _APART_S = 1.5

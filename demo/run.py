@@ -21,8 +21,8 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from demo import shop
 from demo.chromium import ChromiumError, find_chromium
 from demo.devtools import BrowserGoneError, DevToolsError
-from demo.stage import Place, Shop, shop_in_chromium, simulated_shop
-from demo.throw_away import throw_away_directory
+from demo.environment import Place, Shop, shop_in_chromium, simulated_shop
+from demo.temporary_directory import throw_away_directory
 from install.interpreter import InterpreterError
 from install.plan.apply import ApplyError
 

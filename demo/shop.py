@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from demo.simulated_tabs import SimulatedTab
+from demo.simulated.tabs import SimulatedTab
 
 TITLE = "Tea & Co."
 

@@ -37,7 +37,7 @@ from mcp.types import BlobResourceContents, ImageContent, Implementation, Resour
 from chain import Chain
 from demo.chromium import POLL_SECONDS, Chromium, Page, open_chromium
 from demo.devtools import DevTools, Params
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 from peers import until
 from site_server import Site, serving_site
 

@@ -11,7 +11,7 @@ import pytest
 
 from chain import Chain, serving_pages
 from demo.chromium import Chromium, find_chromium
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 from firefox import find_firefox
 from shared_browser import SharedBrowser, SharedChain, open_shared_browser
 

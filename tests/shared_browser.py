@@ -20,7 +20,7 @@ from browsing import TrioThread, trio_thread
 from chain import Chain, serving_pages
 from demo.chromium import Chromium
 from demo.devtools import COMMAND_SECONDS, BrowserGoneError, DevTools, DevToolsError, Events, Params
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 from onlooker import hosts, onlooking
 from peers import until
 

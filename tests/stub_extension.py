@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import msgspec
 import trio
 
-from demo.simulated_port import NativePort, open_port
+from demo.simulated.port import NativePort, open_port
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.protocol.framing import frame
 from raw_channel_client import bytes_of

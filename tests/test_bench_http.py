@@ -20,7 +20,7 @@ from benchmarks.processes import Corner
 from benchmarks.responses import RefusedError, take_events, take_response
 from benchmarks.routes import running_host
 from benchmarks.subject import Bench, Role, Subject
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 
 WAYS = pytest.mark.parametrize("way", [HANDSHAKE, STATELESS, SSE], ids=lambda way: way.name)
 

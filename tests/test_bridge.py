@@ -14,9 +14,9 @@ import trio
 
 from bridge.hub.describing import mark_of
 from bridge.hub.router import CHANGES_APART_S
-from demo.simulated_browser import SimulatedBrowser
-from demo.simulated_tabs import SimulatedTab
-from demo.simulated_worker import current_call
+from demo.simulated.browser import SimulatedBrowser
+from demo.simulated.tabs import SimulatedTab
+from demo.simulated.worker import current_call
 from fixed_tools import FIXED
 from mcp_lines import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
 from native_host.protocol import wire

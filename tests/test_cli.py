@@ -26,7 +26,7 @@ from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import read_tools
 from bridge.state.audit_log import NAME, AuditLog
 from bridge.state.tool_cache import SqliteToolStore
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from fixed_tools import FIXED
 from native_host.protocol.wire import ClientInfo, FrameTools
 from peers import HOST_COMMAND

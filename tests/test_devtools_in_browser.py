@@ -15,7 +15,7 @@ import trio
 from browsing import Tab, TrioThread, trio_thread
 from chain import Chain
 from demo.chromium import Chromium, Page
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 from native_host.protocol.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, hosts, restart_worker
 from peers import until

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
 from bridge.diagnostics.fixes import is_open_to_others
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.checks.running_browsers import RunningBrowser
 from native_host.ipc import endpoint

@@ -29,7 +29,7 @@ from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen
 from bridge.links.native_hosts import NativeLinks
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host.existing_channel.channel_adapter import offer
 from native_host.existing_channel.channel_messages import BRAND

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from install import wrapper
 from install.callers import OUR_CALLERS
 from install.wrapper import Wrapper

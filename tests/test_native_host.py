@@ -18,8 +18,8 @@ import msgspec
 import pytest
 import trio
 
-from demo.simulated_browser import SimulatedBrowser
-from demo.simulated_tabs import SimulatedTab
+from demo.simulated.browser import SimulatedBrowser
+from demo.simulated.tabs import SimulatedTab
 from native_host.ipc import endpoint
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import (

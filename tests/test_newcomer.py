@@ -21,7 +21,7 @@ import trio
 from chain import INSPECTOR, ROOT, until_said
 from demo.chromium import open_chromium
 from demo.shop import TITLE, SimulatedShop
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from peers import HOST_COMMAND
 
 README = (ROOT / "README.md").read_text()

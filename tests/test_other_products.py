@@ -29,7 +29,7 @@ from mcp import Client
 from browsing import Browser, Browsing, Tools, TrioThread, trio_thread
 from chain import EXTENSION, Chain, until_listed, until_said
 from demo.chromium import open_chromium
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 from native_host import processes
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.ipc import endpoint

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 import trio
 
-from demo.simulated_browser import SimulatedBrowser
-from demo.simulated_worker import current_call
+from demo.simulated.browser import SimulatedBrowser
+from demo.simulated.worker import current_call
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import Transfer
 from native_host.protocol.framing import FrameDecoder, frame

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.throw_away import throw_away_directory
+from demo.temporary_directory import throw_away_directory
 
 
 def test_it_is_removed_although_a_dying_process_still_writes_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +17,7 @@ def test_it_is_removed_although_a_dying_process_still_writes_into_it(monkeypatch
         if late_writes:
             (directory / late_writes.pop()).mkdir(parents=True)
 
-    monkeypatch.setattr("demo.throw_away.shutil.rmtree", remove_then_be_written_to)
+    monkeypatch.setattr("demo.temporary_directory.shutil.rmtree", remove_then_be_written_to)
     with throw_away_directory() as directory:
         (directory / "profile").mkdir()
     assert not late_writes
@@ -25,8 +25,8 @@ def test_it_is_removed_although_a_dying_process_still_writes_into_it(monkeypatch
 
 
 def test_one_that_cannot_be_removed_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("demo.throw_away.TRIES", 1)
-    monkeypatch.setattr("demo.throw_away.tempfile.mkdtemp", lambda **_: str(tmp_path / "a"))
+    monkeypatch.setattr("demo.temporary_directory.TRIES", 1)
+    monkeypatch.setattr("demo.temporary_directory.tempfile.mkdtemp", lambda **_: str(tmp_path / "a"))
     (tmp_path / "a").touch()  # a file cannot be removed as a directory
     with pytest.raises(NotADirectoryError), throw_away_directory():
         pass

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from bridge.hub.transport import HostLost
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from mcp_lines import McpLines, bridge_in_process
 from native_host.protocol import wire
 from peers import HOST_COMMAND

@@ -24,10 +24,10 @@ from typing import Self
 import msgspec
 import trio
 
-from demo.simulated_commands import COMMANDS, RefusedError
-from demo.simulated_port import NativePort, open_port
-from demo.simulated_tabs import SimulatedFrame, SimulatedTab, domain_of
-from demo.simulated_worker import Worker
+from demo.simulated.commands import COMMANDS, RefusedError
+from demo.simulated.port import NativePort, open_port
+from demo.simulated.tabs import SimulatedFrame, SimulatedTab, domain_of
+from demo.simulated.worker import Worker
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import ChunkError

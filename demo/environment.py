@@ -16,7 +16,7 @@ import extension
 from demo import shop
 from demo.chromium import Page, open_chromium
 from demo.served_page import served_page
-from demo.simulated_browser import SimulatedBrowser
+from demo.simulated.browser import SimulatedBrowser
 from install.browsers import user_data_dir_target
 from install.installation import Home, Host
 from install.interpreter import current_interpreter

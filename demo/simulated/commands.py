@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from demo.simulated_tabs import SimulatedTab, origin_of
+from demo.simulated.tabs import SimulatedTab, origin_of
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
-    from demo.simulated_browser import SimulatedBrowser
+    from demo.simulated.browser import SimulatedBrowser
 
 
 class RefusedError(Exception):

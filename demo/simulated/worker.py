@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from demo.simulated_commands import COMMANDS, RefusedError, check_session, check_site
-from demo.simulated_tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult, origin_of
+from demo.simulated.commands import COMMANDS, RefusedError, check_session, check_site
+from demo.simulated.tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult, origin_of
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import Joiner
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
-    from demo.simulated_browser import SimulatedBrowser
-    from demo.simulated_port import NativePort
+    from demo.simulated.browser import SimulatedBrowser
+    from demo.simulated.port import NativePort
 
 
 class Call:
