@@ -243,7 +243,7 @@ class Firefox:
         return FirefoxPage(self._marionette, handle)
 
     async def open_extension_page(self, path: str) -> FirefoxPage:
-        """A page of our extension in a new tab, such as `popup.html`."""
+        """A page of our extension in a new tab, such as `popup/popup.html`."""
         return await self.open_page(f"moz-extension://{EXTENSION_HOST}/{path}")
 
     async def pages(self) -> list[str]:

@@ -184,7 +184,7 @@ async def chromium_stage(home: Path, user_data_dir: str = ".config/chromium") ->
     env = {"HOME": str(home), "TMPDIR": str(home)}
     async with open_chromium(home / user_data_dir, env=env) as browser:
         stage.restart_extension = lambda: browser.load_extension(EXTENSION)
-        stage.open_popup = lambda: browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+        stage.open_popup = lambda: browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
         yield stage
 
 
@@ -196,7 +196,7 @@ async def firefox_stage(home: Path) -> AsyncIterator[Stage]:
     await trio.run_process(["mcpb", "extension", "--firefox"], env=stage.env, capture_stdout=True)
     async with open_firefox(home, env={"TMPDIR": str(home)}) as browser:
         stage.restart_extension = lambda: browser.load_extension(home / "mcpb/extension-firefox")
-        stage.open_popup = lambda: browser.open_extension_page("popup.html")
+        stage.open_popup = lambda: browser.open_extension_page("popup/popup.html")
         yield stage
 
 

@@ -505,7 +505,7 @@ def test_extension_replaces_an_earlier_copy_as_a_whole(mcpb_home: Path) -> None:
     (copy / "of_an_older_version.js").touch()
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
     assert not (copy / "of_an_older_version.js").exists()
-    assert (copy / "content" / "proxy.js").is_file()
+    assert (copy / "content" / "content_script.js").is_file()
     assert [path.name for path in mcpb_home.iterdir()] == ["extension"]
 
 

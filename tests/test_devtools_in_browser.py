@@ -89,7 +89,7 @@ class Machine:
 
     @asynccontextmanager
     async def popup(self) -> AsyncIterator[Page]:
-        page = await self.run(self.chromium.open_page, f"chrome-extension://{EXTENSION_ID}/popup.html")
+        page = await self.run(self.chromium.open_page, f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
         yield page
         await self.run(page.close)
 
@@ -297,7 +297,7 @@ async def test_an_event_that_is_too_long_is_replaced_by_one_that_says_so(client:
 
 
 async def test_what_is_left_out_of_a_flood_is_counted_and_told_once_a_second(machine: Machine) -> None:
-    told = await machine.in_extension("""import("./event_room.js").then(({ EventRoom }) => {
+    told = await machine.in_extension("""import("/worker/event_quota.js").then(({ EventRoom }) => {
         const [room, told] = [new EventRoom(), []];
         const hear = (method, now, params = {}) => told.push(...room.admit({ method, params }, now));
         for (let n = 0; n < 4_010; n += 1) hear("Runtime.consoleAPICalled", 0);

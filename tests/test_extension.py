@@ -35,7 +35,7 @@ def test_extension_and_package_have_one_version() -> None:
 
 
 def test_the_extension_s_error_codes_are_the_wire_s() -> None:
-    codes = dict(re.findall(r"^  ([A-Z_]+): (-\d+),$", SOURCES["wire.js"], re.MULTILINE))
+    codes = dict(re.findall(r"^  ([A-Z_]+): (-\d+),$", SOURCES["worker/wire.js"], re.MULTILINE))
     assert codes
     assert {name: int(number) for name, number in codes.items()} == {
         name: wire.Code[name].value for name in codes
@@ -45,22 +45,22 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
 @pytest.mark.parametrize(
     ("source", "name", "value"),
     [
-        ("wire.js", "WIRE_VERSION", wire.WIRE_VERSION),
-        ("wire.js", "HOST_NAME", wire.HOST_NAME),
-        ("wire.js", "FROM_BROWSER_BYTES", wire.FROM_BROWSER_BYTES),
-        ("wire.js", "MAX_DEPTH", wire.MAX_DEPTH),
-        ("wire.js", "TROUBLE_BYTES", wire.TROUBLE_BYTES),
-        ("chunks.js", "CHUNKED_BYTES", wire.CHUNKED_BYTES),
-        ("chunks.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
-        ("chunks.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
-        ("chunks.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
-        ("content/proxy.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
-        ("content/proxy.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
-        ("content/proxy.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),
-        ("content/proxy.js", "GONE", wire.Code.GONE),
-        ("content/proxy.js", "TOO_LARGE", wire.Code.TOO_LARGE),
-        ("content/proxy.js", "NAVIGATED", wire.Code.NAVIGATED),
-        ("content/proxy.js", "NO_LONGER_OFFERED", wire.Code.NO_LONGER_OFFERED),
+        ("worker/wire.js", "WIRE_VERSION", wire.WIRE_VERSION),
+        ("worker/wire.js", "HOST_NAME", wire.HOST_NAME),
+        ("worker/wire.js", "FROM_BROWSER_BYTES", wire.FROM_BROWSER_BYTES),
+        ("worker/wire.js", "MAX_DEPTH", wire.MAX_DEPTH),
+        ("worker/wire.js", "TROUBLE_BYTES", wire.TROUBLE_BYTES),
+        ("worker/chunking.js", "CHUNKED_BYTES", wire.CHUNKED_BYTES),
+        ("worker/chunking.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
+        ("worker/chunking.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
+        ("worker/chunking.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
+        ("content/content_script.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
+        ("content/content_script.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
+        ("content/content_script.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),
+        ("content/content_script.js", "GONE", wire.Code.GONE),
+        ("content/content_script.js", "TOO_LARGE", wire.Code.TOO_LARGE),
+        ("content/content_script.js", "NAVIGATED", wire.Code.NAVIGATED),
+        ("content/content_script.js", "NO_LONGER_OFFERED", wire.Code.NO_LONGER_OFFERED),
         ("content/tab_transport.js", "METHOD_NOT_FOUND", wire.Code.METHOD_NOT_FOUND),
         ("content/tab_transport.js", "INVALID_PARAMS", wire.Code.INVALID_PARAMS),
     ],
@@ -73,7 +73,7 @@ def test_a_constant_is_the_same_on_both_sides(source: str, name: str, value: obj
 @pytest.mark.parametrize(
     ("one", "other", "word"),
     [
-        (("frame.js", "FRAME_PORT"), ("content/proxy.js", "PORT_NAME"), "mcpb-frame"),
+        (("worker/document.js", "FRAME_PORT"), ("content/content_script.js", "PORT_NAME"), "mcpb-frame"),
         (
             ("content/tab_transport.js", "POLYFILL_CHANNEL"),
             ("content/polyfill_server.js", "CHANNEL"),
@@ -97,7 +97,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def popup(browser: Browser) -> str:
-    return f"chrome-extension://{browser.load_extension(EXTENSION)}/popup.html"
+    return f"chrome-extension://{browser.load_extension(EXTENSION)}/popup/popup.html"
 
 
 @pytest.fixture
@@ -105,12 +105,12 @@ def modules(browser: Browser, popup: str) -> Iterator[Tab]:
     """A page of the extension, which remembers nothing: `load(name)` imports one of its modules."""
     tab = browser.open(popup)
     tab.evaluate("Promise.all([chrome.storage.local.clear(), chrome.storage.session.clear()]).then(() => 0)")
-    tab.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL(name)); 0")
+    tab.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL('worker/' + name)); 0")
     yield tab
     tab.close()
 
 
-PLAYED_NATIVE_PORT = """Promise.all(["native_port.js", "last_trouble.js"].map(load)).then(
+PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load)).then(
         ([{ NativePort }, { LastTrouble }]) => {
     const { setTimeout } = globalThis;
     globalThis.isPatient = true; // with a host that has not said hello: the test may be slow to play it
@@ -161,7 +161,7 @@ class TestModules:
     ) -> None:
         body = json.dumps({"text": 'é"\\😀' * 200_000}, ensure_ascii=False).encode()
         expected = len(json.loads(body)["text"].encode("utf-16-le")) // 2  # JavaScript counts UTF-16 units
-        modules.evaluate("load('chunks.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
+        modules.evaluate("load('chunking.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
         for _ in ("as it is", "before Chrome 140"):
             outbox = Outbox()
             outbox.put("key", body)
@@ -190,10 +190,10 @@ class TestModules:
         whole = [{"transfer": 1, "seq": 0, "last": False, "bytes": 9, "data": "YQ==", **c} for c in chunks]
         feed = f"const j = new Joiner(); for (const c of {json.dumps(whole)}) j.feed(c);"
         with pytest.raises(ScriptError, match=complaint):
-            modules.evaluate(f"load('chunks.js').then(({{ Joiner }}) => {{ {feed} }})")
+            modules.evaluate(f"load('chunking.js').then(({{ Joiner }}) => {{ {feed} }})")
 
     def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
-        mended, same, deep = modules.evaluate("""load("decodable.js").then(({ decodable }) => {
+        mended, same, deep = modules.evaluate("""load("json_safety.js").then(({ decodable }) => {
             const fine = { a: [1, "é😀"], b: null, ["__proto__"]: true };
             const nested = (depth) => JSON.parse("[".repeat(depth) + "]".repeat(depth));
             const fails = (value) => { try { decodable(value); return false; } catch { return true; } };
@@ -226,7 +226,7 @@ class TestModules:
         assert fit["notice"].startswith("5 of this page's 7 tools are left out")
 
     def test_a_frame_s_list_is_bounded_by_number_too(self, modules: Tab) -> None:
-        kept, notice, taken = modules.evaluate("""load("frame.js").then(({ Frame }) => {
+        kept, notice, taken = modules.evaluate("""load("document.js").then(({ Frame }) => {
             const frame = new Frame({}, 1, {});
             const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
             frame.list({ tools, via: {}, leftOut: 0 });
@@ -276,7 +276,7 @@ class TestModules:
         ]
 
     def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
-        taken, again = modules.evaluate("""load("announced_room.js").then(({ AnnouncedRoom }) => {
+        taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncedRoom }) => {
             const room = new AnnouncedRoom();
             const MIB = 1024 * 1024;
             const taken = [];
@@ -292,7 +292,7 @@ class TestModules:
         assert again == [wire.MIB, True, True, False, 0]
 
     def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Tab) -> None:
-        asked, said = modules.evaluate("""load("frame.js").then(async ({ Frame }) => {
+        asked, said = modules.evaluate("""load("document.js").then(async ({ Frame }) => {
             const [asked, said] = [[], []];
             const frame = new Frame({ postMessage: (message) => said.push(message) }, 1, {});
             const onQuestion = async (question) => { asked.push(question); return { action: "cancel" }; };
@@ -316,7 +316,7 @@ class TestModules:
     def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
         self, modules: Tab
     ) -> None:
-        told = modules.evaluate("""load("popups.js").then(async ({ Popups }) => {
+        told = modules.evaluate("""load("popup_state.js").then(async ({ Popups }) => {
             const native = { host: null, connect() {}, last: { inARow: 0 } };
             const parts = { prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
                 native, clients: () => [], loaded: Promise.resolve(),
@@ -330,7 +330,7 @@ class TestModules:
                 closed: () => "disconnected", whole: () => false };
             const closing = [];
             const played = (name) => {
-                const port = { sender: { url: chrome.runtime.getURL("popup.html") }, said: [],
+                const port = { sender: { url: chrome.runtime.getURL("popup/popup.html") }, said: [],
                     onMessage: { addListener: (hear) => (port.hear = hear) },
                     onDisconnect: { addListener: (close) => closing.push(close) },
                     postMessage(report) {
@@ -354,7 +354,7 @@ class TestModules:
     def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
         self, modules: Tab
     ) -> None:
-        heard = modules.evaluate("""load("iframes.js").then(async ({ Iframes }) => {
+        heard = modules.evaluate("""load("iframe_servers.js").then(async ({ Iframes }) => {
             const frame = (documentId) =>
                 ({ tabId: 1, frameId: 1, documentId, origin: "o", said: [], post(m) { this.said.push(m); } });
             const [child, parent, stranger] = ["child", "parent", "stranger"].map(frame);
@@ -429,7 +429,7 @@ class TestModules:
         assert modules.evaluate(newest) == [0, 2, "x" * 1024]
         modules.evaluate("ports[2].end()")
         assert modules.evaluate(newest) == [1, 1, "The native host has ended."]
-        restarted = modules.evaluate("""load("last_trouble.js").then(async ({ LastTrouble }) => {
+        restarted = modules.evaluate("""load("last_error.js").then(async ({ LastTrouble }) => {
             const last = new LastTrouble();
             await last.load();
             return [last.inARow, last.newest];

@@ -320,14 +320,16 @@ def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: P
     (copy / "manifest.json").write_bytes(
         (Path(__file__).parent.parent / "extension/manifest.json").read_bytes()
     )
-    (copy / "worker.js").write_text("of an earlier version")
+    (copy / "worker").mkdir()
+    (copy / "worker/service_worker.js").write_text("of an earlier version")
     (home / ".mcpb/extension-firefox").mkdir()
     (home / ".mcpb/extension-firefox/mine.txt").write_text("not a copy")
     (home / ".mcpb/notes.txt").write_text("mine")
     assert uninstall("--purge", "--browser", "chromium").exit_code == 2
     uninstall()
     assert all(
-        (home / ".mcpb" / name).exists() for name in [*kept, "extension/worker.js", "pictures/page.png"]
+        (home / ".mcpb" / name).exists()
+        for name in [*kept, "extension/worker/service_worker.js", "pictures/page.png"]
     )
     purged = uninstall("--purge")
     assert all(str(home / ".mcpb" / name) in purged.output for name in [*kept, "pictures"])

@@ -137,7 +137,7 @@ async def test_a_redirect_to_a_site_that_is_not_allowed_is_refused(
     chain: Chain, browser: Chromium, client: Onlooker, site: str
 ) -> None:
     tab = await created(client, "about:blank")
-    settings = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    settings = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     await settings.evaluate(f"chrome.storage.local.set({{ allowedOrigins: ['{site}'] }})")
     await navigated(client, tab, f"{site}/slow")  # so that the worker has heard of it
     refused = await navigated(client, tab, f"{site}/to?{chain.pages}/plain.html")

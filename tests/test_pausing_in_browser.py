@@ -215,7 +215,7 @@ async def open_popup(browser: Chromium) -> Page:
     """A popup over the tab that is shown: it is opened behind that."""
     behind = await browser.send("Target.createTarget", {"url": "about:blank", "background": True})
     popup = await browser.attach(behind["targetId"])
-    await popup.load(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    await popup.load(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     await popup.wait_until("document.getElementById('state').innerText.startsWith('Connected')")
     return popup
 

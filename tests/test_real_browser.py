@@ -548,7 +548,7 @@ async def test_the_popup_says_that_it_is_connected_and_what_this_tab_offers(
         # Behind the page: a popup asks for the tab that is shown.
         behind = await browser.send("Target.createTarget", {"url": "about:blank", "background": True})
         popup = await browser.attach(behind["targetId"])
-        await popup.load(f"chrome-extension://{EXTENSION_ID}/popup.html")
+        await popup.load(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
         await popup.wait_until("document.getElementById('state').innerText.startsWith('Connected')")
         await popup.wait_until("document.getElementById('offers').innerText.includes('echo (mcp-b)')")
         assert chain.pages in await popup.evaluate("document.getElementById('offers').innerText")
@@ -559,7 +559,7 @@ async def test_a_browser_whose_host_is_missing_says_what_to_run_and_connects_by_
 ) -> None:
     with trio.fail_after(60):
         async with chain.browser(is_registered=False) as chromium:
-            popup = await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+            popup = await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
             await popup.wait_until("document.body.innerText.includes('mcpb install-native-host')")
             await popup.close()
             chain.register(chain.home / "profile")

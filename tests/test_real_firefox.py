@@ -182,7 +182,7 @@ async def test_a_tab_is_sent_somewhere_and_back_what_does_not_load_says_why_and_
             assert answer.get("url") == second, answer
         assert await onlooker.request("closeTab", **tab) == {}
 
-    popup = await firefox.open_extension_page("popup.html")
+    popup = await firefox.open_extension_page("popup/popup.html")
     with trio.fail_after(60):
         async with onlooking(chain) as onlooker:
             await popup.wait_until("document.getElementById('access').hidden")
@@ -284,7 +284,7 @@ async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_k
     preferences = {"extensions.background.idle.timeout": 500}
     with trio.fail_after(200):
         async with chain.firefox(preferences=preferences, is_registered=False) as firefox:
-            popup = await firefox.open_extension_page("popup.html")
+            popup = await firefox.open_extension_page("popup/popup.html")
             await popup.wait_until("document.body.innerText.includes('mcpb install-native-host')")
             await popup.close()
             await chain.mcpb("install-native-host", "--browser", "firefox", "--yes")

@@ -337,7 +337,7 @@ async def test_what_a_content_script_says_of_where_it_lives_is_not_believed(
 @pytest.fixture
 async def popup(browser: Chromium) -> AsyncIterator[Page]:
     """Where the person says which origins are allowed; afterwards all are."""
-    popup = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    popup = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     yield popup
     await popup.evaluate("chrome.storage.local.remove('allowedOrigins')")
 

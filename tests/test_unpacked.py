@@ -29,7 +29,7 @@ def manifest_in(directory: Path) -> Any:
 
 def test_firefox_gets_a_manifest_in_its_own_words() -> None:
     manifest = firefox_manifest(MANIFEST)
-    assert manifest["background"] == {"scripts": ["worker.js"], "type": "module"}
+    assert manifest["background"] == {"scripts": ["worker/service_worker.js"], "type": "module"}
     assert manifest["browser_specific_settings"]["gecko"]["id"] == FIREFOX_ID
     assert not {"key", "minimum_chrome_version", "storage"} & manifest.keys()
     assert set(MANIFEST["permissions"]) - set(manifest["permissions"]) == {"debugger"}
@@ -73,7 +73,8 @@ def test_a_zip_has_the_same_files_and_is_the_same_each_time(
         names = {name for name in archive.namelist() if "__pycache__" not in name}
         assert names == {name for name in FILES if "__pycache__" not in name}
         assert json.loads(archive.read("manifest.json")) == manifest
-        assert archive.read("content/proxy.js") == (EXTENSION / "content/proxy.js").read_bytes()
+        script = (EXTENSION / "content/content_script.js").read_bytes()
+        assert archive.read("content/content_script.js") == script
     assert list(mcpb_home.iterdir()) == [file]
 
 

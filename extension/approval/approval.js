@@ -8,7 +8,7 @@ import { APPROVAL_PORT } from "../worker/approval_prompts.js";
 
 /**
  * @import { ApprovalMessage } from "../worker/approval_prompts.js"
- * @import { Prompt } from "../wire.js"
+ * @import { Prompt } from "../worker/wire.js"
  */
 
 const REDIAL_MS = 250;

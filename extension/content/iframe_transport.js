@@ -10,7 +10,7 @@
  * that the script hears it before any page could say it again. The parent's page sees the server's answers, and could
  * ask the server itself: that is MCP-B's own design.
  *
- * @typedef {import("../frame.js").ToChildMessage} ToChildMessage
+ * @typedef {import("../worker/document.js").ToChildMessage} ToChildMessage
  * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
  *   changed: () => void, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: nobody
  *   has said yet. `unanswered`: ids of requests. `isProven`: its server has answered one

@@ -30,7 +30,7 @@ class NativeTools {
     this.context?.addEventListener("toolchange", onChange, { signal: closed });
   }
 
-  /** @returns {Promise<import("../wire.js").Tool[]>} MCP Tools */
+  /** @returns {Promise<import("../worker/wire.js").Tool[]>} MCP Tools */
   async list() {
     return (await this.#registered()).map(asMcpTool);
   }

@@ -133,6 +133,6 @@
   }
 
   listen();
-  new MutationObserver(reopened).observe(document, { childList: true }); // content/reopening.js says why
+  new MutationObserver(reopened).observe(document, { childList: true }); // content/document_open.js says why
   if (document.readyState !== "loading") look();
 })();

@@ -97,9 +97,9 @@ class TabTransport {
   #pending = new Map();
   /** Requests of the newest listing: answers to it may come from several servers. @type {Set<string>} */
   #listing = new Set();
-  /** What the newest listing brings in. @type {Map<string, import("../wire.js").Tool>} */
+  /** What the newest listing brings in. @type {Map<string, import("../worker/wire.js").Tool>} */
   #incoming = new Map();
-  /** @type {Map<string, import("../wire.js").Tool>} */
+  /** @type {Map<string, import("../worker/wire.js").Tool>} */
   #tools = new Map();
   /** How many servers answered the newest listing. */
   #servers = 0;
@@ -145,7 +145,7 @@ class TabTransport {
     if (!this.capabilities?.tools?.listChanged) this.#poll = setTimeout(() => this.events.onChange(), POLL_MS);
   }
 
-  /** As listed last. @returns {import("../wire.js").Tool[]} */
+  /** As listed last. @returns {import("../worker/wire.js").Tool[]} */
   get tools() {
     return [...this.#tools.values()];
   }

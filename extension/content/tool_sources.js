@@ -3,8 +3,8 @@
  * has the name, run natively whenever the browser lists it, else by the server. A polyfill is looked at only where
  * there is nothing else.
  *
- * @typedef {import("../wire.js").Tool} Tool
- * @typedef {{ tools: Tool[], via: Record<string, import("../wire.js").Via>, leftOut: number, serverInfo?: object,
+ * @typedef {import("../worker/wire.js").Tool} Tool
+ * @typedef {{ tools: Tool[], via: Record<string, import("../worker/wire.js").Via>, leftOut: number, serverInfo?: object,
  *   capabilities?: object }} Offer within the bounds of content/bounds.js; `leftOut`: how many tools are not in it
  */
 
@@ -89,7 +89,7 @@ class ToolSources {
     const polyfilled = server ? [] : (this.polyfill?.tools ?? []);
     /** @type {Map<string, Tool>} */
     const tools = new Map();
-    /** @type {Map<string, import("../wire.js").Via>} */
+    /** @type {Map<string, import("../worker/wire.js").Via>} */
     const via = new Map();
     for (const [source, found] of /** @type {const} */ ([
       ["mcp-b", this.servers.flatMap(({ tools }) => tools)],

@@ -4,11 +4,11 @@
  * It decides nothing and stores no approval. Rules: docs/PROTOCOL.md, "browser/ask".
  */
 
-import { invalid, text } from "../params.js";
-import { Code, WireError } from "../wire.js";
+import { invalid, text } from "./params.js";
+import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Prompt } from "../wire.js"
+ * @import { Prompt } from "./wire.js"
  * @typedef {{ prompt: Prompt, resolve: (choice: string) => void, reject: (error: WireError) => void }} Waiting
  * @typedef {{ prompt: Prompt, tabId: number, windowId: number }} OpenWindow
  * @typedef {{ prompt: Prompt, choice: string, at: number }} Given `choice`: empty when the user closed the window

@@ -2,10 +2,10 @@
  * Allow-list of the DevTools commands that clients may send, with rules for their parameters, and of the events that
  * they may subscribe to.
  *
- * It names what mcpb's own bridge sends and reads, and nothing else. It does not judge tabs, sessions or sites: `access.js` does.
+ * It names what mcpb's own bridge sends and reads, and nothing else. It does not judge tabs, sessions or sites: `tab_access.js` does.
  */
 
-import { invalid } from "../params.js";
+import { invalid } from "./params.js";
 
 /**
  * @typedef {Record<string, any>} Params
@@ -60,7 +60,7 @@ export const ALLOWED_EVENTS = new Set(
 /**
  * @param {string} method
  * @param {Params} params
- * @throws {import("../wire.js").WireError} no client may send it
+ * @throws {import("./wire.js").WireError} no client may send it
  */
 export function checkCommand(method, params) {
   const check = ALLOWED_COMMANDS.get(method);
@@ -70,7 +70,7 @@ export function checkCommand(method, params) {
 
 /**
  * @param {Iterable<string>} events
- * @throws {import("../wire.js").WireError} no client may subscribe to one of them
+ * @throws {import("./wire.js").WireError} no client may subscribe to one of them
  */
 export function checkEvents(events) {
   for (const event of events)

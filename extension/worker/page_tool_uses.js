@@ -4,11 +4,11 @@
  */
 
 import { canonical, isOrigin } from "./site_patterns.js";
-import { invalid } from "../params.js";
-import { notification } from "../wire.js";
+import { invalid } from "./params.js";
+import { notification } from "./wire.js";
 
 /**
- * @import { Link } from "../link.js"
+ * @import { Link } from "./host_connection.js"
  * @typedef {"on" | "ask" | "off"} Use
  */
 
@@ -40,7 +40,7 @@ export class PageToolUses {
   /**
    * @param {string} origin
    * @param {string} use empty: nothing is set any more
-   * @throws {import("../wire.js").WireError} the origin has no page of its own, or the value does not exist
+   * @throws {import("./wire.js").WireError} the origin has no page of its own, or the value does not exist
    */
   set(origin, use) {
     if (!isOrigin(origin)) throw invalid(`${origin} is not a site; write its origin, as https://bank.example.`);

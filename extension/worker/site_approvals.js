@@ -1,8 +1,8 @@
 /** Stored approvals of sites, as the clients report them; the popup lists and revokes them. Nothing is stored here. */
 
-import { invalid } from "../params.js";
+import { invalid } from "./params.js";
 
-/** @import { SiteApproval } from "../wire.js" */
+/** @import { SiteApproval } from "./wire.js" */
 
 /** Time in which a client sends its list again. */
 const REVOKING_MS = 5_000;

@@ -5,7 +5,7 @@
  * same rules are in bridge/hub/policy.py. Nothing here asks the browser.
  */
 
-import { matches } from "../../origins.js";
+import { matches } from "../origin_policy.js";
 import { canonical } from "../site_patterns.js";
 
 const PATTERN = /^(https?):\/\/(\*\.)?(.+?)(?::(\d+))?$/;

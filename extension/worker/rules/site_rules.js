@@ -6,16 +6,16 @@
  * kept in `chrome.storage.session`, as long as the browser keeps its own session rules.
  */
 
-import { existing } from "../../tabs.js";
+import { existing } from "../tabs.js";
 import { matches } from "../site_patterns.js";
-import { Code, WireError } from "../../wire.js";
+import { Code, WireError } from "../wire.js";
 import { commonList, networkRules, usingSessions } from "./network_rules.js";
 import { patternFor } from "./origin_patterns.js";
 
 /**
- * @import { Owners } from "../../owners.js"
- * @import { Pauses } from "../../pauses.js"
- * @import { Client } from "../../wire.js"
+ * @import { Owners } from "../tab_owners.js"
+ * @import { Pauses } from "../pauses.js"
+ * @import { Client } from "../wire.js"
  * @import { Limits, Situation } from "./network_rules.js"
  * @typedef {Limits & { connection: string }} Rules
  * @typedef {{ origin: string, rule: string, sessions: string[] }} Blocked a page that a tab was kept from

@@ -374,7 +374,7 @@ def test_a_lost_connection_withdraws_the_window_and_the_prompt_comes_back_with_t
 def test_with_a_badge_only_the_popup_opens_the_window(
     browsing: Browsing, tools: Tools, hosts: LoggedHosts, calls: ThreadPoolExecutor
 ) -> None:
-    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     _set_badge_only(popup, is_on=True)
     try:
         call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
@@ -404,7 +404,7 @@ def test_the_popup_lists_approvals_and_revokes_them(
     call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
     wait_approval_window(browsing.browser).press("client")
     assert not call.result(SECONDS).is_error
-    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     row = f"{hosts.origin(SHOP)}: act, for Claude Code"
     popup.wait_until(f"document.getElementById('approvals').textContent.includes({json.dumps(row)})")
     popup.evaluate("document.querySelector('#approvals button').click(); 1")

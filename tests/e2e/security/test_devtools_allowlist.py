@@ -24,7 +24,7 @@ from native_host.protocol.wire import EXTENSION_ID, Code
 from onlooker import Onlooker, onlooking
 
 BROWSER_TOOLS = Path(__file__).parents[3] / "bridge/browser_tools"
-POPUP = f"chrome-extension://{EXTENSION_ID}/popup.html"
+POPUP = f"chrome-extension://{EXTENSION_ID}/popup/popup.html"
 DEVTOOLS_NAME = re.compile(r"[A-Z]\w+\.[a-z]\w+")
 SOON_S = 30
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -146,7 +146,7 @@ def page(socket_client: SocketClient, hosts: LoggedHosts) -> int:
 
 def test_each_devtools_command_and_event_of_the_bridge_is_allowed(browsing: Browsing) -> None:
     popup = browsing.browser.open(POPUP)
-    module = "import('./worker/devtools_allowlist.js')"
+    module = "import('/worker/devtools_allowlist.js')"
     allowed = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_COMMANDS.keys()])"))
     events = set(popup.evaluate(f"{module}.then((list) => [...list.ALLOWED_EVENTS])"))
     popup.close()

@@ -24,7 +24,7 @@ def browsing() -> Iterator[Browsing]:
 def popup_over(browsing: Browsing, tab: Tab) -> Tab:
     """The popup, as it is over this tab."""
     tab.send("Page.bringToFront")
-    url = f"chrome-extension://{EXTENSION_ID}/popup.html"
+    url = f"chrome-extension://{EXTENSION_ID}/popup/popup.html"
     created = browsing.browser.send("Target.createTarget", url=url, background=True)
     popup = browsing.browser.attach(created["targetId"])
     popup.wait_until("!!document.querySelector('#offers select')")

@@ -183,4 +183,4 @@ def test_a_pause_in_the_popup_is_stored_and_reaches_the_other_browsers(
 
 
 async def _popup_of(chromium: Chromium) -> Page:
-    return await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    return await chromium.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")

@@ -266,7 +266,7 @@ def test_the_popup_names_the_rule_and_releases_the_tab(
 ) -> None:
     tab_id = open_page(careful, evil)
     careful.refused("navigate", tabId=tab_id, url=hosts.url(EVIL, "/chain"))
-    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup.html")
+    popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
     popup.evaluate(
         "globalThis.port = chrome.runtime.connect({name: 'mcpb-popup'});"
         "port.onMessage.addListener((report) => (globalThis.report = report));"

@@ -8,11 +8,11 @@
  */
 
 import { isFirefox } from "./firefox.js";
-import { Link } from "./link.js";
+import { Link } from "./host_connection.js";
 import { Code, notification, WIRE_VERSION } from "./wire.js";
 
 /**
- * @import { LastTrouble } from "./last_trouble.js"
+ * @import { LastTrouble } from "./last_error.js"
  * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
  * @typedef {{ what: string, command: string }} Trouble what is wrong, and the command that mends it
  */

@@ -3,14 +3,14 @@
  * pauses sites and clients, and hands this tab over to the clients.
  */
 
-import { POPUP_PORT } from "./popups.js";
-import { BADGE_ONLY_KEY } from "./worker/approval_prompts.js";
-import { LABEL_KEY } from "./profile.js";
-import { ALL_SITES, SiteAccess } from "./site_access.js";
+import { POPUP_PORT } from "../worker/popup_state.js";
+import { BADGE_ONLY_KEY } from "../worker/approval_prompts.js";
+import { LABEL_KEY } from "../worker/profile.js";
+import { ALL_SITES, SiteAccess } from "../worker/host_permissions.js";
 
 /**
- * @import { PopupMessage, Report } from "./popups.js"
- * @import { Client, SiteApproval } from "./wire.js"
+ * @import { PopupMessage, Report } from "../worker/popup_state.js"
+ * @import { Client, SiteApproval } from "../worker/wire.js"
  */
 
 const REDIAL_MS = 250;

@@ -5,9 +5,9 @@ import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
 /**
  * @import { Tab } from "./wire.js"
  * @import { Handovers } from "./handovers.js"
- * @import { Link } from "./link.js"
- * @import { Ordinals } from "./ordinals.js"
- * @import { Owners } from "./owners.js"
+ * @import { Link } from "./host_connection.js"
+ * @import { Ordinals } from "./tab_numbers.js"
+ * @import { Owners } from "./tab_owners.js"
  */
 
 /** @type {number} */

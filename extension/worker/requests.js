@@ -7,8 +7,8 @@ import { Code, notification, WireError } from "./wire.js";
 
 /**
  * @import { Message } from "./wire.js"
- * @import { Link } from "./link.js"
- * @import { Questions } from "./questions.js"
+ * @import { Link } from "./host_connection.js"
+ * @import { Questions } from "./client_requests.js"
  * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void,
  *   ask: (method: string, params: object) => Promise<any> }} Asked `notify` and `ask` speak to the asker alone;
  *   `signal` fires when it is over, however it ended

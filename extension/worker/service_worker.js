@@ -1,36 +1,36 @@
 /** The service worker: wires the parts and the browser's events together. All state in it can be rebuilt. */
 
-import { APPROVAL_PORT, ApprovalPrompts } from "./worker/approval_prompts.js";
-import { SiteApprovals } from "./worker/site_approvals.js";
-import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunks.js";
-import { Calls } from "./calls.js";
+import { APPROVAL_PORT, ApprovalPrompts } from "./approval_prompts.js";
+import { SiteApprovals } from "./site_approvals.js";
+import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunking.js";
+import { Calls } from "./requests.js";
 import { commands } from "./commands.js";
 import { DevTools } from "./devtools.js";
 import { isFirefox } from "./firefox.js";
-import { FRAME_PORT } from "./frame.js";
-import { Frames } from "./frames.js";
+import { FRAME_PORT } from "./document.js";
+import { Frames } from "./document_registry.js";
 import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
-import { LastTrouble } from "./last_trouble.js";
-import { NativePort, RETRY_ALARM } from "./native_port.js";
-import { Ordinals } from "./ordinals.js";
-import { Origins } from "./origins.js";
-import { Owners, UNNAMED_ALARM } from "./owners.js";
+import { LastTrouble } from "./last_error.js";
+import { NativePort, RETRY_ALARM } from "./native_host.js";
+import { Ordinals } from "./tab_numbers.js";
+import { Origins } from "./origin_policy.js";
+import { Owners, UNNAMED_ALARM } from "./tab_owners.js";
 import { Pauses } from "./pauses.js";
-import { POPUP_PORT, Popups } from "./popups.js";
+import { POPUP_PORT, Popups } from "./popup_state.js";
 import { hello, LABEL_KEY } from "./profile.js";
-import { Questions } from "./questions.js";
+import { Questions } from "./client_requests.js";
 import { SessionTabs } from "./session_tabs.js";
-import { SiteAccess } from "./site_access.js";
-import { SiteRules } from "./worker/rules/site_rules.js";
+import { SiteAccess } from "./host_permissions.js";
+import { SiteRules } from "./rules/site_rules.js";
 import { Tabs } from "./tabs.js";
 import { notification } from "./wire.js";
-import { OpenedSites } from "./worker/opened_sites.js";
-import { PageToolUses } from "./worker/page_tool_uses.js";
+import { OpenedSites } from "./opened_sites.js";
+import { PageToolUses } from "./page_tool_uses.js";
 
 /**
  * @import { Client } from "./wire.js"
- * @import { Link } from "./link.js"
+ * @import { Link } from "./host_connection.js"
  */
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */

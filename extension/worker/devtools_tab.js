@@ -1,10 +1,10 @@
 /** One tab that is attached to: its commands, who hears its events, and what keeps it usable while nobody sees it. */
 
-import { isExtensionPage } from "./access.js";
-import { EventRoom } from "./event_room.js";
+import { isExtensionPage } from "./tab_access.js";
+import { EventRoom } from "./event_quota.js";
 import { Code, WireError } from "./wire.js";
-import { withoutCookies } from "./worker/devtools_allowlist.js";
-import { MainDocument } from "./worker/main_document.js";
+import { withoutCookies } from "./devtools_allowlist.js";
+import { MainDocument } from "./main_document.js";
 
 /**
  * @typedef {{ sessionId: string, method: string, params: Record<string, unknown> }} Order `sessionId`: empty for the tab

@@ -6,7 +6,7 @@
 import { isFirefox } from "./firefox.js";
 
 /**
- * @import { Frame } from "./frame.js"
+ * @import { Frame } from "./document.js"
  * @typedef {{ nonce: string, child: Frame, parent: Frame, hosted: boolean }} Hosting `hosted`: the parent has named the
  *   nonce, so that it knows the child's window
  */

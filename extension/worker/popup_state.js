@@ -1,20 +1,20 @@
 /** What the popup is told, for as long as it is open, and what the person may ask there. */
 
-import { isTooLarge } from "./link.js";
-import { canonical, isOrigin } from "./worker/site_patterns.js";
+import { isTooLarge } from "./host_connection.js";
+import { canonical, isOrigin } from "./site_patterns.js";
 
 /**
- * @import { ApprovalPrompts } from "./worker/approval_prompts.js"
+ * @import { ApprovalPrompts } from "./approval_prompts.js"
  * @import { Client, SiteApproval, Tab } from "./wire.js"
- * @import { SiteApprovals } from "./worker/site_approvals.js"
+ * @import { SiteApprovals } from "./site_approvals.js"
  * @import { DevTools } from "./devtools.js"
- * @import { Frames } from "./frames.js"
+ * @import { Frames } from "./document_registry.js"
  * @import { Handovers } from "./handovers.js"
- * @import { NativePort, Trouble } from "./native_port.js"
- * @import { Owners } from "./owners.js"
- * @import { PageToolUses } from "./worker/page_tool_uses.js"
+ * @import { NativePort, Trouble } from "./native_host.js"
+ * @import { Owners } from "./tab_owners.js"
+ * @import { PageToolUses } from "./page_tool_uses.js"
  * @import { Pauses } from "./pauses.js"
- * @import { SiteRules } from "./worker/rules/site_rules.js"
+ * @import { SiteRules } from "./rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],

@@ -4,7 +4,7 @@ import { integer, invalid, optionalText } from "./params.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Asked } from "./calls.js"
+ * @import { Asked } from "./requests.js"
  * @import { Browser } from "./commands.js"
  * @import { Tab } from "./wire.js"
  */

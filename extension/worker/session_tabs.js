@@ -4,7 +4,7 @@ import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Owners } from "./owners.js"
+ * @import { Owners } from "./tab_owners.js"
  * @import { Session } from "./wire.js"
  * @import { Tabs } from "./tabs.js"
  */

@@ -3,10 +3,10 @@
  * are described in ../frame.js. Quiet once the extension has left it behind (an update makes content scripts
  * orphans: `chrome.runtime.id` is undefined then).
  *
- * @typedef {import("../frame.js").FrameMessage} FrameMessage
- * @typedef {import("../frame.js").ExecuteMessage} ExecuteMessage
- * @typedef {import("../frame.js").AnswerMessage} AnswerMessage
- * @typedef {import("../frame.js").WorkerMessage} WorkerMessage
+ * @typedef {import("../worker/document.js").FrameMessage} FrameMessage
+ * @typedef {import("../worker/document.js").ExecuteMessage} ExecuteMessage
+ * @typedef {import("../worker/document.js").AnswerMessage} AnswerMessage
+ * @typedef {import("../worker/document.js").WorkerMessage} WorkerMessage
  */
 
 const PORT_NAME = "mcpb-frame";

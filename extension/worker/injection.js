@@ -18,7 +18,7 @@ async function inject(tabId) {
     target: { tabId, allFrames: true },
     func: () => {
       const isThere = "mcpbProxy" in globalThis;
-      // For content/proxy.js, in a world that no page sees.
+      // For content/content_script.js, in a world that no page sees.
       if (!isThere) Object.assign(globalThis, { mcpbIsLate: true });
       return isThere;
     },

@@ -1,6 +1,6 @@
 /** What clients may ask of the browser: one function for each request of the wire that is built. */
 
-import { checkShown, checkUrl, mine, present, sessionsOf } from "./access.js";
+import { checkShown, checkUrl, mine, present, sessionsOf } from "./tab_access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
 import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
@@ -9,17 +9,17 @@ import { Code, WireError } from "./wire.js";
 
 /**
  * @import { Session } from "./wire.js"
- * @import { ApprovalPrompts } from "./worker/approval_prompts.js"
- * @import { Asked, Command } from "./calls.js"
+ * @import { ApprovalPrompts } from "./approval_prompts.js"
+ * @import { Asked, Command } from "./requests.js"
  * @import { DevTools } from "./devtools.js"
- * @import { Frames } from "./frames.js"
- * @import { Origins } from "./origins.js"
- * @import { Owners } from "./owners.js"
+ * @import { Frames } from "./document_registry.js"
+ * @import { Origins } from "./origin_policy.js"
+ * @import { Owners } from "./tab_owners.js"
  * @import { Pauses } from "./pauses.js"
- * @import { SiteAccess } from "./site_access.js"
+ * @import { SiteAccess } from "./host_permissions.js"
  * @import { SessionTabs } from "./session_tabs.js"
- * @import { SiteApprovals } from "./worker/site_approvals.js"
- * @import { SiteRules } from "./worker/rules/site_rules.js"
+ * @import { SiteApprovals } from "./site_approvals.js"
+ * @import { SiteRules } from "./rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
  *   siteAccess: SiteAccess, siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs,

@@ -5,11 +5,11 @@
  */
 
 import { integer, invalid, optionalText } from "./params.js";
-import { matches, readPattern } from "./worker/site_patterns.js";
+import { matches, readPattern } from "./site_patterns.js";
 import { Code, notification, WireError } from "./wire.js";
 
 /**
- * @import { Link } from "./link.js"
+ * @import { Link } from "./host_connection.js"
  * @typedef {{ site?: string, session?: string, paused: boolean, at: number }} Change of a site or of a session; `at`:
  *   milliseconds since the epoch
  */

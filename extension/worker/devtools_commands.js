@@ -1,14 +1,14 @@
 /** What clients may ask of a tab's DevTools. */
 
-import { checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, sessionsOf } from "./access.js";
+import { checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, sessionsOf } from "./tab_access.js";
 import { navigation } from "./navigation.js";
 import { integer, object, optionalText, text, texts } from "./params.js";
 import { existing } from "./tabs.js";
-import { checkCommand, checkEvents } from "./worker/devtools_allowlist.js";
+import { checkCommand, checkEvents } from "./devtools_allowlist.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Asked, Command } from "./calls.js"
+ * @import { Asked, Command } from "./requests.js"
  * @import { Browser } from "./commands.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Asking, Attachment, CdpEvent } from "./devtools_tab.js"

@@ -1,6 +1,6 @@
 /** What a content script sent, made fit for the wire: a frame's list of tools, its labels, a page's question. */
 
-import { decodable, TooDeepError } from "./decodable.js";
+import { decodable, TooDeepError } from "./json_safety.js";
 import { invalid } from "./params.js";
 import { MAX_DEPTH } from "./wire.js";
 

@@ -5,7 +5,7 @@
  */
 
 import { isFirefox } from "./firefox.js";
-import { canonical } from "./worker/site_patterns.js";
+import { canonical } from "./site_patterns.js";
 
 const KEY = "allowedOrigins";
 

@@ -18,7 +18,7 @@
  * @typedef {{ type: "frame-visible" }} VisibleMessage
  * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
  *   } QuestionMessage the page asks the person behind the call that runs in it
- * @typedef {{ type: "find-parent" }} FindParentMessage the parent's script asks who we are: iframes.js
+ * @typedef {{ type: "find-parent" }} FindParentMessage the parent's script asks who we are: iframe_servers.js
  * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a window of ours has said this
  * @typedef {{ type: "to-server", payload: any }} ToServerMessage
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
@@ -39,7 +39,7 @@
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 
-import { isTooLarge } from "./link.js";
+import { isTooLarge } from "./host_connection.js";
 import { fitLabel, fitQuestion, fitTools } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 

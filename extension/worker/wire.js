@@ -17,7 +17,7 @@
  * @typedef {{ origin: string, for: string[], client?: string, until?: string }} SiteApproval
  */
 
-import "./content/bounds.js";
+import "../content/bounds.js";
 
 export const WIRE_VERSION = 1;
 export const HOST_NAME = "dev.mcpb.native_host";

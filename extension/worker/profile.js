@@ -3,7 +3,7 @@
 import { firefoxInfo, isFirefox } from "./firefox.js";
 import { WIRE_VERSION } from "./wire.js";
 
-/** @import { Failed } from "./last_trouble.js" */
+/** @import { Failed } from "./last_error.js" */
 
 const ID_KEY = "profileId";
 export const LABEL_KEY = "profileLabel";

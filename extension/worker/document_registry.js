@@ -4,20 +4,20 @@
  * A frame is announced once its tools are known, whole, and only when something in it has changed.
  */
 
-import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announced_room.js";
-import { Frame, refusal } from "./frame.js";
-import { Iframes } from "./iframes.js";
-import { noAccess } from "./site_access.js";
+import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announcement_quota.js";
+import { Frame, refusal } from "./document.js";
+import { Iframes } from "./iframe_servers.js";
+import { noAccess } from "./host_permissions.js";
 import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
- * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./frame.js"
- * @import { Link } from "./link.js"
- * @import { OpenedSites } from "./worker/opened_sites.js"
- * @import { PageToolUses } from "./worker/page_tool_uses.js"
- * @import { Origins } from "./origins.js"
+ * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./document.js"
+ * @import { Link } from "./host_connection.js"
+ * @import { OpenedSites } from "./opened_sites.js"
+ * @import { PageToolUses } from "./page_tool_uses.js"
+ * @import { Origins } from "./origin_policy.js"
  * @import { Pauses } from "./pauses.js"
- * @import { SiteAccess } from "./site_access.js"
+ * @import { SiteAccess } from "./host_permissions.js"
  * @import { Tabs } from "./tabs.js"
  */
 

@@ -3,7 +3,7 @@
  * that an answer can never reach another host.
  */
 
-import { decodable, TooDeepError } from "./decodable.js";
+import { decodable, TooDeepError } from "./json_safety.js";
 import { endOf, isFirefox } from "./firefox.js";
 import { Code, FROM_BROWSER_BYTES, HOST_NAME, jsonBytes, WireError } from "./wire.js";
 

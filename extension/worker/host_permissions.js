@@ -3,7 +3,7 @@
  * click", "on specific sites") and gives it again; the debugger would go on without it, so each command asks here.
  */
 
-import { canonical } from "./worker/site_patterns.js";
+import { canonical } from "./site_patterns.js";
 import { Code, WireError } from "./wire.js";
 
 const EVERYWHERE = "<all_urls>";
