@@ -1,0 +1,351 @@
+"""Interfaces of the product, collected from objects, runs and syntax trees.
+
+`tests/data/interfaces.json` is the baseline. It was recorded once, before the modules moved into layers.
+`tests/architecture/test_interfaces.py` compares it with the code and lists the changes that are allowed since
+then. A later deliberate change of an interface gets an entry in that list. Or the file is recorded again, in
+the commit that adds the line to CHANGELOG.md. No test writes the file. From the root of the clone:
+
+    PYTHONPATH=tests:tests/support .venv/bin/python tests/support/interfaces.py > /tmp/interfaces.json
+    mv /tmp/interfaces.json tests/data/interfaces.json
+
+The collectors take names, types, defaults and limits, not wording. They name no path of a module: modules
+are imported, and syntax trees are read from every package that pyproject.toml lists.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+from unittest.mock import patch
+
+import click
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.routing import Route
+
+from bridge.browser_tools.tools.shortcuts import Shortcut
+from bridge.cli.group import main
+from bridge.config.loader import Config
+from bridge.config.loader import read as read_config
+from bridge.config.settings import HttpSettings
+from bridge.diagnostics.report import BrowserReport, HopReport
+from bridge.frontends.http.asgi_app import App
+from bridge.frontends.http.http_frontend import Front
+from bridge.frontends.http.metrics import Metrics
+from bridge.frontends.http.status_page.page_routes import StatusPage
+from bridge.frontends.http.status_page.updates import Watching
+from bridge.hub.router import Router
+from bridge.state.pause_sync import PauseSync
+from bridge.state.pauses_file import PausesFile
+from bridge.state.site_approvals import WORDS, Approval
+from exit_codes import collect_exit_codes
+from install.browsers import Browser
+from install.findings import Finding, Hop, Level
+from isolated_machine import get_state_directory, isolated_machine, run_mcpb
+from json_outputs import NoProblems, collect_json_members, make_plan_document
+from json_shapes import format_json, inline_references, remove_wording
+from native_host.protocol import wire
+from native_host.protocol.schema import schema as make_wire_schema
+from played_transport import PlayedTransport
+from product_sources import PROJECT, ROOT, find_imports, find_product_files, find_texts, parse_modules
+
+RECORDED = ROOT / "tests/data/interfaces.json"
+
+_VARIABLE = re.compile(r"\bMCPB_[A-Z_]*[A-Z]\b")
+_FINDING_CODE = re.compile(r"[a-z]+(-[a-z]+)+")
+_NO_FINDING_CODES = {"conda-meta", "mcpb-bridge"}
+"""Constants that look like a code, in modules that make findings."""
+_SHELL_OPTIONS = re.compile(r"^\s*(-[-a-z=?* |]+)\)", re.MULTILINE)
+"""Label of a `case` in a shell script: `--yes | -y)`."""
+
+_CLICK_WORDING = {"name", "param_type_name", "opts", "help", "prompt", "original_choices"}
+_CLICK_DEFAULTS = [("nargs", 1), ("flag_value", True)]
+
+
+def collect_interfaces(kind: str) -> Any:
+    """Collect the interfaces of one kind, as they are in the code now."""
+    with isolated_machine() as home:
+        found = COLLECTORS[kind](home)
+    return json.loads(json.dumps(found, sort_keys=True))
+
+
+def read_recorded() -> dict[str, Any]:
+    """Read the baseline."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text())
+    return found
+
+
+# ── Commands ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def collect_commands(_home: Path) -> dict[str, Any]:
+    """Collect programs, every command with its arguments and options, and the options of shell scripts."""
+    root = click.Context(main, info_name="mcpb", **main.context_settings)
+    return {
+        **dict(_flatten_commands("mcpb", main.to_info_dict(root))),
+        **{path.name: {"options": _find_script_options(path)} for path in find_product_files("sh")},
+        "programs": sorted(PROJECT["project"]["scripts"]),
+    }
+
+
+def _flatten_commands(name: str, info: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    options = [each for each in info["params"] if each["param_type_name"] == "option"]
+    arguments = [each for each in info["params"] if each["param_type_name"] == "argument"]
+    found = {
+        "options": {_choose_long_name(each["opts"]): _describe_option(each) for each in options},
+        "arguments": {str(number): _describe_parameter(each) for number, each in enumerate(arguments, 1)},
+    }
+    yield name, found
+    for command, below in info.get("commands", {}).items():
+        yield from _flatten_commands(f"{name} {command}", below)
+
+
+def _choose_long_name(names: Sequence[str]) -> str:
+    return next((name for name in names if name.startswith("--")), names[0])
+
+
+def _describe_option(info: Mapping[str, Any]) -> dict[str, Any]:
+    aliases = sorted({*info["opts"]} - {_choose_long_name(info["opts"])})
+    return {**_describe_parameter(info), **({"aliases": aliases} if aliases else {})}
+
+
+def _describe_parameter(info: Mapping[str, Any]) -> dict[str, Any]:
+    shape = _strip_click_info(info["type"])
+    return {**_strip_click_info(info), "type": shape if len(shape) > 1 else shape["param_type"]}
+
+
+def _strip_click_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs from click's defaults, without wording and names of variables."""
+    return {
+        name: value
+        for name, value in info.items()
+        if name not in _CLICK_WORDING
+        and (name, value) not in _CLICK_DEFAULTS
+        and not (value is None or value is False or value in ((), []))
+    }
+
+
+def _find_script_options(path: Path) -> list[str]:
+    labels = _SHELL_OPTIONS.findall(path.read_text())
+    return sorted({name.strip().partition("=")[0] for label in labels for name in label.split("|")})
+
+
+# ── Configuration and environment ───────────────────────────────────────────────────────────────────────────
+
+
+def collect_configuration(_home: Path) -> dict[str, Any]:
+    """Collect keys, types, defaults and limits of the files that users and administrators write."""
+    (managed,) = (path for path in find_product_files("json") if path.name == "managed_schema.json")
+    return {
+        "config.toml": _make_schema(Config),
+        "shortcuts.toml [[shortcut]]": _make_schema(Shortcut),
+        "browsers.toml [[browser]]": _make_schema(Browser),
+        "approvals.json": {"approval": _make_schema(Approval), "words": sorted(WORDS)},
+        "managed storage of the extension": remove_wording(json.loads(managed.read_text())),
+    }
+
+
+def _make_schema(shape: type[msgspec.Struct]) -> Any:
+    found = msgspec.json.schema(shape)
+    definitions = found.pop("$defs")
+    return _remove_strictness(remove_wording(inline_references(found, definitions)))
+
+
+def _remove_strictness(schema: Any) -> Any:
+    """Remove `additionalProperties: false`: a type need not forbid unknown keys itself."""
+    match schema:
+        case dict():
+            return {
+                name: _remove_strictness(member)
+                for name, member in schema.items()
+                if (name, member) != ("additionalProperties", False)
+            }
+        case list():
+            return [_remove_strictness(item) for item in schema]
+        case _:
+            return schema
+
+
+def collect_environment(home: Path) -> list[str]:
+    """Collect the environment variables of mcpb that the product reads."""
+    asked = _AskedVariables()
+    read_config(home, asked)
+    scripts = (name for path in find_product_files("sh") for name in _VARIABLE.findall(path.read_text()))
+    constants = (
+        name
+        for tree in parse_modules("MCPB_")
+        for text in find_texts(tree)
+        for name in _VARIABLE.findall(text)
+    )
+    return sorted({*asked.names, *scripts, *constants})
+
+
+class _AskedVariables(Mapping[str, str]):
+    """An empty environment that notes the names that a reader asks for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+# ── Tools ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def collect_tools(_home: Path) -> dict[str, Any]:
+    """Collect the tools that clients see without any page, as `mcpb tools --json` prints them."""
+    listed = json.loads(run_mcpb("mcpb tools --json").stdout)["tools"]
+    return {tool.pop("name"): remove_wording(tool) for tool in listed}
+
+
+# ── Wire ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def collect_wire(_home: Path) -> dict[str, Any]:
+    """Collect methods, error codes, names and limits of the native wire."""
+    document = make_wire_schema()
+    messages = remove_wording(inline_references(document["messages"], document["$defs"]))
+    return {
+        "codes": sorted(f"{code.value} {code.name}" for code in wire.Code),
+        "methods": {name: _select_payloads(message) for name, message in messages.items()},
+        "version": wire.WIRE_VERSION,
+        "host": wire.HOST_NAME,
+        "extension in Chromium": wire.EXTENSION_ID,
+        "extension in Firefox": wire.FIREFOX_ID,
+        "bytes to the browser": wire.TO_BROWSER_BYTES,
+        "bytes from the browser": wire.FROM_BROWSER_BYTES,
+        "bytes on the socket": wire.SOCKET_BYTES,
+        "bytes of a chunk": wire.CHUNK_BYTES,
+        "bytes in chunks": wire.CHUNKED_BYTES,
+        "depth": wire.MAX_DEPTH,
+    }
+
+
+def _select_payloads(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shapes of a message; its route is in words."""
+    return {name: message[name] for name in ("params", "result") if name in message}
+
+
+# ── HTTP ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def collect_http(home: Path) -> dict[str, str]:
+    """Collect the paths of `mcpb serve`, with the methods that a rejected request finds in `Allow`."""
+    return trio.run(_collect_routes, home)
+
+
+async def _collect_routes(home: Path) -> dict[str, str]:
+    with _record_route_paths() as paths:
+        app = _make_http_app(home)
+    found = {path: await _request_allowed_methods(app, path) for path in paths}
+    latest = await _request_allowed_methods(app, "/mcp", {b"mcp-protocol-version": b"2026-07-28"})
+    return {**found, "/mcp in 2026-07-28": latest}
+
+
+@contextmanager
+def _record_route_paths() -> Iterator[list[str]]:
+    """Note the paths of all routes that are made."""
+    paths: list[str] = []
+    make = Route.__init__
+
+    def note(route: Route, path: str, *positional: Any, **named: Any) -> None:
+        paths.append(path)
+        make(route, path, *positional, **named)
+
+    with patch.object(Route, "__init__", note):
+        yield paths
+
+
+def _make_http_app(home: Path) -> App:
+    transport = PlayedTransport()
+    router = Router(transport)
+    url = "http://localhost:3456/"
+    pauses = PauseSync(router.registry, transport, router.news, PausesFile(get_state_directory(home)))
+    page = StatusPage(router, pauses, Watching(router, NoProblems(), get_state_directory(home), url), url)
+    return Front(router, lambda _: None, HttpSettings(), _admit_all, Metrics(), page.routes()).app
+
+
+async def _admit_all(_: Request) -> dict[str, str]:
+    return {}
+
+
+async def _request_allowed_methods(app: App, path: str, headers: Mapping[bytes, bytes] | None = None) -> str:
+    sent: list[Mapping[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "NONE", "path": path, "query_string": b""}
+    await app({**scope, "headers": list((headers or {}).items())}, receive, send)
+    assert sent[0]["status"] == 405, f"{path} accepts any method"
+    allowed: bytes = dict(sent[0]["headers"])[b"allow"]
+    return ", ".join(sorted(allowed.decode().split(", ")))
+
+
+# ── Words in JSON output ────────────────────────────────────────────────────────────────────────────────────
+
+
+def collect_finding_codes(_home: Path) -> list[str]:
+    """Collect the codes of `mcpb doctor`: words of their type, else constants where findings are made."""
+    if codes := _list_words(get_type_hints(Finding)["code"]):
+        return codes
+    makers = (tree for tree in parse_modules("Finding") if Finding.__module__ in find_imports(tree))
+    constants = {text for tree in makers for text in find_texts(tree)}
+    return sorted({text for text in constants if _FINDING_CODE.fullmatch(text)} - _NO_FINDING_CODES)
+
+
+def collect_json_values(_home: Path) -> dict[str, list[str]]:
+    """Collect the words that a member of JSON output may have, where their set is fixed."""
+    return {
+        "doctor: hop": _list_words(Hop),
+        "doctor: level of a finding": _list_words(Level),
+        "doctor: state of a browser": _list_words(get_type_hints(BrowserReport)["state"]),
+        "doctor: state of a hop": _list_words(get_type_hints(HopReport)["state"]),
+        "install-native-host: action of a step": sorted(
+            {step["action"] for step in make_plan_document()["steps"]}
+        ),
+    }
+
+
+def _list_words(hint: Any) -> list[str]:
+    """Return the words of an enumeration or a literal type; none for another type."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return sorted(str(member.value) for member in hint)
+    return sorted(get_args(hint))
+
+
+COLLECTORS: dict[str, Callable[[Path], Any]] = {
+    "commands": collect_commands,
+    "configuration": collect_configuration,
+    "environment": collect_environment,
+    "exit codes": collect_exit_codes,
+    "finding codes": collect_finding_codes,
+    "http": collect_http,
+    "json members": collect_json_members,
+    "json values": collect_json_values,
+    "tools": collect_tools,
+    "wire": collect_wire,
+}
+"""Functions that collect the interfaces of a kind, each called with an empty home directory."""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(format_json({kind: collect_interfaces(kind) for kind in COLLECTORS}) + "\n")

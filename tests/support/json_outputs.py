@@ -1,0 +1,152 @@
+"""JSON output of the commands, with every member."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import trio
+
+from bridge.diagnostics.report import Diagnosis
+from bridge.diagnostics.status_snapshot import Rules, status
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
+from bridge.hub.client_session import Session
+from bridge.hub.page_tool import read_tools
+from bridge.hub.router import Router
+from bridge.hub.transport import HostLinked, HostSeen, LookedAround
+from bridge.state.audit_log import AuditLog
+from bridge.state.server_record import ServeRecord
+from bridge.state.tool_cache import SqliteToolStore
+from install.checks.existing_channel import Channel
+from install.plan.plan_output import plan_json
+from install.plan.steps import Plan, Step
+from isolated_machine import get_state_directory, run_mcpb
+from json_shapes import collect_member_types
+from native_host.existing_channel.published_socket import Standing
+from native_host.protocol import wire
+from played_transport import PlayedTransport
+from said_by_hosts import host_hello, one_page, tab, tools
+from type_samples import make_sample
+
+_SHOP = "https://shop.example"
+_SESSION = Session("5e551011", client=wire.ClientInfo(name="Claude Code", version="2.1"))
+
+
+class NoProblems:
+    """Host links without a problem."""
+
+    problems: Mapping[str, Any] = {}
+
+
+def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
+    """Collect all members of each command's `--json`, with the JSON types of their values."""
+    plan = collect_member_types([make_plan_document()])
+    return {
+        "mcpb allow --json": collect_member_types(make_approval_documents()),
+        "mcpb audit --json": collect_member_types(make_audit_documents(home), opaque=["arguments"]),
+        "mcpb call --json": collect_member_types(trio.run(make_call_documents), opaque=["inputSchema"]),
+        "mcpb doctor --json": collect_member_types([make_sample_json(Diagnosis)]),
+        "mcpb install-native-host --json": plan,
+        "mcpb status --json": collect_member_types(trio.run(make_status_documents, home)),
+        "mcpb tools --json": collect_member_types(
+            [json.loads(run_mcpb("mcpb tools --json").stdout)], opaque=["inputSchema", "outputSchema"]
+        ),
+        "mcpb uninstall-native-host --json": plan,
+    }
+
+
+def make_approval_documents() -> list[Any]:
+    """Approve a site, then list it as JSON."""
+    run_mcpb(f"mcpb allow {_SHOP} act --client Claude --for 1h")
+    return [json.loads(run_mcpb("mcpb allow --json").stdout)]
+
+
+def make_audit_documents(home: Path) -> list[Any]:
+    """Write every kind of audit entry, then print them as JSON."""
+    log = AuditLog(get_state_directory(home), with_arguments=True)
+    for record in _make_records():
+        log.keep(record)
+    log.close()
+    return [json.loads(line) for line in run_mcpb("mcpb audit --all --json -n 1000").stdout.splitlines()]
+
+
+def _make_records() -> Iterator[Record]:
+    site = Site("p1", "Work", _SHOP, 12, 1)
+    call = Called(
+        session=_SESSION,
+        name="website_tool_shop_example_tab1_getCart",
+        outcome="timed_out",
+        duration_s=0.25,
+        site=site,
+        own_name="getCart",
+        detail="10 s have passed",
+        arguments=Arguments.of({"item": "tea"}),
+        batch="b1",
+        step=1,
+        action="left_click",
+        origins=tuple(f"https://{number}.example" for number in range(1000)),
+    )
+    yield call
+    yield msgspec.structs.replace(call, arguments=Arguments.of({"item": "tea" * 10_000}))
+    yield Redefined(site, "getCart", "before", "after")
+    yield from [Registered(site, ("getCart",))] * 1000  # above the limit, so that an entry counts the rest
+
+
+async def make_call_documents() -> list[Any]:
+    """Call a page's tool and a meta tool."""
+    router = Router(transport := PlayedTransport())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        transport.happen(LookedAround())
+        transport.connect("h1", *one_page("getCart"))
+        called = await router.call(_SESSION, "website_tool_shop_example_tab1_getCart", Arguments.of({}))
+        listed = await router.call(_SESSION, "list_page_tools", Arguments.of({"schemas": True}))
+        nursery.cancel_scope.cancel()
+    return [json.loads(called), json.loads(listed)]
+
+
+def make_plan_document() -> Any:
+    """Return a plan with each kind of step, as JSON."""
+    steps = [make_sample(shape, is_full=is_full) for shape in get_args(Step) for is_full in (True, False)]
+    plan = Plan(Path("/home"), steps, refusals=["text"], kept=[Path("/kept")], notes=["text"])
+    return json.loads(plan_json(plan, applied=False))
+
+
+def make_sample_json(shape: type[msgspec.Struct]) -> Any:
+    """Return a sample of a type as JSON."""
+    return json.loads(msgspec.json.encode(make_sample(shape)))
+
+
+async def make_status_documents(home: Path) -> list[Any]:
+    """Return the status with a browser, and with a holder of the existing channel in its place.
+
+    The process id of a sample is that of a sample host.
+    """
+    with closing(SqliteToolStore(get_state_directory(home))) as store:
+        cached = msgspec.Raw(b'{"name": "pay", "annotations": {"cache": true}}')
+        page = msgspec.structs.replace(tools(1), tools=[cached])
+        store.offered("p1", 1, _SHOP, f"{_SHOP}/", read_tools(page))
+        router = Router(transport := PlayedTransport(), store=store)
+        _announce_everything(transport)
+        channel, published, server = (make_sample_json(shape) for shape in (Channel, Standing, ServeRecord))
+        report = partial(status, router, NoProblems(), [{}], published=[published], servers=[server])
+        return [report(rules=Rules("digest", "", "text")), report([channel])]
+
+
+def _announce_everything(transport: PlayedTransport) -> None:
+    """Connect a browser with everything that the status shows, and a host without a browser."""
+    client = wire.Client(connection="c1", pid=7, version="0.1.0", sessions=[_SESSION.on_wire()])
+    transport.connect(
+        "h1",
+        wire.Tabs(tabs=[tab(1, owner=_SESSION.id), tab(2, ordinal=2, handed_over=True)]),
+        msgspec.structs.replace(tools(1, "getCart"), notice="text"),
+        wire.Paused(sites=[_SHOP]),
+        wire.HostClients(clients=[client]),
+    )
+    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2")))
