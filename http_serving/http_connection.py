@@ -32,7 +32,7 @@ from bridge.frontends.http.exchange import Exchange
 from http_serving import error_responses
 from http_serving.error_responses import Refused
 from http_serving.request_tasks import RequestTasks
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Outlet
 from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024

@@ -13,8 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.ipc.streams import Inlet
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol.framing import FrameError, frame
 
 CAP = 8 * 1024 * 1024

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Outlet
 
 MORE_THAN_A_PIPE_TAKES = 4 * 1024 * 1024
 

@@ -17,7 +17,7 @@ from bridge.hub.transport import ENDED, LookedAround, Pending
 from bridge.mcp_session import session
 from bridge.mcp_session.mcp_server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
-from native_host.descriptor import make_ready
+from native_host.ipc.streams import make_ready
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 from played_transport import PlayedTransport

@@ -22,8 +22,7 @@ from bridge.links.deadlines import Deadlines
 from bridge.links.pending_requests import Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
-from native_host.ipc.streams import Inlet
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.jsonrpc import Envelope

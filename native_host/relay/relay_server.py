@@ -22,8 +22,7 @@ import trio
 from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint
-from native_host.ipc.streams import Inlet
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import News
 from native_host.protocol.framing import FrameError, framed

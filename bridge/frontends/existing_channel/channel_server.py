@@ -24,8 +24,7 @@ from bridge.hub.transport import TabTransport
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
-from native_host.ipc.streams import Inlet
-from native_host.outlet import Outlet
+from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
 
