@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from native_host.channel_users import connections
+from native_host.existing_channel.channel_sockets import connections
 
 
 @pytest.fixture

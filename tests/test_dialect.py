@@ -20,7 +20,7 @@ import trio
 import transcript
 from chain import Chain
 from many_callers import ManyCallers, find
-from native_host.channel_results import content_of, tool_result
+from native_host.existing_channel.channel_messages import content_of, tool_result
 from native_host.ipc import endpoint
 from peers import HOST_COMMAND, SocketClient, until
 from stub_extension import ORIGIN, Call, Dialect, StubExtension, Tool

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import trio
 
-from native_host import channel_users
-from native_host.channel_users import Users, connections
-from native_host.existing_channel import holder
+from native_host.existing_channel import channel_sockets, holder
+from native_host.existing_channel.channel_sockets import Users, connections
 from native_host.existing_channel.pending_calls import Company
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
@@ -260,10 +259,10 @@ def test_another_program_counts_as_long_as_its_last_call_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here, now = 2, 0.0
-    monkeypatch.setattr(channel_users, "connections", lambda _: here)
+    monkeypatch.setattr(channel_sockets, "connections", lambda _: here)
     users = Users(Path("1.sock"), lambda: now)
     assert users.look() is Company.NOW
-    here, now = 1, channel_users.QUIET_S - 1
+    here, now = 1, channel_sockets.QUIET_S - 1
     assert users.look() is Company.LATELY
-    now = channel_users.QUIET_S
+    now = channel_sockets.QUIET_S
     assert users.look() is Company.NONE

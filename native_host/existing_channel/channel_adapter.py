@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from native_host.channel_results import content_of, tool_result
 from native_host.existing_channel import channel_messages as theirs
-from native_host.existing_channel.channel_messages import Flavour
+from native_host.existing_channel.channel_messages import Flavour, content_of, tool_result
 from native_host.existing_channel.pending_calls import Answers, Call, Calls, Company, Refusal, Step
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import ByteOrder

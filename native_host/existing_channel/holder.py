@@ -20,10 +20,9 @@ from pathlib import Path
 import trio
 
 from native_host import __version__, processes
-from native_host.channel_users import Users
 from native_host.existing_channel.channel_adapter import Channel, offer
 from native_host.existing_channel.channel_messages import BRAND
-from native_host.existing_channel.channel_sockets import judged, what_became_of
+from native_host.existing_channel.channel_sockets import Users, judged, what_became_of
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
 from native_host.system import malloc
