@@ -27,11 +27,10 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
 
-from bridge.frontends.http.connection import Kind, Peer
-from bridge.frontends.http.exchange import Exchange
 from http_serving import error_responses
 from http_serving.error_responses import Refused
-from http_serving.request_tasks import RequestTasks
+from http_serving.peer_credentials import Kind, Peer
+from http_serving.request_tasks import Exchange, RequestTasks
 from native_host.ipc.streams import Outlet
 from native_host.system.proc import Process, SocketProcesses, read_process
 

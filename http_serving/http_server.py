@@ -18,10 +18,9 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 
-from bridge.frontends.http.connection import Kind, Peer
 from http_serving.error_responses import Refused
 from http_serving.http_connection import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
-from http_serving.peer_credentials import peer_of
+from http_serving.peer_credentials import Kind, Peer, peer_of
 from native_host.protocol.rate_limit import CallPace
 from native_host.system.proc import SocketProcesses
 

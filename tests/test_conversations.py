@@ -13,7 +13,6 @@ import trio.testing
 
 from bridge.frontends.http import event_store
 from bridge.frontends.http import http_sessions as module
-from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.event_store import MessageStream
 from bridge.frontends.http.http_sessions import FIRST_WORDS_S, Conversation, Conversations
 from bridge.hub.router import Router
@@ -23,6 +22,7 @@ from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.session import UNREAD_BYTES
 from http_front import ENVELOPE, request
 from http_serving.error_responses import Refused
+from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
 from played_transport import PlayedTransport
 from said_by_hosts import browser_hello

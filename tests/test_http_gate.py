@@ -16,9 +16,9 @@ from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import digest_of
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Gate
-from bridge.frontends.http.connection import Kind, Peer, Principal, principal_of
 from http_front import OneToken
 from http_serving.error_responses import Refused
+from http_serving.peer_credentials import Kind, Peer, Principal, principal_of
 from native_host.system.proc import Process
 
 TOKEN = "the-token-that-is-right"

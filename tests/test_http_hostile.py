@@ -16,10 +16,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http import exchange
 from bridge.frontends.http.asgi_app import Admit
 from bridge.frontends.http.authorization import Gate
-from bridge.frontends.http.connection import Kind, Peer
 from http_front import (
     CLOSES_EARLY,
     ENVELOPE,
@@ -33,8 +31,9 @@ from http_front import (
     shake_hands,
     stateless,
 )
-from http_serving import http_connection, http_server, listeners
+from http_serving import http_connection, http_server, listeners, request_tasks
 from http_serving.http_server import Bounds
+from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_body import MAX_BODY_BYTES, MAX_BODY_S
 from raw_http import RawClient, asked, connected, head
 
@@ -236,7 +235,7 @@ async def test_a_body_of_no_stated_length_is_refused_when_it_has_become_too_long
 
 
 async def test_a_body_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "DRAINED_BYTES", 1024 * 1024)
+    monkeypatch.setattr(request_tasks, "DRAINED_BYTES", 1024 * 1024)
     async with guarded() as served, connected(served.port) as client:
         await client.say(head("POST /nothing", port=served.port, Transfer_Encoding="chunked"))
         assert await is_cut_off_by(client, b"10000\r\n%b\r\n" % (b"x" * 0x10000))
@@ -260,7 +259,7 @@ async def test_a_body_that_comes_too_slowly_is_refused(autojump_clock: trio.test
         await client.say(head("POST /mcp", port=served.port, Content_Length="100", **JSON))
         await trio.sleep(MAX_BODY_S)
         answer = await client.answer()
-        await trio.sleep(exchange.DRAINED_S)
+        await trio.sleep(request_tasks.DRAINED_S)
         assert await client.is_closed()
     assert answer.status == 408
     assert "the body took longer than 30 s" in answer.why

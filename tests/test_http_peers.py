@@ -18,9 +18,8 @@ from typing import Any, cast
 import pytest
 import trio
 
-from bridge.frontends.http.connection import Kind, Peer
 from http_serving import peer_credentials
-from http_serving.peer_credentials import peer_of
+from http_serving.peer_credentials import Kind, Peer, peer_of
 from http_serving.port_owner import holder
 from native_host.system.proc import Process, SocketProcesses, read_process
 from native_host.system.sock_diag import SocketOwner, TcpAddress, find_socket_owner

@@ -17,7 +17,6 @@ from mcp.client.sse import sse_client
 from starlette.types import Message, Receive, Scope, Send
 
 from bridge.frontends.http import http_sessions, legacy_sse
-from bridge.frontends.http.connection import Kind, Peer
 from bridge.frontends.http.http_sessions import Conversation, Conversations
 from bridge.hub.router import Router
 from http_front import (
@@ -34,6 +33,7 @@ from http_front import (
     shake_hands,
     until,
 )
+from http_serving.peer_credentials import Kind, Peer
 from native_host.protocol import wire
 from played_transport import CART, MARKED_CART, PlayedTransport
 

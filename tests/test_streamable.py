@@ -16,7 +16,6 @@ from starlette.requests import Request
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import http_sessions, streamable_http
-from bridge.frontends.http.connection import Principal
 from bridge.mcp_session.session import Lane
 from http_front import (
     CLOSES_EARLY,
@@ -35,6 +34,7 @@ from http_front import (
     stateless,
     until,
 )
+from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
 from played_transport import CART, MARKED_CART, Asked
 from said_by_hosts import one_page, tools

@@ -17,8 +17,8 @@ from starlette.requests import Request
 
 from bridge.config.settings import ANY_PORT, HttpSettings, is_address
 from bridge.frontends.http.access_tokens import TokenClient
-from bridge.frontends.http.connection import Kind, Principal, connection_of, is_ours
 from http_serving.error_responses import Refused
+from http_serving.peer_credentials import Kind, Principal, connection_of, is_ours
 from native_host.system.proc import Process
 
 HEALTH = "/health"

@@ -16,7 +16,6 @@ import trio
 
 from bridge.errors import CallError
 from bridge.frontends.http.access_tokens import DEFAULT
-from bridge.frontends.http.connection import Principal
 from bridge.frontends.http.event_store import MAX_UNSENT_BYTES, LastingStream, MessageStream
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
@@ -24,6 +23,7 @@ from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import Lane, NewLane, open_lanes
 from http_serving.error_responses import Refused
+from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
 
 TRANSPORTS = ("streamable", "sse", "stateless")

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from bridge.frontends.http.connection import principal_of
 from bridge.frontends.http.event_store import LastingStream
 from bridge.frontends.http.http_sessions import Conversation, Conversations
 from http_serving.error_responses import Refused, not_allowed
+from http_serving.peer_credentials import principal_of
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import stream_events
 from native_host.ipc.send_queue import Part

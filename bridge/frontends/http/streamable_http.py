@@ -21,7 +21,6 @@ from starlette.types import Receive, Scope, Send
 
 from bridge.errors import ProtocolError
 from bridge.frontends.http import mcp_headers
-from bridge.frontends.http.connection import principal_of
 from bridge.frontends.http.event_store import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.http_sessions import Conversation, Conversations
 from bridge.frontends.http.mcp_headers import Asked, Disagreement
@@ -29,6 +28,7 @@ from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
 from http_serving.error_responses import Refused, not_allowed
+from http_serving.peer_credentials import principal_of
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import send_events, stream_events, while_there
 from native_host.protocol import jsonrpc
