@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import click
 
 from install.browsers import Level, TableError, Target, known_browsers
-from install.callers import caller
+from install.host_manifest import caller
 from install.installation import Home, Host, system_home
-from install.interpreter import InterpreterError, current_interpreter
+from install.interpreter import InterpreterError, current_interpreter, unreachable
 from install.ledger import Ledger, LedgerError
 from install.machine import Machine, this_machine
 from install.plan import install_plan as planning
@@ -23,7 +23,6 @@ from install.plan.apply import ApplyError, apply, look
 from install.plan.ownership import installed_wrapper
 from install.plan.plan_output import plan_json, plan_lines
 from install.plan.steps import Plan, RemoveEmptyDirectory
-from install.reach import unreachable
 from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.targets import (
     INSTALL,

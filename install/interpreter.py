@@ -1,15 +1,25 @@
-"""Which Python the wrapper starts, and whether it will do: it must have mcpb with -I, and stay there."""
+"""Which Python the wrapper starts, and whether it will do: it must have mcpb with -I, and stay there.
+
+Whether other users of the machine can run what we run.
+
+Where mcpb came from, so that it can be installed again: the clone that its record names.
+
+It is not published: on a package index the name may be anybody's, and nobody is sent there.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
-
-from install.source import clone, how_to_install
+from urllib.parse import unquote, urlsplit
 
 PROBE_SECONDS = 20.0
 
@@ -82,3 +92,55 @@ def _prove(interpreter: Path) -> None:
         return
     reason = (ended.stderr.strip().splitlines() or ["no message"])[-1]
     raise InterpreterError(f"{interpreter} -I cannot import mcpb ({reason}). {how_to_install(clone())}")
+
+
+def unreachable(interpreter: Path) -> Path | None:
+    """The first folder or file on the way to an interpreter that is closed to other users; None: it is open.
+
+    The way leads to the file itself, to what it is a link to, and to the packages beside it.
+    """
+    ends = [interpreter, interpreter.resolve(), Path(__file__)]
+    ends += [Path(entry) for entry in sys.path if Path(entry).is_absolute() and Path(entry).exists()]
+    for end in ends:
+        for folder in reversed(end.parents):
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                return folder
+        if not end.stat().st_mode & stat.S_IROTH:
+            return end
+    return None
+
+
+_SCRIPT = "install/install.sh"
+
+
+def clone() -> Path | None:
+    """The folder that this mcpb was installed from; None when that is not known, or it is gone.
+
+    pip, pipx and uv record it (https://packaging.python.org/en/latest/specifications/direct-url/).
+    """
+    try:
+        record = metadata.distribution("mcpb").read_text("direct_url.json")
+        url = urlsplit(json.loads(record or "{}")["url"])
+    except (metadata.PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    folder = Path(unquote(url.path))
+    return folder if url.scheme == "file" and (folder / _SCRIPT).is_file() else None
+
+
+def installing(folder: Path | None) -> str:
+    """The command that installs mcpb from this clone so that it stays; empty where there is none."""
+    return f"sh {shlex.quote(str(folder / _SCRIPT))}" if folder else ""
+
+
+def how_to_install(folder: Path | None) -> str:
+    """The same as a sentence, with the ways beside it."""
+    if folder is None:
+        return (
+            "Install it from its clone into an environment of its own: install/install.sh "
+            "(or: pipx install DIR, uv tool install DIR)"
+        )
+    here = shlex.quote(str(folder))
+    return (
+        f"Install it into an environment of its own: {installing(folder)} "
+        f"(or: pipx install {here}, uv tool install {here})"
+    )

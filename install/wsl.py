@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from install.browsers import Browser, Kind
-from install.callers import OUR_CALLERS
-from install.host_manifest import manifest_text
+from install.host_manifest import OUR_CALLERS, manifest_text
 from install.machine import Machine
 from native_host.protocol.wire import HOST_NAME
 

@@ -24,10 +24,9 @@ from bridge.hub.transport import HostLinked, HostSeen
 from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel, ChannelClient
-from install.checks.hosts import hosts_started_by
 from install.checks.manifest_lookup import TargetReport
 from install.checks.other_hosts import Neighbour
-from install.checks.running_browsers import RunningBrowser
+from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.findings import Finding
 from install.machine import Machine
 from native_host.existing_channel.published_socket import Standing

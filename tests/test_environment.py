@@ -16,9 +16,8 @@ import pytest
 
 from install import interpreter
 from install.checks.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
-from install.interpreter import InterpreterError, current_interpreter, is_temporary, vanishing
+from install.interpreter import InterpreterError, clone, current_interpreter, is_temporary, vanishing
 from install.machine import Machine
-from install.source import clone
 
 ROOT = Path(__file__).parent.parent
 

@@ -22,11 +22,10 @@ from install.browsers import (
     system_target,
     user_data_dir_target,
 )
-from install.callers import OUR_CALLERS
 from install.checks.check_report import Report, examine, examine_and_try, first_fault
 from install.checks.other_hosts import CLAUDE_CODE
 from install.findings import Finding
-from install.host_manifest import manifest_text
+from install.host_manifest import OUR_CALLERS, manifest_text
 from install.installation import Home, Host, system_home
 from install.ledger import Ledger, ledger_path
 from install.machine import Machine

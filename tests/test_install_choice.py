@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from forked_commands import listing
 from install.cli import install_native_host
+from install.interpreter import unreachable
 from install.machine import Machine
-from install.reach import unreachable
 from installing import FIREFOX_MANIFEST, MANIFEST, install, live_in, uninstall, use
 from native_host.ipc import endpoint
 from native_host.protocol import wire

@@ -16,13 +16,13 @@ import pytest
 from forked_commands import listing
 from install.browsers import Browser, Kind, Place, Target
 from install.cli import this_home, this_host
+from install.interpreter import unreachable
 from install.ledger import Entry, Ledger, draft_path, ledger_path, moved, read
 from install.machine import Machine
 from install.plan import install_plan as planning
 from install.plan import uninstall_plan
 from install.plan.apply import ApplyError, apply, look
 from install.plan.steps import Discard, Move, Plan, Remove, Step, Write
-from install.reach import unreachable
 from install.targets import Choice, selector
 from installing import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 

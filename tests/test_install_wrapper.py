@@ -11,7 +11,7 @@ import trio
 
 from demo.simulated.browser import SimulatedBrowser
 from install import wrapper
-from install.callers import OUR_CALLERS
+from install.host_manifest import OUR_CALLERS
 from install.wrapper import Wrapper
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameDecoder

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from install.browsers import Kind
-from install.callers import OUR_CALLERS
 from install.host_manifest import (
     CALLERS_KEY,
+    OUR_CALLERS,
     callers_in,
     manifest_faults,
     manifest_text,

@@ -11,7 +11,6 @@ import trio
 
 import extension
 from demo.chromium import open_chromium
-from install.callers import OUR_CALLERS, origin
 from install.checks import profiles
 from install.checks.profiles import (
     InstalledExtension,
@@ -21,6 +20,7 @@ from install.checks.profiles import (
     firefox_profiles,
     is_used_in,
 )
+from install.host_manifest import OUR_CALLERS, origin
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from peers import until

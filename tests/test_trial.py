@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from install.browsers import Kind
-from install.callers import OUR_CALLERS
 from install.checks import host_trial
 from install.checks.host_trial import Trial, browser_arguments, try_host
+from install.host_manifest import OUR_CALLERS
 from install.wrapper import Wrapper, script
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire

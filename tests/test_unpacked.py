@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
 from chain import EXTENSION
-from install.firefox_manifest import firefox_manifest
+from install.extension_files import firefox_manifest
 from native_host.protocol.wire import FIREFOX_ID
 
 MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())

@@ -42,8 +42,7 @@ from install.browsers import TableError, known_browsers
 from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, called, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
-from install.checks.hosts import hosts_started_by
-from install.checks.running_browsers import RunningBrowser
+from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.cli import this_host
 from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError

@@ -18,9 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from install.findings import Finding, Level
-from install.interpreter import is_temporary, vanishing
+from install.interpreter import clone, how_to_install, installing, is_temporary, vanishing
 from install.machine import Machine
-from install.source import clone, how_to_install, installing
 from install.wsl import is_wsl
 
 OUR_PACKAGES = ("bridge", "demo", "extension", "http_serving", "install", "manifests", "native_host")
@@ -55,7 +54,7 @@ class Environment:
     """Our top-level names that are somebody else's as well, or instead: whose."""
     is_in_wsl: bool = False
     clone: Path | None = None
-    """`install.source.clone`."""
+    """`install.interpreter.clone`."""
 
 
 def examine_environment(environment: Environment, wrapper_interpreter: Path | None = None) -> list[Finding]:

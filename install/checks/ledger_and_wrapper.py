@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.checks.commands import registering, shell_line
-from install.findings import Finding, Level
+from install.findings import Finding, Level, registering, shell_line
 from install.installation import Home
 from install.ledger import Entry, Ledger, LedgerError
 from install.plan.apply import LARGEST_FILE_BYTES, look

@@ -19,11 +19,10 @@ from install.browsers import (
     system_target,
     user_data_dir_target,
 )
-from install.checks.commands import registering
 from install.checks.ledger_and_wrapper import Installed
 from install.checks.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
 from install.checks.running_browsers import RunningBrowser, its_machine
-from install.findings import Finding, Level
+from install.findings import Finding, Level, registering
 from install.ledger import Entry
 from install.machine import Machine
 from install.plan.apply import look

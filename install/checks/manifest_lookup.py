@@ -10,11 +10,9 @@ import msgspec
 
 from install import wrapper
 from install.browsers import Kind, Target
-from install.callers import origin
-from install.checks.commands import registering, shell_line
 from install.checks.ledger_and_wrapper import Installed, look_at_program
-from install.findings import Finding, Level
-from install.host_manifest import manifest_faults, program_named_in
+from install.findings import Finding, Level, registering, shell_line
+from install.host_manifest import manifest_faults, origin, program_named_in
 from install.plan.apply import LARGEST_FILE_BYTES
 from install.program_check import program_fault
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID

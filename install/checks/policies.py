@@ -16,8 +16,7 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
-from install.checks.commands import installing
-from install.findings import Finding
+from install.findings import Finding, installing
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from native_host.system.untrusted_files import entries, head

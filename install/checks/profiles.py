@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from install.browsers import Kind
-from install.callers import is_caller, origin
-from install.checks.commands import installing
-from install.findings import Finding, Level
+from install.findings import Finding, Level, installing
+from install.host_manifest import is_caller, origin
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.untrusted_files import entries, is_file, is_folder, printable, whole

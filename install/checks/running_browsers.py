@@ -2,6 +2,8 @@
 
 Linux says it in /proc, macOS in `ps`. Of a browser's environment, which may hold API keys, only three
 variables are kept, which say where its folders are; all else is forgotten at once.
+
+The native hosts that browsers run now, wherever these keep their sockets. Linux says it in /proc.
 """
 
 from __future__ import annotations
@@ -9,14 +11,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
-from install.checks.proc import command_line, executable, pid_of, processes
+from install.checks.proc import command_line, executable, parent, pid_of, processes
 from install.findings import Finding, Level
 from install.machine import Machine
 from native_host.system.untrusted_files import head, resolved
@@ -203,3 +205,24 @@ _CONFINED: dict[tuple[Confinement, str], tuple[str, Level]] = {
     ("snap", "chromium"): (_NO_WAY_OUT, "fault"),
     ("flatpak", "chromium"): (_NO_WAY_OUT, "fault"),
 }
+
+
+_STARTS = ["-m", "native_host"]
+"""So does every wrapper of mcpb's, whatever its home (install/wrapper.py)."""
+
+
+def hosts_started_by(machine: Machine, browsers: Collection[int]) -> dict[int, int]:
+    """Their pids, and those of their browsers: children of these processes that run mcpb's native host."""
+    if machine.system != "linux" or not browsers:
+        return {}
+    found = {}
+    for process in processes(machine.root / "proc", os.getuid()):
+        with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+            if (browser := parent(process)) in browsers and _is_host(process):
+                found[pid_of(process)] = browser
+    return found
+
+
+def _is_host(process: Path) -> bool:
+    words = command_line(process)
+    return any(words[at : at + 2] == _STARTS for at in range(len(words)))

@@ -16,8 +16,7 @@ import msgspec
 
 from install import wrapper
 from install.browsers import Target, folder_target
-from install.callers import OUR_CALLERS
-from install.host_manifest import manifest_text
+from install.host_manifest import OUR_CALLERS, manifest_text
 from install.installation import Home, Host
 from install.ledger import (
     Entry,

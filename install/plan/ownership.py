@@ -14,8 +14,7 @@ from pathlib import Path
 
 from install import wrapper
 from install.browsers import Kind
-from install.callers import is_caller
-from install.host_manifest import callers_in, program_named_in, read_manifest
+from install.host_manifest import callers_in, is_caller, program_named_in, read_manifest
 from install.ledger import Entry
 from install.wrapper import Wrapper
 from native_host.protocol.wire import HOST_NAME
