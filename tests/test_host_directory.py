@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.links import directory
-from bridge.links.directory import HostDirectory
+from bridge.links import native_hosts
+from bridge.links.native_hosts import HostDirectory
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint, Record
 
@@ -38,7 +38,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return live_hosts(path)
 
     monkeypatch.setattr(endpoint, "live_hosts", read)
-    monkeypatch.setattr(directory, "SETTLED_S", 0.0)
+    monkeypatch.setattr(native_hosts, "SETTLED_S", 0.0)
     return reads
 
 
@@ -92,7 +92,7 @@ def test_a_host_that_is_not_linked_may_have_died_and_left_its_files(
 def test_right_after_a_change_another_one_may_come_unseen(
     run: Path, host: Endpoint, reads: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "SETTLED_S", 3600.0)
+    monkeypatch.setattr(native_hosts, "SETTLED_S", 3600.0)
     hosts = HostDirectory(run)
     assert found(hosts, host.instance) == found(hosts, host.instance)
     assert reads == [run, run]

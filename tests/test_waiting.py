@@ -9,8 +9,7 @@ import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.transport import NOBODY, QUESTION_S, Caller
-from bridge.links.deadlines import Deadlines
-from bridge.links.pending_requests import Waiter
+from bridge.links.pending_requests import Deadlines, Waiter
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -18,8 +18,7 @@ import trio
 from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending
-from bridge.links.deadlines import Deadlines
-from bridge.links.pending_requests import Question, Waiter
+from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
 from native_host.ipc.streams import Inlet, Outlet
