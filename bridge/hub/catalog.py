@@ -11,9 +11,8 @@ from itertools import chain
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.cached_tools import CachedTool, NothingKept, ToolStore
-from bridge.hub.catalog_entries import NO_TAB, CachedEntry, Entry, LiveEntry
+from bridge.hub.catalog_entries import NO_TAB, CachedEntry, DocumentTools, Entry, LiveEntry
 from bridge.hub.client_session import Identity, Meaning, Session
-from bridge.hub.document_tools import DocumentTools
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
 from bridge.hub.public_names import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name

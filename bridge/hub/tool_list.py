@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from bridge.hub.catalog import Catalog
-from bridge.hub.catalog_entries import CachedEntry
+from bridge.hub.catalog_entries import CachedEntry, DocumentTools
 from bridge.hub.client_session import Meaning
-from bridge.hub.document_tools import DocumentTools
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.tool_schema import Era
 

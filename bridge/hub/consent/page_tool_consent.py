@@ -12,12 +12,11 @@ from typing import NamedTuple, Protocol
 from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.cached_tools import ToolStore
-from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
+from bridge.hub.catalog_entries import CachedEntry, DocumentTools, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
-from bridge.hub.document_tools import DocumentTools
 from bridge.hub.policy import matches
 from bridge.hub.registry import Browser, Frame, Registry
 from native_host.protocol.wire import Code, Use
