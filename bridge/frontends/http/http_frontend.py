@@ -1,4 +1,7 @@
-"""The HTTP front end as a whole: what is built, and in which order it ends."""
+"""The HTTP front end as a whole: what is built, and in which order it ends.
+
+`GET /health`: that we are there, which version, and how many clients speak to us.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from socket import socket
 
+import msgspec
 import trio
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
+from bridge import __version__
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http import health, legacy_sse, tools
+from bridge.frontends.http import legacy_sse, tools
 from bridge.frontends.http.asgi_app import Admit, App
 from bridge.frontends.http.http_sessions import Conversations
 from bridge.frontends.http.metrics import Metrics, present
@@ -45,7 +52,7 @@ class Front:
         )
         routes: list[Route] = [
             Route("/mcp", Streamable(self.conversations), methods=None),
-            health.route(lambda: len(self.conversations)),
+            route(lambda: len(self.conversations)),
             tools.route(router),
             metrics.route(),
             *legacy_sse.routes(self.conversations),
@@ -79,3 +86,13 @@ class Front:
         while True:
             await trio.sleep(REVOKED_SCAN_INTERVAL_S)
             self.conversations.end_revoked(self._is_token_valid)
+
+
+def route(count_sessions: Callable[[], int]) -> Route:
+    """Where it is asked."""
+
+    async def answer(_: Request) -> Response:
+        said = {"status": "ok", "version": __version__, "activeSessions": count_sessions()}
+        return Response(msgspec.json.encode(said), media_type="application/json")
+
+    return Route("/health", answer, methods=["GET"])
