@@ -296,8 +296,11 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
 async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
     # What HTTP needs is imported by nobody else.
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
-    from bridge.frontends.existing_channel.channel_server import TRANSPORT, ChannelFront  # noqa: PLC0415
-    from bridge.frontends.existing_channel.device_id import device_id  # noqa: PLC0415
+    from bridge.frontends.existing_channel.channel_server import (  # noqa: PLC0415
+        TRANSPORT,
+        ChannelFront,
+        device_id,
+    )
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
     from bridge.frontends.http.authorization import Gate  # noqa: PLC0415
     from bridge.frontends.http.http_frontend import Front  # noqa: PLC0415

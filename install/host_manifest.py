@@ -85,7 +85,7 @@ def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list
 
     The checks are the browser's own, in its order (Chromium: native_messaging_host_manifest.cc and
     launch_context.cc; Firefox: native_manifest.json and NativeManifests.sys.mjs): it stops at the first.
-    Whether the program could be started comes after them (install/program.py).
+    Whether the program could be started comes after them (install/program_check.py).
     """
     manifest = read_manifest(content, kind)
     if manifest is None:

@@ -24,9 +24,8 @@ import trio.testing
 from bridge.errors import CallError
 from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import MAX_OPEN
-from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, ChannelFront
+from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, ChannelFront, device_id
 from bridge.frontends.existing_channel.channel_sessions import MAX_SESSIONS
-from bridge.frontends.existing_channel.device_id import device_id
 from http_front import until
 from install.removable_files import left_by_dead_hosts, runtime_directories
 from many_callers import find

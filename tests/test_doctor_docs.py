@@ -26,7 +26,7 @@ NO_CODES = {"conda-meta", "mcpb-bridge"}
 
 def codes_in_the_source() -> set[str]:
     """Every constant that is written like a code, in the files that make findings."""
-    sources = [*(ROOT / "install").rglob("*.py"), *(ROOT / "bridge").glob("doctor*.py")]
+    sources = [path for folder in ("install", "bridge") for path in (ROOT / folder).rglob("*.py")]
     texts = [text for path in sources if "install.findings import" in (text := path.read_text())]
     found = (
         node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)

@@ -84,7 +84,7 @@ def test_a_host_is_found_while_it_lives_and_its_record_is_there(directory: Path)
 
 def test_what_a_killed_host_left_is_no_host_and_is_cleared_by_the_next(directory: Path) -> None:
     killed = (
-        "import os, sys; from pathlib import Path; from native_host import endpoint\n"
+        "import os, sys; from pathlib import Path; from native_host.ipc import endpoint\n"
         "place = endpoint.open_endpoint(Path(sys.argv[1])); instance = place.instance\n"
         "place.publish(endpoint.Record(instance=instance, pid=1, browser_pid=1, extension_origin='',"
         " version='', started_at=0)); print(instance, flush=True); os.kill(os.getpid(), 9)"

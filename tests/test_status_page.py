@@ -29,8 +29,7 @@ from bridge.diagnostics.status_snapshot import whats_missing
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Gate
-from bridge.frontends.http.status_page.elements import element
-from bridge.frontends.http.status_page.html import Seen, status_page
+from bridge.frontends.http.status_page.html import Seen, element, status_page
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
 from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, Watching

@@ -1,10 +1,16 @@
-"""The front end for clients of another product's socket as a whole: who connects, and how it ends."""
+"""The front end for clients of another product's socket as a whole: who connects, and how it ends.
+
+A session's tab, shown to the person when its client asks for that.
+
+By which name clients of another product's socket tell this machine's mcpb from others; no host name.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
 import struct
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -16,17 +22,18 @@ from bridge.errors import CallError
 from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
 from bridge.frontends.existing_channel.channel_sessions import Agents
-from bridge.frontends.existing_channel.showing import show
 from bridge.hub.client_session import Session
 from bridge.hub.describing import cleaned
+from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
-from bridge.hub.transport import TabTransport
+from bridge.hub.transport import ENDED, Pending, TabAddress, TabTransport
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
+from native_host.system.private_files import open_regular
 
 TRANSPORT = "channel"
 """What its sessions are connected over."""
@@ -187,3 +194,56 @@ def _program(stream: trio.SocketStream) -> str:
         name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
         return f"{cleaned(name, MAX_PROGRAM)}, pid {pid}"
     return f"pid {pid}"
+
+
+SHOW_S = 5.0
+
+
+def show(
+    registry: Registry, transport: TabTransport, session: Session, on_shown: Callable[[bool], None]
+) -> Pending:
+    """Bring the tab that a session has used last to the front; what is told is whether there was one."""
+    tabs = [
+        (browser, tab) for browser in registry.browsers() if browser.is_live for tab in _own(browser, session)
+    ]
+    if not tabs:
+        on_shown(False)
+        return ENDED
+    browser, tab = max(tabs, key=lambda found: found[1].last_accessed)
+    try:
+        registry.pauses.check(session, tab.origin)
+    except CallError:  # a person has paused it: nothing of it comes to the front
+        on_shown(False)
+        return ENDED
+
+    def on_done(answer: bytes | CallError) -> None:
+        on_shown(not isinstance(answer, CallError))
+
+    asked = wire.ActivateTab(session=session.id, tab_id=tab.tab_id, focus_window=True)
+    return transport.send(TabAddress(browser.host, tab.tab_id), "activateTab", asked, SHOW_S, on_done)
+
+
+def _own(browser: Browser, session: Session) -> list[wire.Tab]:
+    return [tab for tab in browser.tabs.values() if tab.owner == session.id]
+
+
+FILE = "device-id"
+_MAX_BYTES = 64
+
+
+def device_id(state: Path) -> str:
+    """The same as long as the state directory is there: made when it is first asked for.
+
+    Raises:
+        EndpointError: it cannot be read or written.
+    """
+    path = state / FILE
+    try:
+        with suppress(FileExistsError), open(path, "xb", opener=open_regular) as file:
+            file.write(str(uuid.uuid4()).encode())
+        with open(path, "rb", opener=open_regular) as file:
+            return str(uuid.UUID(file.read(_MAX_BYTES).decode().strip()))
+    except (OSError, ValueError) as error:
+        raise EndpointError(
+            f"{path} cannot be used: {error}. Remove it, and start mcpb serve again"
+        ) from error

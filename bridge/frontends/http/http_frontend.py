@@ -1,6 +1,8 @@
 """The HTTP front end as a whole: what is built, and in which order it ends.
 
 `GET /health`: that we are there, which version, and how many clients speak to us.
+
+`GET /tools`: what `tools/list` would say to a client that begins now, for whoever wants only that.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from starlette.routing import Route
 
 from bridge import __version__
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http import legacy_sse, tools
+from bridge.frontends.http import legacy_sse
 from bridge.frontends.http.asgi_app import Admit, App
 from bridge.frontends.http.http_sessions import Conversations
 from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.streamable_http import Streamable
+from bridge.hub.client_session import Session
 from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from http_serving import http_server
 from native_host.protocol import wire
 
@@ -52,8 +56,8 @@ class Front:
         )
         routes: list[Route] = [
             Route("/mcp", Streamable(self.conversations), methods=None),
-            route(lambda: len(self.conversations)),
-            tools.route(router),
+            health_route(lambda: len(self.conversations)),
+            tools_route(router),
             metrics.route(),
             *legacy_sse.routes(self.conversations),
             *further,
@@ -88,7 +92,7 @@ class Front:
             self.conversations.end_revoked(self._is_token_valid)
 
 
-def route(count_sessions: Callable[[], int]) -> Route:
+def health_route(count_sessions: Callable[[], int]) -> Route:
     """Where it is asked."""
 
     async def answer(_: Request) -> Response:
@@ -96,3 +100,14 @@ def route(count_sessions: Callable[[], int]) -> Route:
         return Response(msgspec.json.encode(said), media_type="application/json")
 
     return Route("/health", answer, methods=["GET"])
+
+
+def tools_route(router: Router) -> Route:
+    """Where it is asked."""
+
+    async def answer(_: Request) -> Response:
+        # Nobody's session: no host is told of it, and what the names mean is forgotten with the answer.
+        tools = await router.listing(Session("tools"), Era.STATELESS)
+        return Response(b'{"tools":%b}\n' % tools, media_type="application/json")
+
+    return Route("/tools", answer, methods=["GET"])

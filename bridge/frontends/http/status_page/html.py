@@ -1,19 +1,21 @@
 """The status page as HTML: what is connected, what is called, what is missing. Pure.
 
 Pages and clients wrote most of what it shows: `status` has cleaned and cut it, `elements` escapes it.
+
+HTML made of elements. What is no element is text and is escaped: nobody can forget it. Pure.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from html import escape
+from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.frontends.http.status_page.elements import Html, document, element, together
 from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
@@ -443,3 +445,56 @@ def _section(id_: str, title: str, content: list[Any]) -> Html:
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+_VOID = {"br", "input", "link", "meta"}
+
+
+class Html(str):
+    """Markup; `element` makes it, nothing else should. What is made of it by `+` or `%` is text again."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Iterable[Child] | None"
+"""Text, elements, nothing, or several of these."""
+Attribute = str | int | bool | None
+"""True: it is there, without a value. False and None: it is not there."""
+
+
+def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """An element, for instance `element("p", "Hello", class_="big", aria_live="polite")`.
+
+    In names of attributes `_` stands for `-`; one at the end is dropped.
+    """
+    start = f"<{name}{''.join(_attribute(*pair) for pair in attributes.items())}>"
+    if name in _VOID:
+        return Html(start)
+    return Html(f"{start}{''.join(map(_markup, children))}</{name}>")
+
+
+def together(*children: Child) -> Html:
+    """Several, one after the other."""
+    return Html("".join(map(_markup, children)))
+
+
+def document(*children: Child, **attributes: Attribute) -> Html:
+    """A whole document: its root element with these attributes, and what is in it."""
+    return Html(f"<!doctype html>\n{element('html', *children, **attributes)}")
+
+
+def _markup(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Html):
+        return child
+    if isinstance(child, str):
+        return escape(child)
+    return "".join(map(_markup, child))
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    written = name.removesuffix("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    return f" {written}" if value is True else f' {written}="{escape(str(value))}"'

@@ -20,8 +20,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bridge import origins
-from bridge.frontends.http.status_page.elements import Html
-from bridge.frontends.http.status_page.html import SIGN_IN, now, sign_in_page, status_page
+from bridge.frontends.http.status_page.html import SIGN_IN, Html, now, sign_in_page, status_page
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, SignIn
 from bridge.frontends.http.status_page.updates import Watching
 from bridge.hub.router import Router
