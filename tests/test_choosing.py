@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.browser_tools.choosing import MAX_CHOSEN, meant
+from bridge.browser_tools.tools.find import MAX_CHOSEN, meant
 
 OUTLINE = r"""
 main "Books" [ref_1]

@@ -1,7 +1,11 @@
-"""A tab's documents: its frames, and our own code in each of them (`scripts`)."""
+"""A tab's documents: its frames, and our own code in each of them (`scripts`).
+
+Bytes on their way into a document, in pieces that no message is too small for.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -410,3 +414,21 @@ def _failure(description: str) -> ToolError:
 
 class _NoContextError(CommandError):
     """The document that had our world is gone, or that world is."""
+
+
+PIECE_BYTES = 384 * 1024
+"""512 KiB in base64."""
+
+
+async def carry(page: Page, frame: Frame, data: bytes) -> str:
+    """Bring bytes to our code in a document; the name that it knows them by (`giveFiles`, `download`).
+
+    Raises as `Page.call`.
+    """
+    transfer = secrets.token_hex(8)
+    for begin in range(0, max(len(data), 1), PIECE_BYTES):
+        end = begin + PIECE_BYTES
+        chunk = base64.b64encode(data[begin:end]).decode()
+        piece = {"transfer": transfer, "chunk": chunk, "last": end >= len(data)}
+        await page.call("receive", piece, frame=frame)
+    return transfer

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
-from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page
+from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, view_of
 from bridge.browser_tools.session.call_context import Turn
@@ -23,7 +23,6 @@ from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import gif_creator, upload_sources
 from bridge.browser_tools.tools.read_page import frame_of
 from bridge.browser_tools.tools.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
-from bridge.browser_tools.transferring import carry
 from bridge.hub.describing import cleaned, quoted
 
 LIMIT_S = 60.0

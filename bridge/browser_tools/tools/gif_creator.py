@@ -17,7 +17,7 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.page.page import Frame, Page, carry
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, screenshot, view_of
 from bridge.browser_tools.session.call_context import Turn
@@ -25,7 +25,6 @@ from bridge.browser_tools.session.session_state import Picture
 from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Link, Told, ToolError
 from bridge.browser_tools.tools import downloads, gif_encoder
-from bridge.browser_tools.transferring import carry
 from bridge.errors import CallError
 
 MAX_FRAMES = 50
