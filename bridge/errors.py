@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridge.hidden_characters import sanitize
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 
@@ -98,8 +98,7 @@ def paused_sentence(site: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(sanitize(text).split()).rstrip(".")
-    return line if len(line) <= _DETAIL_CHARS else line[:_DETAIL_CHARS] + "…"
+    return single_line(text, _DETAIL_CHARS).rstrip(".")
 
 
 def failed(text: str) -> bytes:

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.wire import Tab
 
 OPAQUE = "null"
@@ -284,7 +285,7 @@ def _encode_host(folded: str, host: str) -> str:
     """Return a host with international letters in ASCII, where the rules of 2003 and of today agree."""
     try:
         found = folded.encode("idna")
-        if folded.isprintable() and found.decode("idna") == folded:
+        if is_single_line(folded) and found.decode("idna") == folded:
             return found.decode()
     except UnicodeError:
         pass

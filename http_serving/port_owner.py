@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from native_host.system.untrusted_files import printable
+from native_host.protocol.untrusted_text import escape
 
 _PROC = Path("/proc")
 _LISTENS = "0A"
@@ -73,7 +73,7 @@ def _called(process: Path) -> str:
         words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
         if "serve" in words and any(Path(word).name in _OURS for word in words[: words.index("serve")]):
             return "another mcpb serve"
-        return printable((process / "comm").read_text(errors="replace").removesuffix("\n"))
+        return escape((process / "comm").read_text(errors="replace").removesuffix("\n"))
     return "a process"
 
 

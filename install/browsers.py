@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from install.machine import Machine, System
+from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.wire import HOST_NAME
 
 Kind = Literal["chromium", "firefox"]
@@ -378,7 +379,7 @@ def _all_places(browser: Browser) -> Iterator[tuple[str, Place, System]]:
 
 def _path_fault(path: str) -> str:
     parts = PurePosixPath(path.removeprefix("~/")).parts
-    if not path.isprintable():
+    if not is_single_line(path):
         return "it has a control character; write the name as the folder has it"
     if path.startswith("~") and not path.startswith("~/"):
         return f"{path} would be a folder of that name; begin with ~/ for your home directory"

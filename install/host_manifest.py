@@ -17,8 +17,8 @@ import msgspec
 
 from install.browsers import Kind
 from install.findings import Finding
+from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
-from native_host.system.untrusted_files import printable
 
 CALLERS_KEY: dict[Kind, str] = {"chromium": "allowed_origins", "firefox": "allowed_extensions"}
 # Chromium's IsValidName and Mozilla's schema of native manifests: with another name no file is taken.
@@ -252,7 +252,7 @@ def _path_fault(manifest: dict[str, Any]) -> Iterator[_Fault]:
 
 def _shown(value: object) -> str:
     """As JSON, and not too long of it: the file may be anybody's."""
-    text = printable(json.dumps(value, ensure_ascii=False)) if value is not None else "missing"
+    text = escape(json.dumps(value, ensure_ascii=False)) if value is not None else "missing"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 

@@ -11,10 +11,10 @@ import trio
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record, Registered
 from bridge.hub.client_session import Session
-from bridge.hub.describing import mark_of
 from bridge.hub.page_call import Outcome
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
+from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import LookedAround
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace

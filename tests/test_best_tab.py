@@ -11,10 +11,10 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.client_session import Session
-from bridge.hub.describing import mark_of
 from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router
+from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

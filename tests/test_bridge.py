@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import trio
 
-from bridge.hub.describing import mark_of
 from bridge.hub.router import CHANGES_APART_S
+from bridge.hub.tool_definition import mark_of
 from demo.simulated.browser import SimulatedBrowser
 from demo.simulated.tabs import SimulatedTab
 from demo.simulated.worker import current_call

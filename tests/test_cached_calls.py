@@ -11,9 +11,9 @@ from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.client_session import Session
-from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
+from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import HostLost, LookedAround, TabAddress
 from native_host.protocol import wire
 from played_transport import CART, Answer, Asked, PlayedTransport

@@ -22,8 +22,8 @@ from bridge.cli.group import main
 from bridge.config.loader import Config
 from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
-from bridge.hub.describing import mark_of
 from bridge.hub.page_tool import read_tools
+from bridge.hub.tool_definition import mark_of
 from bridge.state.audit_log import NAME, AuditLog
 from bridge.state.tool_cache import SqliteToolStore
 from demo.simulated.browser import SimulatedBrowser

@@ -12,11 +12,11 @@ import pytest
 from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.client_session import Session
-from bridge.hub.describing import TEXTS_LEFT_OUT, mark_of
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import read_tools
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.registry import Registry
+from bridge.hub.tool_definition import TEXTS_LEFT_OUT, mark_of
 from bridge.hub.tool_list import MAX_SITE_BYTES, Listing
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire

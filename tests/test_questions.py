@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError
-from bridge.hub.describing import MAX_TITLE
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_TITLE_CHARS
 from native_host.protocol.wire import Code
 
 BUY = wire.ElicitConfirmation(message="Buy?")
@@ -114,7 +114,7 @@ def test_what_a_person_reads_of_a_form_is_one_printable_line(
 def test_titles_and_descriptions_are_cut() -> None:
     long = form(name={"type": "string", "title": "x" * 5000, "description": "y" * 5000})
     shown = read(long).form["properties"]["name"]
-    assert (len(shown["title"]), len(shown["description"])) == (MAX_TITLE, elicitation.MAX_DESCRIPTION)
+    assert (len(shown["title"]), len(shown["description"])) == (MAX_TITLE_CHARS, elicitation.MAX_DESCRIPTION)
 
 
 @pytest.mark.parametrize("bad", [HOSTILE, "x" * (elicitation.MAX_VALUE + 1)], ids=["hostile", "long"])

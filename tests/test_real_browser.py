@@ -13,7 +13,7 @@ import pytest
 import trio
 from mcp import Client
 
-from bridge.hub.describing import mark_of
+from bridge.hub.tool_definition import mark_of
 from chain import (
     INSPECTOR,
     WEBMCP,

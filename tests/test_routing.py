@@ -12,8 +12,8 @@ from bridge.diagnostics.status_snapshot import status
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.describing import mark_of
 from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
+from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
 from bridge.links.native_hosts import NativeLinks
 from native_host.protocol import wire

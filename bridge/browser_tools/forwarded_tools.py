@@ -30,10 +30,10 @@ from bridge.browser_tools.tool_output import Answer, Image, Told, ToolError
 from bridge.browser_tools.tools import computer, file_upload, navigate
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.describing import cleaned, quoted
 from bridge.hub.registry import Browser
 from bridge.hub.transport import Caller, TabAddress
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
 
 CALL_S = 60.0
@@ -274,7 +274,7 @@ async def _new_tab(turn: Turn, channel: Browser) -> int:
         detail = f"opening a tab: {error.detail}"
         raise CallError(error.code, detail, handed=False, logged=error.audit_detail) from None
     if words.is_error or not (made := _MADE.search(words.text)):
-        raise ToolError(f"{called(channel)} opened no tab for you: {quoted(words.text, _MAX_WORDS)}")
+        raise ToolError(f"{called(channel)} opened no tab for you: {quote(words.text, _MAX_WORDS)}")
     return int(made[1])
 
 
@@ -312,7 +312,7 @@ def _caller(turn: Turn) -> Caller:
         return turn.caller
 
     async def patiently(question: wire.ElicitConfirmation) -> bytes:
-        shown = cleaned(question.message, _MAX_QUESTION)  # a page may have written the address in it
+        shown = single_line(question.message, _MAX_QUESTION)  # a page may have written the address in it
         with turn.unhurried():
             return await ask(msgspec.structs.replace(question, message=shown))
 

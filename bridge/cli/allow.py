@@ -13,7 +13,7 @@ import click
 
 from bridge import origins
 from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
-from native_host.protocol.untrusted_text import shown
+from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import mcpb_home
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
@@ -79,11 +79,13 @@ def allow(
             _revoke(approvals, origin, what, client)
         elif origin and what:
             approvals.grant([origin], what, client=client or "", lasts_s=lasts_s)
-            click.echo(shown(f"Approved {origin} for {', '.join(what)}, to {client or 'every client'}."))
+            click.echo(
+                for_terminal(f"Approved {origin} for {', '.join(what)}, to {client or 'every client'}.")
+            )
         else:
             _list([each for each in approvals.current() if origin in (None, each.origin)], as_json=as_json)
     except ApprovalsError as error:
-        raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+        raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
 
 
 def _revoke(approvals: Approvals, origin: str, what: Sequence[str], client: str | None) -> None:
@@ -93,21 +95,21 @@ def _revoke(approvals: Approvals, origin: str, what: Sequence[str], client: str 
             f"{each.origin} for {', '.join(each.approval.granted)}" for each in approvals.current()
         )
         raise click.ClickException(
-            shown(
+            for_terminal(
                 f"Nothing like that is approved for {origin}. Approved: {named or 'nothing'}.", on=sys.stderr
             )
         )
-    click.echo(shown(f"Revoked {revoked} approval{'' if revoked == 1 else 's'} of {origin}."))
+    click.echo(for_terminal(f"Revoked {revoked} approval{'' if revoked == 1 else 's'} of {origin}."))
 
 
 def _list(found: Sequence[SiteApproval], *, as_json: bool) -> None:
     if as_json:
-        click.echo(shown(json.dumps({"approvals": [_row(each) for each in found]}, indent=2)))
+        click.echo(for_terminal(json.dumps({"approvals": [_row(each) for each in found]}, indent=2)))
         return
     for origin, approval in found:
         end = f", until {approval.until}" if approval.until else ""
         words = ", ".join(approval.granted)
-        click.echo(shown(f"{origin}  {words}  for {approval.only_client or 'every client'}{end}"))
+        click.echo(for_terminal(f"{origin}  {words}  for {approval.only_client or 'every client'}{end}"))
     if not found:
         click.echo("No site is approved.")
 

@@ -18,7 +18,7 @@ from bridge.cli.columns import Columns
 from bridge.state import audit_rows
 from bridge.state.audit_log import NAME
 from bridge.state.audit_reader import Filter, follow, outcomes, recent
-from native_host.protocol.untrusted_text import shown
+from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import mcpb_home
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -109,7 +109,7 @@ def _audit_printer(*, as_json: bool) -> Callable[[list[dict[str, Any]]], None]:
 
     def show(lines: list[dict[str, Any]]) -> None:
         if as_json:
-            texts = [shown(json.dumps(line, ensure_ascii=False)) for line in lines]
+            texts = [for_terminal(json.dumps(line, ensure_ascii=False)) for line in lines]
         else:
             texts = columns.lines(map(audit_rows.row, lines))
         click.echo("\n".join(texts))

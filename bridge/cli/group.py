@@ -20,7 +20,7 @@ import click
 
 from bridge import __version__
 from native_host.platform_check import refuse_windows
-from native_host.protocol.untrusted_text import shown
+from native_host.protocol.untrusted_text import for_terminal
 
 if TYPE_CHECKING:
     from bridge.app import Hub
@@ -259,13 +259,13 @@ def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> 
     from bridge.diagnostics.status_snapshot import as_text
 
     if as_json:
-        click.echo(shown(json.dumps(found, ensure_ascii=False) if is_watching else _pretty(found)))
+        click.echo(for_terminal(json.dumps(found, ensure_ascii=False) if is_watching else _pretty(found)))
         return
     if not sys.stdout.isatty():
         click.echo("\n".join([*as_text(found), ""] if is_watching else as_text(found)))
         return
     size = get_terminal_size()
-    lines = [shown(line) for line in as_text(found, size.columns)]
+    lines = [for_terminal(line) for line in as_text(found, size.columns)]
     if is_watching:
         click.clear()
         lines = _first_lines(lines, size.lines - 1)
@@ -295,12 +295,12 @@ def pause(target: str | None, *, resume: bool) -> None:
         return
     if resume and _is_at_terminal():
         found = _at_hub(partial(_find_pause_target, target, is_to_resume=True))
-        if not click.confirm(shown(f"Resume {found}?", on=sys.stderr), err=True):
+        if not click.confirm(for_terminal(f"Resume {found}?", on=sys.stderr), err=True):
             return
     done, failed = _at_hub(partial(_set_paused, target, paused=not resume))
-    click.echo(shown("\n".join(done)))
+    click.echo(for_terminal("\n".join(done)))
     if failed:
-        click.echo(shown("\n".join(failed), on=sys.stderr), err=True)
+        click.echo(for_terminal("\n".join(failed), on=sys.stderr), err=True)
         sys.exit(1)
 
 
@@ -339,7 +339,7 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
 
     outcome = run_with_hub(new_session(), run)
     if isinstance(outcome, TargetError):
-        raise click.ClickException(shown(str(outcome), on=sys.stderr))
+        raise click.ClickException(for_terminal(str(outcome), on=sys.stderr))
     return outcome
 
 
@@ -380,7 +380,7 @@ def _list_paused() -> None:
         return list(map(str, paused_targets(hub.router.registry)))
 
     found = _at_hub(read)
-    click.echo(shown("\n".join(found)) or "Nothing is paused.")
+    click.echo(for_terminal("\n".join(found)) or "Nothing is paused.")
 
 
 async def _hear_of_clients(hub: Hub) -> None:
@@ -411,13 +411,13 @@ def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
 
     found, missing = run_with_hub(new_session(), read, existing_channel=existing_channel)
     if as_json:
-        click.echo(shown(_pretty({"tools": found})))
+        click.echo(for_terminal(_pretty({"tools": found})))
         return
     for tool in found:
-        click.echo(f"{click.style(tool['name'], bold=True)}{shown(_parameters(tool))}")
-        click.echo(f"    {shown(_first_line(tool['description']))}")
+        click.echo(f"{click.style(tool['name'], bold=True)}{for_terminal(_parameters(tool))}")
+        click.echo(f"    {for_terminal(_first_line(tool['description']))}")
     if missing:
-        click.echo(f"\n{shown(missing, on=sys.stderr)}", err=True)
+        click.echo(f"\n{for_terminal(missing, on=sys.stderr)}", err=True)
 
 
 def _forget(origin: str) -> None:
@@ -428,9 +428,9 @@ def _forget(origin: str) -> None:
         try:
             count = store.forget(origin)
         except StoreError as error:
-            raise click.ClickException(shown(str(error), on=sys.stderr)) from None
+            raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
     tools = f"{count} tool{'' if count == 1 else 's'}"
-    click.echo(shown(f"Forgot {tools} of {origin}." if count else f"Nothing was kept of {origin}."))
+    click.echo(for_terminal(f"Forgot {tools} of {origin}." if count else f"Nothing was kept of {origin}."))
     if count:
         click.echo("A page of it that is open may let its tools be kept again.")
 
@@ -473,9 +473,9 @@ def call(
 
     answer = run_with_hub(new_session("call"), run, existing_channel=existing_channel)
     if isinstance(answer, str):
-        raise click.ClickException(shown(answer, on=sys.stderr))
+        raise click.ClickException(for_terminal(answer, on=sys.stderr))
     result = json.loads(answer)
-    click.echo(shown(_pretty(result) if as_json else _as_text(result)))
+    click.echo(for_terminal(_pretty(result) if as_json else _as_text(result)))
     if isinstance(result, dict) and result.get("isError") is True:
         sys.exit(1)
 
@@ -580,9 +580,9 @@ def _parameters(tool: Mapping[str, Any]) -> str:
 
 def _show_progress(progress: Progress) -> None:
     """Write the message to stderr: where the user is asked, and what pages report."""
-    from bridge.hub.describing import cleaned
+    from native_host.protocol.untrusted_text import single_line
 
-    if message := cleaned(progress.message, _MAX_PROGRESS):
+    if message := single_line(progress.message, _MAX_PROGRESS):
         # The call goes on when the reader of stderr has gone.
         with suppress(OSError):
             click.echo(message, err=True)

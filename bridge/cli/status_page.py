@@ -15,7 +15,7 @@ import msgspec
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.state.server_record import ServeRecord, running
-from native_host.protocol.untrusted_text import shown
+from native_host.protocol.untrusted_text import for_terminal
 
 ANSWER_S = 5.0
 _MAX_BYTES = 64 * 1024
@@ -75,4 +75,6 @@ def _read(status: int, body: bytes) -> str:
         why = str(found["error"]["message"])
     except (msgspec.DecodeError, KeyError, TypeError):
         why = f"it answers {status} with what is no answer of mcpb"
-    raise click.ClickException(shown(f"mcpb serve gives no link to its status page: {why}", on=sys.stderr))
+    raise click.ClickException(
+        for_terminal(f"mcpb serve gives no link to its status page: {why}", on=sys.stderr)
+    )

@@ -12,10 +12,10 @@ import msgspec
 
 from bridge import __version__
 from bridge.hub.catalog import Catalog
-from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.registry import Browser, Registry
 from install.findings import Finding
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
 
 PING_S = 3.0
 """For one round trip to the extension: a worker that was stopped needs 0.5 s to start."""
@@ -157,19 +157,19 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
     seen = SeenBrowser(
         host=browser.host,
         host_pid=host.pid,
-        host_version=cleaned(host.version, MAX_TITLE),
+        host_version=single_line(host.version, MAX_TITLE_CHARS),
         browser_pid=host.browser_pid,
-        caller=cleaned(host.extension_origin, MAX_ORIGIN),
+        caller=single_line(host.extension_origin, MAX_ORIGIN_CHARS),
     )
     if hello is None:
         return seen
     refusals = [entry.refusal for entry in catalog.live() if entry.offer.browser is browser]
     return msgspec.structs.replace(
         seen,
-        brand=cleaned(hello.browser.brand, MAX_TITLE),
-        browser_version=cleaned(hello.browser.version, MAX_TITLE),
-        label=cleaned(hello.profile.label, MAX_TITLE),
-        extension_version=cleaned(hello.extension.version, MAX_TITLE),
+        brand=single_line(hello.browser.brand, MAX_TITLE_CHARS),
+        browser_version=single_line(hello.browser.version, MAX_TITLE_CHARS),
+        label=single_line(hello.profile.label, MAX_TITLE_CHARS),
+        extension_version=single_line(hello.extension.version, MAX_TITLE_CHARS),
         answered_ms=round(answer * 1000, 1) if isinstance(answer, float) else None,
         silence=answer if isinstance(answer, str) else "",
         tabs=tuple(_tabs(browser, catalog)),
@@ -181,7 +181,7 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
 
 
 def _readable(trouble: wire.Trouble) -> wire.Trouble:
-    return msgspec.structs.replace(trouble, reason=cleaned(trouble.reason, wire.TROUBLE_BYTES))
+    return msgspec.structs.replace(trouble, reason=single_line(trouble.reason, wire.TROUBLE_BYTES))
 
 
 def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
@@ -191,8 +191,8 @@ def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
     for tab in browser.tabs.values():
         if not tab.incognito:
             yield SeenTab(
-                origin=cleaned(tab.origin, MAX_ORIGIN),
-                title=cleaned(tab.title, MAX_TITLE),
+                origin=single_line(tab.origin, MAX_ORIGIN_CHARS),
+                title=single_line(tab.title, MAX_TITLE_CHARS),
                 tools=callable_in.count(tab.tab_id),
                 is_silent=_is_open_to_extensions(tab) and browser.frame(tab.tab_id, 0) is None,
             )
@@ -269,7 +269,7 @@ def _other_version(browser: SeenBrowser) -> Finding:
 
 def _reported(trouble: wire.Trouble, now: float) -> Finding:
     times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times in a row"
-    words = cleaned(trouble.reason, _MAX_REASON)
+    words = single_line(trouble.reason, _MAX_REASON)
     text = f"it is connected now. Earlier ({_ago(now - trouble.at / 1000)}) it could not be, {times}. " + (
         f"The browser's own words then: {words}" if words else "The browser did not say why"
     )

@@ -30,7 +30,6 @@ from bridge.diagnostics.fixes import fix, is_open_to_others
 from bridge.diagnostics.redaction import Private, named_folders, redacted, without_sites
 from bridge.diagnostics.report import diagnose
 from bridge.errors import CallError
-from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
@@ -55,7 +54,13 @@ from native_host.existing_channel.published_socket import standing
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import shown
+from native_host.protocol.untrusted_text import (
+    MAX_NOTICE_CHARS,
+    MAX_ORIGIN_CHARS,
+    MAX_TITLE_CHARS,
+    for_terminal,
+    single_line,
+)
 from native_host.system.home_layout import mcpb_home
 
 
@@ -115,7 +120,7 @@ def _fix() -> list[str]:
     try:
         done.extend(fix(this_host(), endpoint.candidates()))
     except (LedgerError, ApplyError, click.ClickException) as error:
-        click.echo(shown(f"Not everything was put right: {error}", on=sys.stderr), err=True)
+        click.echo(for_terminal(f"Not everything was put right: {error}", on=sys.stderr), err=True)
     return done
 
 
@@ -228,10 +233,10 @@ def unlinked_host(record: Record, problem: Problem | None) -> UnlinkedHost:
     return UnlinkedHost(
         host=record.instance,
         host_pid=record.pid,
-        host_version=cleaned(record.version, MAX_TITLE),
+        host_version=single_line(record.version, MAX_TITLE_CHARS),
         browser_pid=record.browser_pid,
-        caller=cleaned(record.extension_origin, MAX_ORIGIN),
-        brand=cleaned(record.browser, MAX_TITLE),
+        caller=single_line(record.extension_origin, MAX_ORIGIN_CHARS),
+        brand=single_line(record.browser, MAX_TITLE_CHARS),
         reason=problem.text if problem else "it accepts the connection and says nothing",
         is_final=problem is not None and problem.is_final,
     )
@@ -244,7 +249,7 @@ async def _ping(links: NativeLinks, host: str) -> Answer:
         answer = await links.request(TabAddress(host), "getTabs", wire.Asked(), PING_S)
         msgspec.json.decode(answer, type=wire.Tabs)
     except CallError as error:
-        return cleaned(error.detail, MAX_NOTICE) or "it went away"
+        return single_line(error.detail, MAX_NOTICE_CHARS) or "it went away"
     except msgspec.DecodeError as error:
         return f"what it says cannot be read ({error})"
     return trio.current_time() - began

@@ -13,10 +13,11 @@ import msgspec
 
 from bridge.diagnostics.browser_checks import SeenBrowser
 from bridge.diagnostics.browser_matching import Looked
-from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport, printable
+from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport
 from install.checks.existing_channel import Channel
 from install.checks.other_hosts import Neighbour
 from install.findings import Finding
+from native_host.protocol.untrusted_text import escape
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
 _PATH = re.compile(r"(?<![\w.$~<>/:#-])~?/[^\s\"'“”<>(),;:`]*[^\s\"'“”<>(),;:`.]")
@@ -202,9 +203,9 @@ class _Veil:
     """Shows the same in place of the same, in a whole report."""
 
     def __init__(self, private: Private, folders: Sequence[str]) -> None:
-        paths = {printable(path): shown for path, shown in private.paths.items() if _is_path(path)}
+        paths = {escape(path): shown for path, shown in private.paths.items() if _is_path(path)}
         self._numbers: dict[str, str] = {}
-        self._folders = sorted({printable(path) for path in folders if _is_path(path)}, key=len, reverse=True)
+        self._folders = sorted({escape(path) for path in folders if _is_path(path)}, key=len, reverse=True)
         self._homes = [(_beginning(path), paths[path]) for path in sorted(paths, key=len, reverse=True)]
         self._names = [*_user(private.user), *_machine(private.machine)]
 

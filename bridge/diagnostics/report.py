@@ -18,6 +18,7 @@ from install.checks.existing_channel import Channel, channel_findings, missing_c
 from install.checks.other_hosts import WRAPPER_GONE, Neighbour
 from install.findings import Finding, Hop, Level
 from native_host.existing_channel.published_socket import Standing
+from native_host.protocol.untrusted_text import escape
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
@@ -108,15 +109,10 @@ def diagnose(looked: Looked) -> Diagnosis:
     return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
 
 
-def printable(text: str) -> str:
-    """One line, with nothing that a terminal obeys or UTF-8 cannot say: names of files are anybody's."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
 def _printable(value: Any) -> Any:
     match value:
         case str():
-            return printable(value)
+            return escape(value)
         case dict():
             return {key: _printable(item) for key, item in value.items()}
         case list() | tuple():

@@ -14,7 +14,6 @@ from bridge.cli.columns import Columns
 from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
-from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, MAX_TITLE, cleaned, cleaned_lines
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
@@ -22,6 +21,13 @@ from bridge.hub.tool_search import search
 from bridge.state import audit_rows
 from bridge.state.audit_log import moment
 from bridge.state.pause_control import short_id, title_of
+from native_host.protocol.untrusted_text import (
+    MAX_NOTICE_CHARS,
+    MAX_ORIGIN_CHARS,
+    MAX_TITLE_CHARS,
+    format_description,
+    single_line,
+)
 
 _MAX_SCHEMA_BYTES = 16 * 1024
 """Of a longer one the parameters are not told."""
@@ -144,7 +150,7 @@ def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, 
             titles = ", ".join(map(title_of, client.sessions[:_MAX_RUNNING]))
             why = "its environment sets others, or it has not read the file yet"
             if not client.rules:
-                why = f"it is mcpb {cleaned(client.version, 20)}, which does not tell its rules"
+                why = f"it is mcpb {single_line(client.version, 20)}, which does not tell its rules"
             text = f"{titles} (pid {pid}) runs with other rules than config.toml: {why}. Restart it"
             yield {"pid": pid, "text": text}
 
@@ -263,7 +269,7 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
     extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
     yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
-    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN], width, "  ").lines(tabs), strict=True):
+    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").lines(tabs), strict=True):
         yield line
         yield from (f"    {name}" for name in tab["tools"])
         yield from (f"    note: {notice}" for notice in tab["notices"])
@@ -315,11 +321,11 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
     assert hello is not None, "only browsers that have introduced themselves are listed"
     sessions = list(_sessions(browser, registry.pauses))
     return {
-        "brand": cleaned(hello.browser.brand, MAX_TITLE),
-        "version": cleaned(hello.browser.version, MAX_TITLE),
+        "brand": single_line(hello.browser.brand, MAX_TITLE_CHARS),
+        "version": single_line(hello.browser.version, MAX_TITLE_CHARS),
         "platform": hello.browser.platform,
         "profile": hello.profile.id,
-        "label": cleaned(hello.profile.label, MAX_TITLE),
+        "label": single_line(hello.profile.label, MAX_TITLE_CHARS),
         "extension": hello.extension.version,
         "isChannel": browser.is_channel,
         "host": browser.host,
@@ -327,7 +333,7 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
         "live": browser.is_live,
         "clients": [session["title"] for session in sessions],
         "sessions": sessions,
-        "pausedSites": [cleaned(site, MAX_ORIGIN) for site in registry.pauses.sites],
+        "pausedSites": [single_line(site, MAX_ORIGIN_CHARS) for site in registry.pauses.sites],
         "tabs": list(_tabs(browser, registry, catalog)),
     }
 
@@ -344,7 +350,7 @@ def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
             yield {
                 "id": session.id,
                 "title": title_of(session),
-                "version": cleaned(session.client.version, 20),
+                "version": single_line(session.client.version, 20),
                 "pid": client.pid,
                 "paused": session.id in pauses.sessions,
             }
@@ -364,16 +370,16 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
         notices[tab_id].append(f"{count}, by config.toml: {refusals[0]}")
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser and frame.announced.notice:
-            notices[tab.tab_id].append(cleaned(frame.announced.notice, MAX_NOTICE))
+            notices[tab.tab_id].append(single_line(frame.announced.notice, MAX_NOTICE_CHARS))
     titles = {session.id: title_of(session) for client in browser.clients for session in client.sessions}
     for tab in sorted(browser.tabs.values(), key=lambda tab: (tab.origin, tab.ordinal)):
         is_somebodys = not tab.incognito and (tab.owner is not None or tab.handed_over)
         if is_somebodys or tab.tab_id in tools or tab.tab_id in notices:
             yield {
-                "origin": cleaned(tab.origin, MAX_ORIGIN),
+                "origin": single_line(tab.origin, MAX_ORIGIN_CHARS),
                 "tab": tab.ordinal,
                 "tabId": tab.tab_id,
-                "title": cleaned(tab.title, MAX_TITLE),
+                "title": single_line(tab.title, MAX_TITLE_CHARS),
                 "active": tab.active and tab.focused,
                 "owner": _owner(tab.owner, titles),
                 "handedOver": tab.handed_over,
@@ -387,16 +393,16 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
 def _kept(catalog: Catalog) -> Iterator[dict[str, str]]:
     for entry in catalog.entries():
         if isinstance(entry, CachedEntry):
-            origin = cleaned(entry.origin, MAX_ORIGIN)
+            origin = single_line(entry.origin, MAX_ORIGIN_CHARS)
             yield {"name": entry.name, "origin": origin, "profile": entry.profile}
 
 
 def _tool(entry: Entry) -> dict[str, Any]:
     return {
-        "tool": cleaned(entry.own_name, MAX_TITLE),
-        "title": cleaned(entry.title, MAX_TITLE),
-        "description": cleaned_lines(entry.page_words),
-        "origin": cleaned(entry.origin, MAX_ORIGIN),
+        "tool": single_line(entry.own_name, MAX_TITLE_CHARS),
+        "title": single_line(entry.title, MAX_TITLE_CHARS),
+        "description": format_description(entry.page_words),
+        "origin": single_line(entry.origin, MAX_ORIGIN_CHARS),
         "readOnly": entry.tool.is_read_only,
         "parameters": list(_parameters(entry.input_schema)),
     }
@@ -413,10 +419,10 @@ def _parameters(schema: bytes) -> Iterator[dict[str, Any]]:
     for name, given in islice(found.properties.items(), _MAX_PARAMETERS):
         parameter = given if isinstance(given, dict) else {}
         yield {
-            "name": cleaned(name, MAX_TITLE),
-            "type": cleaned(_type(parameter), MAX_TITLE),
+            "name": single_line(name, MAX_TITLE_CHARS),
+            "type": single_line(_type(parameter), MAX_TITLE_CHARS),
             "required": name in found.required,
-            "description": cleaned(str(parameter.get("description") or ""), MAX_NOTICE),
+            "description": single_line(str(parameter.get("description") or ""), MAX_NOTICE_CHARS),
         }
 
 

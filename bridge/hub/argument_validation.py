@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
 from bridge.hub.schema_limits import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 
@@ -209,7 +209,9 @@ def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 def _warn(name: str, reason: str) -> None:
-    _log.warning("arguments of %s go unchecked: %s", cleaned(name, _SHOWN_CHARS), cleaned(reason, MAX_ERROR))
+    _log.warning(
+        "arguments of %s go unchecked: %s", single_line(name, _SHOWN_CHARS), single_line(reason, MAX_ERROR)
+    )
 
 
 # ── What is told ────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,17 +273,17 @@ def _at(value: Any, path: list[str | int]) -> Any:
 
 
 def _complaint(path: list[str | int], what: str) -> str:
-    return f"{_field(path)}: {cleaned(what, MAX_ERROR - _SHOWN_CHARS - 2)}"
+    return f"{_field(path)}: {single_line(what, MAX_ERROR - _SHOWN_CHARS - 2)}"
 
 
 def _field(path: list[str | int]) -> str:
     """For instance `lines[2].price`; of a long one the end."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-    shown = cleaned(text, len(text)) or "arguments"
+    shown = single_line(text, len(text)) or "arguments"
     return shown if len(shown) <= _SHOWN_CHARS else f"…{shown[1 - _SHOWN_CHARS :]}"
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
     """The library's words, which are about `_VALUE`, with the value itself as far as it can be shown."""
     value = json.dumps(error.instance, ensure_ascii=False, default=str)
-    return error.message.replace(_VALUE, cleaned(value, _SHOWN_CHARS), 1)
+    return error.message.replace(_VALUE, single_line(value, _SHOWN_CHARS), 1)

@@ -14,11 +14,23 @@ from typing import NamedTuple
 from bridge.hub.audit_records import Site
 from bridge.hub.cached_tools import CachedTool
 from bridge.hub.client_session import Identity, Meaning
-from bridge.hub.describing import ASKED_FIRST, NO_TAB_OPEN, TEXTS_LEFT_OUT, describe, in_tab, mark_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.public_names import Place
 from bridge.hub.registry import Browser, Frame, Offer
-from bridge.hub.tool_definition import MAX_TOOL_BYTES, Shown, in_text, shown_schema, with_texts, without_texts
+from bridge.hub.tool_definition import (
+    ASKED_FIRST,
+    MAX_TOOL_BYTES,
+    NO_TAB_OPEN,
+    TEXTS_LEFT_OUT,
+    Shown,
+    describe,
+    in_tab,
+    in_text,
+    mark_of,
+    shown_schema,
+    with_texts,
+    without_texts,
+)
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 

@@ -10,10 +10,10 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.describing import MAX_NOTICE, MAX_ORIGIN, cleaned
 from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
 from bridge.hub.tool_search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
+from native_host.protocol.untrusted_text import MAX_NOTICE_CHARS, MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
 
@@ -189,7 +189,11 @@ def page_tools(
 def notice(frame: Frame) -> str:
     """What was left out of a frame's list and why, or nothing."""
     said = frame.announced.notice
-    return f"{cleaned(frame.announced.origin, MAX_ORIGIN)}: {cleaned(said, MAX_NOTICE)}" if said else ""
+    return (
+        f"{single_line(frame.announced.origin, MAX_ORIGIN_CHARS)}: {single_line(said, MAX_NOTICE_CHARS)}"
+        if said
+        else ""
+    )
 
 
 class _Shown(msgspec.Struct):

@@ -22,11 +22,11 @@ from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Identity, Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 ATTEMPTS = 3
@@ -275,7 +275,7 @@ def _marked(caller: Caller, origin: str) -> Caller:
     ask = caller.on_question
 
     async def ask_marked(question: wire.ElicitConfirmation) -> bytes:
-        message = f"{origin} asks: {cleaned(question.message, _MAX_QUESTION)}"
+        message = f"{origin} asks: {single_line(question.message, _MAX_QUESTION)}"
         return await ask(msgspec.structs.replace(question, message=message))
 
     return Caller(caller.on_progress, ask_marked)

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from bridge.hub import tool_schema
-from bridge.hub.describing import cleaned
 from bridge.hub.schema_limits import measured
 from bridge.hub.tool_definition import input_schema
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 
 MAX_TOOLS = 1024
 """Of a frame. The extension has the same bound; nobody reads that many."""
@@ -96,10 +96,10 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
         try:
             tool = known_by_definition.get(raw) or _read(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _NotAToolError) as error:
-            complaints.append(cleaned(str(error), 2 * _MAX_SAID))
+            complaints.append(single_line(str(error), 2 * _MAX_SAID))
             continue
         if tool.name in tools:
-            complaints.append(f"{cleaned(tool.name, _MAX_SAID)!r} is there twice, the first one counts")
+            complaints.append(f"{single_line(tool.name, _MAX_SAID)!r} is there twice, the first one counts")
             continue
         tools[tool.name] = tool
     if len(announced.tools) > MAX_TOOLS:
@@ -113,16 +113,16 @@ def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> N
     """One line for each list: a page decides how much is wrong with it."""
     if complaints:
         why = "; ".join([*complaints[:_MAX_COMPLAINTS], *("…" for _ in complaints[_MAX_COMPLAINTS:][:1])])
-        origin, given = cleaned(announced.origin, _MAX_SAID), len(announced.tools)
+        origin, given = single_line(announced.origin, _MAX_SAID), len(announced.tools)
         _log.warning("%s: %d of %d tools left out: %s", origin, given - kept, given, why)
 
 
 def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
     """Those that clients of the older era are not shown."""
-    if names := [repr(cleaned(tool.name, _MAX_SAID)) for tool in tools if not tool.is_for_handshakes]:
+    if names := [repr(single_line(tool.name, _MAX_SAID)) for tool in tools if not tool.is_for_handshakes]:
         shown = ", ".join([*names[:_MAX_COMPLAINTS], *("…" for _ in names[_MAX_COMPLAINTS:][:1])])
         _log.warning(
-            "%s: only clients of protocol 2026-07-28 are shown %s", cleaned(origin, _MAX_SAID), shown
+            "%s: only clients of protocol 2026-07-28 are shown %s", single_line(origin, _MAX_SAID), shown
         )
 
 
@@ -131,7 +131,7 @@ def _read(raw: bytes) -> PageTool:
     name = found.get("name")
     if not isinstance(name, str) or not name:
         raise _NotAToolError("it has no name")
-    said = cleaned(name, _MAX_SAID)
+    said = single_line(name, _MAX_SAID)
     if not isinstance(found.get("description"), str | None):
         raise _NotAToolError(f"the description of {said!r} is no text")
     schema = found.get("inputSchema")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import msgspec
 
 from bridge import origins
-from bridge.hub.describing import cleaned
 from bridge.hub.page_tool import PageTool
+from native_host.protocol.untrusted_text import single_line
 
 MAX_TEXT = 100
 """Characters of a name or an origin within a refusal: pages choose both."""
@@ -125,7 +125,7 @@ class Policy:
             if matches(pattern, origin):
                 return f'policy.deny has "{pattern}"'
         if self._rules.allow and not any(matches(pattern, origin) for pattern in self._rules.allow):
-            return f"policy.allow does not name {cleaned(origin, MAX_TEXT)}"
+            return f"policy.allow does not name {single_line(origin, MAX_TEXT)}"
         return ""
 
     def description(self, origin: str, own_name: str) -> str | None:
@@ -138,13 +138,13 @@ class Policy:
             if rule.allow is None or (origin is None and not rule.allow and rule.origin != "*"):
                 continue
             where = f'policy.tools[{index}] (origin "{rule.origin}", name "{rule.name}")'
-            return "" if rule.allow else f"{where} forbids {cleaned(own_name, MAX_TEXT)}"
+            return "" if rule.allow else f"{where} forbids {single_line(own_name, MAX_TEXT)}"
         return ""
 
     def _writing_refusal(self, tool: PageTool) -> str:
         if not self._rules.read_only or tool.is_read_only:
             return ""
-        name = cleaned(tool.name, MAX_TEXT)
+        name = single_line(tool.name, MAX_TEXT)
         return f"policy.read_only is on and the page does not mark {name} as read-only"
 
     def _rules_for(self, origin: str | None, own_name: str) -> Iterator[tuple[int, ToolRule]]:

@@ -7,23 +7,22 @@ hidden characters in one of them is left out whole.
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from bridge.hidden_characters import has_smuggling_selectors
-from bridge.hub.describing import MAX_PAGE_WORDS, cleaned_lines
+from native_host.protocol.untrusted_text import (
+    MAX_DESCRIPTION_CHARS,
+    format_description,
+    has_hidden_characters,
+)
 
 _TEXTS = ("title", "description", "$comment")
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords below which the keys are names."""
 _VALUES = ("const", "enum", "default", "examples")
 """Keywords below which everything is a value."""
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories: control, format (bidirectional and tag characters), surrogate, private use, lines."""
-_LAYOUT = "\t\n\r"
 
 
 class HiddenCharacterError(ValueError):
@@ -108,7 +107,9 @@ def _member_structure(key: str, value: Any) -> Any:
 
 
 def _text(text: str) -> str:
-    return cleaned_lines(text) if len(text) > MAX_PAGE_WORDS or _is_hidden_in(text) else text
+    return (
+        format_description(text) if len(text) > MAX_DESCRIPTION_CHARS or has_hidden_characters(text) else text
+    )
 
 
 def _check(value: Any) -> None:
@@ -125,14 +126,6 @@ def _check(value: Any) -> None:
 
 
 def _checked(text: str) -> str:
-    if _is_hidden_in(text):
+    if has_hidden_characters(text):
         raise HiddenCharacterError
     return text
-
-
-def _is_hidden_in(text: str) -> bool:
-    if has_smuggling_selectors(text):
-        return True
-    if text.isprintable():
-        return False
-    return any(unicodedata.category(char) in _HIDDEN and char not in _LAYOUT for char in text)

@@ -17,9 +17,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bridge import __version__
-from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.tool_definition import OWN_META
 from bridge.hub.tool_schema import Era
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 
 Parts = tuple[bytes | memoryview, ...]
 """JSON text in pieces, which together are one line: nothing large is copied to put something before it."""
@@ -76,7 +76,7 @@ class _Envelope(NamedTuple):
 def _envelope(era: Era, origin: str | None) -> _Envelope:
     meta: dict[str, Any] = {} if era is Era.HANDSHAKE else dict(_META)
     if origin is not None:
-        meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": cleaned(origin, MAX_ORIGIN)}
+        meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": single_line(origin, MAX_ORIGIN_CHARS)}
     return _Envelope(era, origin, msgspec.json.encode(meta) if meta else b"")
 
 

@@ -9,11 +9,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hidden_characters import has_smuggling_selectors
-from bridge.hub.describing import MAX_TITLE, cleaned
 from bridge.hub.transport import Caller, OnProgress, Prompt
 from bridge.mcp_session.client_messages import CanAsk, ElicitResult
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, is_single_line, single_line
 from native_host.protocol.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
@@ -24,7 +23,7 @@ MAX_VALUE = 300
 """Characters of a name or a value in a form."""
 MAX_ROOTS = 64
 """Of a client; further ones are not looked at."""
-_SHOWN = {"title": MAX_TITLE, "enumNames": MAX_TITLE, "description": MAX_DESCRIPTION}
+_SHOWN = {"title": MAX_TITLE_CHARS, "enumNames": MAX_TITLE_CHARS, "description": MAX_DESCRIPTION}
 """What is there to be read only, and how much of it."""
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -211,13 +210,13 @@ def _checked(value: Any, max_shown: int = 0) -> Any:
         case list():
             return [_checked(item, max_shown) for item in value]
         case str():
-            return cleaned(value, max_shown) if max_shown else _plain(value)
+            return single_line(value, max_shown) if max_shown else _plain(value)
         case _:
             return value
 
 
 def _plain(text: str) -> str:
-    if text.isprintable() and not has_smuggling_selectors(text) and len(text) <= MAX_VALUE:
+    if is_single_line(text) and len(text) <= MAX_VALUE:
         return text
     raise _unusable(f"{text[:40]!a} is not printable, or longer than {MAX_VALUE} characters")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.client_session import Session
-from bridge.hub.describing import cleaned
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results
@@ -17,6 +16,7 @@ from bridge.mcp_session.input_required import Parking
 from bridge.mcp_session.server_requests import Asking
 from bridge.mcp_session.tool_calls import Calls
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that begin with `initialize`; a client that asks for another one gets the last of them."""
@@ -63,9 +63,9 @@ class McpServer:
         """Who asks. Only the first time is it news."""
         if self._session.client.name:
             return
-        name = cleaned(client.name, MAX_SAID) or UNNAMED
-        self._session.client = wire.ClientInfo(name=name, version=cleaned(client.version, MAX_SAID))
-        self._session.title = f"{cleaned(client.title or name, MAX_SAID)} {self._where}".rstrip()
+        name = single_line(client.name, MAX_SAID) or UNNAMED
+        self._session.client = wire.ClientInfo(name=name, version=single_line(client.version, MAX_SAID))
+        self._session.title = f"{single_line(client.title or name, MAX_SAID)} {self._where}".rstrip()
         self._on_identified()
 
     def hear_changes(self, tell: Tell) -> None:

@@ -25,9 +25,9 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
 from bridge.hub.client_session import Session
-from bridge.hub.describing import MAX_ORIGIN, cleaned
 from native_host.ipc import endpoint
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 from native_host.system.private_files import open_regular
 
 NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
@@ -99,7 +99,7 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 @lru_cache(16)
 def _client(name: str, version: str) -> _Client:
-    return _Client(cleaned(name, _MAX_LABEL), cleaned(version, 20))
+    return _Client(single_line(name, _MAX_LABEL), single_line(version, 20))
 
 
 def _line(now: float, event: str, site: Site, session: Session | None = None) -> _Line:
@@ -112,7 +112,7 @@ def _line(now: float, event: str, site: Site, session: Session | None = None) ->
         session=_shown(session.id, _MAX_ID) if session else "",
         browser=_shown(site.browser, _MAX_LABEL),
         profile=_shown(site.profile, _MAX_ID),
-        origin=_shown(site.origin, MAX_ORIGIN),
+        origin=_shown(site.origin, MAX_ORIGIN_CHARS),
         tab=site.ordinal,
         tab_id=site.tab_id,
     )
@@ -125,7 +125,7 @@ def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
     line.action = _shown(call.action, _MAX_ID)
     line.batch, line.step = call.batch, call.step
     line.outcome = _shown(call.outcome, _MAX_ID)
-    line.detail = cleaned(call.detail, _MAX_DETAIL) if call.detail else ""
+    line.detail = single_line(call.detail, _MAX_DETAIL) if call.detail else ""
     line.handed = call.handed
     line.ms = round(call.duration_s * 1000, 1)
     if call.origins:
@@ -141,7 +141,7 @@ def _add_origins(line: _Line, origins: tuple[str, ...], most_bytes: int) -> None
     room = min(most_bytes, LINE_BYTES - len(_encoded(line)) - len(',"origins":[],"moreOrigins":10000000'))
     line.origins, line.more_origins = [], len(origins)
     for origin in origins:
-        shown = _shown(origin, MAX_ORIGIN)
+        shown = _shown(origin, MAX_ORIGIN_CHARS)
         room -= len(msgspec.json.encode(shown)) + 1
         if room < 0:
             return
@@ -160,7 +160,7 @@ def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
         line.arguments = msgspec.Raw(text)
     else:
         beginning = text[: max(0, room // 2 - 3)]  # quoted within JSON, each character may take two
-        line.arguments_cut = cleaned(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
+        line.arguments_cut = single_line(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
 
 
 def _registration_line(now: float, offered: Registered) -> _Line:
@@ -190,7 +190,7 @@ def _encoded(line: _Line) -> bytes:
 @lru_cache(512)
 def _shown(text: str, max_chars: int) -> str:
     """Return a text as a line has it. Calls repeat nearly all of theirs. Cut a text without a limit first."""
-    return cleaned(text, max_chars)
+    return single_line(text, max_chars)
 
 
 def moment(now: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 
 LIMITS = (14, 20, 32, 48, 20, 9)
 """Widths of the columns before the last."""
@@ -28,7 +28,7 @@ def row(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(of: Mapping[str, Any], key: str) -> str:
-    return cleaned(str(of.get(key, "")), _MAX_TEXT)  # whoever may write to the file has written it
+    return single_line(str(of.get(key, "")), _MAX_TEXT)  # whoever may write to the file has written it
 
 
 def _tool(line: Mapping[str, Any]) -> str:
@@ -40,7 +40,7 @@ def _local_time(at: str) -> str:
     try:
         return datetime.fromisoformat(at).astimezone().strftime("%m-%d %H:%M:%S")
     except (ValueError, OverflowError):
-        return cleaned(at, LIMITS[0])
+        return single_line(at, LIMITS[0])
 
 
 def _where(line: Mapping[str, Any]) -> str:
@@ -61,7 +61,7 @@ def _detail(line: Mapping[str, Any]) -> str:
         return f"its definition changed: {_text(line, 'before')} -> {_text(line, 'after')}"
     if line.get("event") == "registered":
         names = line.get("tools")
-        shown = cleaned(", ".join(map(str, names)), _MAX_TEXT) if isinstance(names, list) else ""
+        shown = single_line(", ".join(map(str, names)), _MAX_TEXT) if isinstance(names, list) else ""
         return f"{_text(line, 'count')} tools: {shown}" if shown else "no tools"
     may_have_run = line.get("handed") is True and line.get("outcome") not in ("ok", "tool-error")
     parts = [_text(line, "detail"), "it may have run" if may_have_run else "", _further(line)]
@@ -72,5 +72,5 @@ def _further(line: Mapping[str, Any]) -> str:
     origins, more = line.get("origins"), line.get("moreOrigins")
     if not isinstance(origins, list) or not origins:
         return ""
-    shown = cleaned(", ".join(map(str, origins)), _MAX_TEXT)
-    return f"also {shown} and {cleaned(str(more), 10)} more" if more else f"also {shown}"
+    shown = single_line(", ".join(map(str, origins)), _MAX_TEXT)
+    return f"also {shown} and {single_line(str(more), 10)} more" if more else f"also {shown}"

@@ -9,13 +9,13 @@ import trio
 
 from bridge import origins
 from bridge.errors import CallError
-from bridge.hub.describing import MAX_ORIGIN, cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.rules.pauses import Pauses, PauseTarget
 from bridge.hub.rules.site_patterns import is_local, matches, read_pattern
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFileError
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.wire import Code, PauseChange
 
 _MIN_ID = 4
@@ -40,7 +40,7 @@ class Target:
     def __str__(self) -> str:
         """As people are told of it."""
         if self.site:
-            return cleaned(self.site, MAX_ORIGIN)
+            return single_line(self.site, MAX_ORIGIN_CHARS)
         return f"{self.title or 'a client'} (session {short_id(self.session)})"
 
 
@@ -134,7 +134,8 @@ def affected_tabs(browser: Browser, target: Target) -> list[wire.Tab]:
 
 def tab_line(tab: wire.Tab) -> str:
     """A tab, for a person."""
-    return f"{cleaned(tab.origin, MAX_ORIGIN)} · tab {tab.ordinal} “{cleaned(tab.title, _MAX_TITLE)}”"
+    origin = single_line(tab.origin, MAX_ORIGIN_CHARS)
+    return f"{origin} · tab {tab.ordinal} “{single_line(tab.title, _MAX_TITLE)}”"
 
 
 def _is_affected(tab: wire.Tab, target: Target) -> bool:
@@ -145,18 +146,18 @@ def called(browser: Browser) -> str:
     """A browser as people know it, for instance `Chromium 156 “Work”`."""
     if browser.hello is None:
         return f"host {browser.host}"
-    about, label = browser.hello.browser, cleaned(browser.hello.profile.label, _MAX_TITLE)
-    return cleaned(f"{about.brand} {about.version}", _MAX_TITLE) + (f" “{label}”" if label else "")
+    about, label = browser.hello.browser, single_line(browser.hello.profile.label, _MAX_TITLE)
+    return single_line(f"{about.brand} {about.version}", _MAX_TITLE) + (f" “{label}”" if label else "")
 
 
 def title_of(session: wire.Session) -> str:
     """What a client is called."""
-    return cleaned(session.title or session.client.name or session.id, _MAX_TITLE)
+    return single_line(session.title or session.client.name or session.id, _MAX_TITLE)
 
 
 def short_id(session_id: str) -> str:
     """Enough of a session's id to name it; without an ellipsis, for it is to be copied."""
-    return cleaned(session_id[:8], 8)
+    return single_line(session_id[:8], 8)
 
 
 async def _ask(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer:
@@ -167,7 +168,7 @@ async def _ask(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer
             return Answer(
                 called(browser), "its extension is too old for that. Run: mcpb extension, and reload it"
             )
-        return Answer(called(browser), cleaned(error.detail, 300) or "it went away")
+        return Answer(called(browser), single_line(error.detail, 300) or "it went away")
     return Answer(called(browser))
 
 

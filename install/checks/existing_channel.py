@@ -40,7 +40,7 @@ from native_host.existing_channel.channel_sockets import (
 )
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
-from native_host.system.untrusted_files import printable
+from native_host.protocol.untrusted_text import escape
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""
@@ -276,7 +276,7 @@ class _System:
 
     def program(self, pid: int) -> str:
         with suppress(OSError, KeyError):
-            return printable(executable(self.processes[pid]))
+            return escape(executable(self.processes[pid]))
         return ""
 
     def is_theirs(self, pid: int) -> bool:
@@ -302,12 +302,12 @@ def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
     is_left = bool(found.fault and system.bound) and not bound.listener
     return msgspec.structs.replace(
         _of_process(system.owner(found), system, is_left=is_left),
-        path=printable(str(found.path)),
+        path=escape(str(found.path)),
         connections=len(bound.connections) if system.bound else None,
         clients=tuple(ChannelClient(pid=client, program=system.program(client)) for client in clients),
         holder=holder,
-        fault=printable(found.fault),
-        mend=printable(found.mend),
+        fault=escape(found.fault),
+        mend=escape(found.mend),
         is_old=fnmatch(found.path.name, OLD_SOCKETS),
         is_left=is_left,
     )
@@ -325,5 +325,5 @@ def _of_process(pid: int, system: _System, *, is_left: bool = False) -> Channel:
         is_theirs=is_theirs,
         browser=browser.browser.title if browser else "",
         browser_pid=browser.pid if browser else 0,
-        user_data_dir=printable(str(folder)) if folder else "",
+        user_data_dir=escape(str(folder)) if folder else "",
     )

@@ -31,7 +31,8 @@ from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, FrameError
-from native_host.system.untrusted_files import entries, head, printable
+from native_host.protocol.untrusted_text import escape
+from native_host.system.untrusted_files import entries, head
 
 HELLO_SECONDS = 5.0
 """Usually 0.2 s. Browsers wait without end, but a person does not."""
@@ -330,4 +331,4 @@ def _last_line(stderr: bytes) -> str:
 def _shown(data: bytes) -> str:
     """Anybody's bytes, cut, on one line and harmless to a terminal."""
     text = data.decode(errors="backslashreplace")
-    return printable(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
+    return escape(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")

@@ -26,7 +26,8 @@ from install.findings import Finding, Level, registering
 from install.ledger import Entry
 from install.machine import Machine
 from install.plan.apply import look
-from native_host.system.untrusted_files import printable, resolved, status
+from native_host.protocol.untrusted_text import escape
+from native_host.system.untrusted_files import resolved, status
 
 
 def usual_targets(
@@ -137,7 +138,7 @@ def _elsewhere(code: str, running: RunningBrowser, place: Target, started_with: 
     data = place.data or place.directory.parent
     target = replace(place, title=f"{title} in {data}", browser="")  # named by its folder
     text = (
-        f"{title} (process {running.pid}) was started with {printable(started_with)}, and looks for hosts "
+        f"{title} (process {running.pid}) was started with {escape(started_with)}, and looks for hosts "
         f"only in {data}, where mcpb is not registered"
     )
     level: Level = "fault" if _has_extension(target, data) else "note"

@@ -12,8 +12,9 @@ import msgspec
 from install.browsers import Kind, Target
 from install.findings import Finding
 from install.host_manifest import callers_in, program_named_in
+from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import HOST_NAME
-from native_host.system.untrusted_files import entries, head, is_file, printable
+from native_host.system.untrusted_files import entries, head, is_file
 
 MOST = 100
 """In a folder. Nobody has so many."""
@@ -62,13 +63,13 @@ def _read(path: Path, kind: Kind, title: str) -> Neighbour:
     program = program_named_in(content, kind)
     lacks = _lacking(program) if program else None
     return Neighbour(
-        name=printable(path.stem),
-        manifest=printable(str(path)),
+        name=escape(path.stem),
+        manifest=escape(str(path)),
         title=title,
-        program=printable(str(program or "")),
-        lacks=printable(str(lacks or "")),
+        program=escape(str(program or "")),
+        lacks=escape(str(lacks or "")),
         is_there=program is not None and lacks is None,
-        callers=tuple(printable(caller) for caller in callers_in(content, kind)),
+        callers=tuple(escape(caller) for caller in callers_in(content, kind)),
     )
 
 

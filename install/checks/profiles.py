@@ -20,8 +20,9 @@ from install.browsers import Kind
 from install.findings import Finding, Level, installing
 from install.host_manifest import is_caller, origin
 from native_host import __version__
+from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
-from native_host.system.untrusted_files import entries, is_file, is_folder, printable, whole
+from native_host.system.untrusted_files import entries, is_file, is_folder, whole
 
 OUR_NAME = "mcpb"
 """In the manifest of our extension."""
@@ -84,16 +85,16 @@ def _in_chromium(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]
         if extension_id == EXTENSION_ID or (folder and manifest.get("name") == OUR_NAME):
             yield InstalledExtension(
                 profile=profile,
-                label=printable(_text(label) or profile.name),
+                label=escape(_text(label) or profile.name),
                 extension_id=extension_id,
                 is_enabled=setting.get("state") != 0 and not setting.get("disable_reasons"),
-                version=printable(_text(manifest.get("version"))),
+                version=escape(_text(manifest.get("version"))),
                 lost_folder=_lost(folder),
             )
 
 
 def _lost(folder: Path | None) -> str:
-    return printable(str(folder)) if folder and not is_file(folder / "manifest.json") else ""
+    return escape(str(folder)) if folder and not is_file(folder / "manifest.json") else ""
 
 
 def is_used_in(user_data_dir: Path) -> bool:
@@ -143,10 +144,10 @@ def _in_firefox(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
         if _object(addon).get("id") == FIREFOX_ID:
             yield InstalledExtension(
                 profile=profile,
-                label=printable(profile.name),
+                label=escape(profile.name),
                 extension_id=FIREFOX_ID,
                 is_enabled=addon.get("active") is True,
-                version=printable(_text(addon.get("version"))),
+                version=escape(_text(addon.get("version"))),
             )
 
 

@@ -17,8 +17,8 @@ from install.browsers import Kind
 from install.host_manifest import callers_in, is_caller, program_named_in, read_manifest
 from install.ledger import Entry
 from install.wrapper import Wrapper
+from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import HOST_NAME
-from native_host.system.untrusted_files import printable
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _manifest_fault(content: bytes, wrapper_file: Path) -> str:
     if manifest.get("name") != HOST_NAME:
         return "is no manifest of mcpb's"
     if manifest.get("path") != str(wrapper_file):
-        return f"points at {printable(str(manifest.get('path')))}, not at {wrapper_file}"
+        return f"points at {escape(str(manifest.get('path')))}, not at {wrapper_file}"
     return ""
 
 

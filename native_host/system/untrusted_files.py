@@ -83,12 +83,3 @@ def resolved(path: Path) -> Path:
     with suppress(*_UNREADABLE):
         return Path(os.path.realpath(path))
     return path
-
-
-def printable(text: str) -> str:
-    """Anybody's words on one line, harmless to a terminal and to JSON."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape", errors="backslashreplace").decode()

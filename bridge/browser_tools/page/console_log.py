@@ -14,8 +14,8 @@ import msgspec
 
 from bridge import origins
 from bridge.browser_tools.page.frame_origins import FrameOrigins
-from bridge.browser_tools.page_text import cut
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import truncate
 
 MAX_MESSAGES = 1000
 MAX_CHARS = 1024 * 1024
@@ -333,7 +333,7 @@ class Console:
             self.clear()
 
     def _keep(self, entry: Entry) -> None:
-        entry.text = cut(entry.text, MAX_TEXT)
+        entry.text = truncate(entry.text, MAX_TEXT)
         if self._entries and (last := self._entries[-1]).is_again(entry):
             last.count += 1
             last.at = entry.at
@@ -355,13 +355,15 @@ def _place(frames: list[_Frame]) -> str:
     if not frames:
         return ""
     frame = frames[0]
-    return f"{cut(frame.url, 300)}:{frame.line_number + 1}:{frame.column_number + 1}" if frame.url else ""
+    return (
+        f"{truncate(frame.url, 300)}:{frame.line_number + 1}:{frame.column_number + 1}" if frame.url else ""
+    )
 
 
 def _stack(stack: _Stack) -> list[str]:
     named = [frame for frame in stack.call_frames if frame.url or frame.function_name]
     return [
-        f"{cut(frame.function_name, 100) or '(anonymous)'} {_place([frame])}".rstrip()
+        f"{truncate(frame.function_name, 100) or '(anonymous)'} {_place([frame])}".rstrip()
         for frame in named[:MAX_FRAMES]
     ]
 
@@ -390,13 +392,13 @@ def _filled(kind: str, rest: list[_Value]) -> str:
 def _said(value: _Value) -> str:
     """A value as the console shows it."""
     if isinstance(value.value, str):
-        return cut(value.value, MAX_ARGUMENT)
+        return truncate(value.value, MAX_ARGUMENT)
     if value.type == "undefined":
         return "undefined"
     if value.preview and value.subtype not in ("error", "node", "regexp", "date"):
-        return cut(_preview(value.preview), MAX_ARGUMENT)
+        return truncate(_preview(value.preview), MAX_ARGUMENT)
     if value.unserializable_value or value.description:
-        return cut(value.unserializable_value or value.description, MAX_ARGUMENT)
+        return truncate(value.unserializable_value or value.description, MAX_ARGUMENT)
     return msgspec.json.encode(value.value).decode()
 
 

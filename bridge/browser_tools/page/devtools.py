@@ -21,10 +21,10 @@ from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
-from bridge.hub.describing import cleaned, quoted
 from bridge.hub.operation import outcome_of
 from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
 
 COMMAND_S = 15.0
@@ -120,14 +120,14 @@ class Dialog:
     """Text in the field of a prompt: the page's own first."""
 
     def __str__(self) -> str:
-        said = f": {quoted(self.message, MAX_SAID)}" if self.message else ""
+        said = f": {quote(self.message, MAX_SAID)}" if self.message else ""
         opened = f"The page has a {self.kind} dialog open{said}"
         keys = "Return answers OK, with Escape Cancel"
         if self.kind == "beforeunload":
             opened = "The page asks whether to leave it: what was entered may be lost"
             keys = "Return leaves, with Escape stays"
         if self.text:
-            opened += f" (in its field: {quoted(self.text, MAX_SAID)})"
+            opened += f" (in its field: {quote(self.text, MAX_SAID)})"
         into = "computer with action type enters text into its field. " if self.kind == "prompt" else ""
         return (
             f"{opened}. Until it is answered nothing else works in the tab. {into}computer with action key "
@@ -154,12 +154,12 @@ def brief_address(url: str) -> str:
     if origins.is_blank(url):
         return "an empty page"
     origin = origins.get_web_origin(url)
-    return origin + cleaned(url.removeprefix(origin), MAX_SAID)
+    return origin + single_line(url.removeprefix(origin), MAX_SAID)
 
 
 def rest_of_address(url: str) -> str:
     """Return what to quote below a sentence with `brief_address`."""
-    return cleaned(url, MAX_QUOTED) if len(url) - len(origins.get_web_origin(url)) > MAX_SAID else ""
+    return single_line(url, MAX_QUOTED) if len(url) - len(origins.get_web_origin(url)) > MAX_SAID else ""
 
 
 class Note(NamedTuple):
@@ -506,15 +506,15 @@ class Devtools(ABC):
             case "Page.downloadWillBegin":
                 self._stayed = False
                 self.downloads += 1
-                name = quoted(params.get("suggestedFilename", ""), MAX_SAID)
+                name = quote(params.get("suggestedFilename", ""), MAX_SAID)
                 origin = origins.get_origin(params.get("url", ""))
                 self.happened.note(f"A download began: {name}.", origin, "A download began.")
 
     def _dialog_opened(self, params: Params) -> None:
-        said, whose = cleaned(params.get("message", ""), MAX_QUOTED), self._origin_of_dialog(params)
+        said, whose = single_line(params.get("message", ""), MAX_QUOTED), self._origin_of_dialog(params)
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
-            text = f"The page said in an alert, which was closed: {quoted(said, MAX_SAID)}."
+            text = f"The page said in an alert, which was closed: {quote(said, MAX_SAID)}."
             self.happened.note(text, whose, "A page opened an alert, which was closed.", _rest_of(said))
             self.begin("Page.handleJavaScriptDialog", {"accept": True})
             return

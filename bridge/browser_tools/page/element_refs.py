@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from bridge.browser_tools.tool_output import ToolError
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 
 _REF = re.compile(r"(?:ref_)?(?:f(?P<frame>[0-9]{1,9})_)?(?P<number>[0-9]{1,9})", re.ASCII)
 _AROUND = " \t\r\n[]()\"'`"
@@ -33,6 +33,7 @@ def read(text: str) -> Ref:
     found = _REF.fullmatch(text.strip(_AROUND))
     if found is None:
         raise ToolError(
-            f"“{cleaned(text, 60)}” is no ref. Refs, as ref_12 and ref_f3_12, come from read_page and find."
+            f"“{single_line(text, 60)}” is no ref. Refs, as ref_12 and ref_f3_12, come from read_page "
+            "and find."
         )
     return Ref(int(found["number"]), int(found["frame"] or 0))

@@ -29,8 +29,8 @@ from bridge.browser_tools.page.frame_geometry import Placement, placement
 from bridge.browser_tools.page.scripts import script
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
-from bridge.hub.describing import cleaned
 from bridge.hub.transport import TabTransport
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 _WORLDS = "mcpb worlds"
@@ -407,7 +407,7 @@ async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T |
 
 def _failure(description: str) -> ToolError:
     """What our code has thrown: `Error: <kind>: <sentence>`, then where."""
-    text = cleaned(description.partition("\n    at ")[0].removeprefix("Error: "), MAX_FAILURE)
+    text = single_line(description.partition("\n    at ")[0].removeprefix("Error: "), MAX_FAILURE)
     kind, _, sentence = text.partition(": ")
     return ElementError(kind, sentence) if kind in KINDS else ToolError(text)
 

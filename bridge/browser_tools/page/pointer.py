@@ -23,8 +23,8 @@ from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.page.screenshots import Point
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
-from bridge.hub.describing import quoted
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import quote
 
 TRIES = 4
 """To get the pointer onto an element that moves."""
@@ -94,7 +94,7 @@ def _element(number: int) -> str:
 def in_words(found: dict[str, Any]) -> str:
     """What a page's element is called in a sentence."""
     role, name = found.get("role", ""), found.get("name", "")
-    return f"{role} {quoted(name, MAX_NAME)}" if name else role
+    return f"{role} {quote(name, MAX_NAME)}" if name else role
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import trio
 from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.consent.user_prompts import Kind, client_name, shown_client
-from bridge.hub.describing import MAX_TITLE, quoted
 from bridge.hub.registry import Browser
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def _doubt(turn: Turn, wish: Wish) -> _Doubt:
 
 
 def _about_tab(turn: Turn, wish: Wish, tab: wire.Tab, act: str) -> _Doubt:
-    title = quoted(tab.title, MAX_TITLE)
+    title = quote(tab.title, MAX_TITLE_CHARS)
 
     async def allow(choice: str) -> None:
         _allowed(turn).tabs.add(_key(wish.browser, tab))

@@ -14,9 +14,9 @@ from bridge.browser_tools.session.session_state import Kept
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser, Registry
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 NO_BROWSER = "No browser is connected."
@@ -39,7 +39,7 @@ def called(browser: Browser) -> str:
     """What a person calls a browser: the profile's label, else its brand and version."""
     assert browser.hello is not None, "only known browsers are asked for"
     about = browser.hello.browser
-    return cleaned(browser.hello.profile.label or f"{about.brand} {about.version}", MAX_NAME)
+    return single_line(browser.hello.profile.label or f"{about.brand} {about.version}", MAX_NAME)
 
 
 def live_browsers(registry: Registry) -> list[Browser]:

@@ -15,7 +15,7 @@ from bridge import origins
 from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.session.permissions import LOOK_NO_FURTHER, who
 from bridge.errors import CallError
-from bridge.hub.describing import quoted
+from native_host.protocol.untrusted_text import quote
 from native_host.protocol.wire import Code
 
 MAX_SHOWN = 10
@@ -77,5 +77,5 @@ async def _ask(turn: Turn, receiver: str, paths: Sequence[str]) -> None:
 
 
 def _listed(paths: Sequence[str]) -> str:
-    shown = ", ".join(quoted(path, MAX_PATH) for path in paths[:MAX_SHOWN])
+    shown = ", ".join(quote(path, MAX_PATH) for path in paths[:MAX_SHOWN])
     return f"{shown} and {len(paths) - MAX_SHOWN} more" if len(paths) > MAX_SHOWN else shown

@@ -12,9 +12,9 @@ from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.tool import Given, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.hub.consent.approval_prompts import answer, form
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
 from bridge.hub.transport import QUESTION_S
+from native_host.protocol.untrusted_text import single_line
 
 MAX_PLATFORM = 40
 
@@ -135,7 +135,7 @@ def _choices(turn: Turn) -> str:
 
 
 def _platform(browser: Browser) -> str:
-    return cleaned(browser.hello.browser.platform, MAX_PLATFORM) if browser.hello else ""
+    return single_line(browser.hello.browser.platform, MAX_PLATFORM) if browser.hello else ""
 
 
 def _line(listed: ListedBrowser) -> str:

@@ -23,7 +23,7 @@ from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import gif_creator, upload_sources
 from bridge.browser_tools.tools.read_page import frame_of
 from bridge.browser_tools.tools.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
-from bridge.hub.describing import cleaned, quoted
+from native_host.protocol.untrusted_text import quote, single_line
 
 LIMIT_S = 60.0
 MAX_NAME = 200
@@ -188,7 +188,7 @@ async def upload_image(given: UploadImage, turn: Turn) -> Answer:
         newest = [picture.id for picture in turn.kept.pictures.newest_first()[:5]]
         there = f"The newest are {', '.join(newest)}" if newest else "There is none yet"
         raise ToolError(
-            f"There is no picture {cleaned(given.image_id, 60)} of this session. {there}: computer with "
+            f"There is no picture {single_line(given.image_id, 60)} of this session. {there}: computer with "
             "action screenshot makes one and tells its id."
         )
     page = await turn.page(given.tab_id)
@@ -249,7 +249,7 @@ def _points(frame: Frame, target: dict[str, Any]) -> list[Point]:
 
 
 def _message(taken: _Given, names: Sequence[str]) -> str:
-    what = f"{taken.role} {quoted(taken.name, MAX_NAME)}" if taken.name else taken.role
+    what = f"{taken.role} {quote(taken.name, MAX_NAME)}" if taken.name else taken.role
     if taken.how == "drop":
         return (
             f"{_listed(names)} was dropped on {what}, which takes what is dropped. What the page does "
@@ -263,13 +263,13 @@ def _message(taken: _Given, names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(quoted(name, MAX_NAME) for name in names[:5])
+    shown = ", ".join(quote(name, MAX_NAME) for name in names[:5])
     return f"{shown} and {len(names) - 5} more files" if len(names) > 5 else shown
 
 
 def _plain(name: str) -> str:
     """A file's name without folders, as a page may get it."""
-    return cleaned(PurePosixPath(name.replace("\\", "/")).name, MAX_NAME) or "file"
+    return single_line(PurePosixPath(name.replace("\\", "/")).name, MAX_NAME) or "file"
 
 
 TOOLS = (

@@ -36,7 +36,7 @@ from bridge.browser_tools.tools.read_page import (
     readable,
     refuse_pdf,
 )
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 
 MAX_MATCHES = 20
 MAX_ADDRESS = 300
@@ -144,7 +144,7 @@ async def _ranked(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
 
 def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     """What the client's model has chosen."""
-    urls = {frame.number: cleaned(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
+    urls = {frame.number: single_line(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
     why = "chosen by your model"
     return [
         Match(str(each.ref), each.role, each.name, "", why, visible=True, frame=urls.get(each.ref.frame, ""))
@@ -179,7 +179,7 @@ def _match(frame: Frame, element: _Element) -> Match:
         text=element.text if element.text != element.name else "",
         why=element.why,
         visible=element.visible,
-        frame=cleaned(frame.url, MAX_ADDRESS) if frame.number else "",
+        frame=single_line(frame.url, MAX_ADDRESS) if frame.number else "",
     )
 
 
@@ -217,7 +217,7 @@ async def _near(page: Page, frame: Frame, query: str) -> list[str]:
 
 
 def _message(query: str, outcome: _Outcome) -> str:
-    asked, shown = cleaned(query, 100), len(outcome.matches)
+    asked, shown = single_line(query, 100), len(outcome.matches)
     cut = " The page is too large to look at all of it." if outcome.is_cut else ""
     if shown:
         best = f", the best {shown} of them here" if outcome.count > shown else ""

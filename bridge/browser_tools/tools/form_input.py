@@ -16,7 +16,7 @@ from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told
 from bridge.browser_tools.tools import gif_creator
 from bridge.browser_tools.tools.read_page import frame_of
-from bridge.hub.describing import quoted
+from native_host.protocol.untrusted_text import quote
 
 MAX_SAID = 300
 """Characters of a name or a value in a sentence; our code in the page cuts them there."""
@@ -107,7 +107,7 @@ def _message(what: str, ref: Ref, filled: _Fill) -> str:
 
 
 def _quoted(said: str) -> str:
-    return quoted(said, MAX_SAID)
+    return quote(said, MAX_SAID)
 
 
 def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answer:

@@ -26,7 +26,7 @@ from bridge.browser_tools.tools.read_page import (
     readable,
     refuse_pdf,
 )
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 
 LITTLE_TEXT = 200
 """Characters; a main document with fewer is a frame's shell."""
@@ -104,7 +104,7 @@ async def _text_of_frames(page: Page, frames: Sequence[Frame], left: int) -> tup
     is_cut = False
     until = trio.current_time() + FRAMES_S
     for frame in frames:
-        head = f"[frame {cleaned(frame.url, MAX_ADDRESS)}]\n"
+        head = f"[frame {single_line(frame.url, MAX_ADDRESS)}]\n"
         if left <= len(head):
             return "\n\n".join(parts), True
         said = await look_inside(partial(_text_of, page, frame, left - len(head)), patience(until))

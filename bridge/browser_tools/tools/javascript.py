@@ -19,11 +19,11 @@ from msgspec import UNSET, Meta
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError, DialogError
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.errors import CallError
+from native_host.protocol.untrusted_text import multi_line, truncate
 from native_host.protocol.wire import Code
 
 LIMIT_S = 10.0
@@ -241,7 +241,7 @@ def _read(made: dict[str, Any]) -> _Value:
             "The script has run. What it gave cannot be told, because the page has changed what JavaScript "
             "itself is made of (JSON, String, Promise or the like). read_page sees such a page as it is."
         ) from None
-    return msgspec.structs.replace(value, text=printable(value.text))
+    return msgspec.structs.replace(value, text=multi_line(value.text))
 
 
 async def _is_expression(page: Page, text: str) -> bool:
@@ -294,7 +294,7 @@ async def _thrown(page: Page, details: dict[str, Any]) -> str:
         if "exceptionDetails" not in answer:
             return _read(answer["result"]).text
     said = thrown.get("description") or _literal(thrown) or details.get("text", "")
-    return cut(printable("\n".join(said.splitlines()[:THROWN_LINES])), MAX_THROWN)
+    return truncate(multi_line("\n".join(said.splitlines()[:THROWN_LINES])), MAX_THROWN)
 
 
 def _literal(found: dict[str, Any]) -> str:

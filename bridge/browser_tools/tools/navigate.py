@@ -19,8 +19,8 @@ from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import gif_creator
 from bridge.errors import CallError
-from bridge.hub.describing import cleaned, quoted
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
 
 LOAD_S = 30.0
@@ -100,7 +100,7 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         shown = turn.page_of(place)
         bind_document((shown.host, shown.tab_id), here.document_id)
         await gif_creator.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
-    url, title = cleaned(here.url, MAX_URL), cleaned(here.title, MAX_TITLE)
+    url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
     message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
     told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)
     return Answer(told, rest_of_address(url), origins.get_origin(here.url))
@@ -125,7 +125,7 @@ async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: 
         ToolError: nobody knows.
     """
     tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
-    url = cleaned(tab.url, MAX_URL)
+    url = single_line(tab.url, MAX_URL)
     stays = f" Tab {tab.tab_id} stays where it was."
     if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
@@ -195,7 +195,7 @@ def address(url: str) -> str:
         return origins.parse_address(url).url
     except origins.OriginError as error:
         raise ToolError(
-            f"The site of {quoted(url, MAX_SHOWN)} cannot be determined for certain: {error}. Nothing was "
+            f"The site of {quote(url, MAX_SHOWN)} cannot be determined for certain: {error}. Nothing was "
             "loaded. Write the address as browsers show it, such as https://shop.example/."
         ) from None
 
@@ -213,8 +213,8 @@ def complete_address(url: str) -> str:
     is_port = rest[:1].isdigit() and "//" not in rest
     if separator and scheme[:1].isalpha() and not is_port:
         raise ToolError(
-            f"navigate loads web addresses, not {cleaned(scheme, 20)}: ones; nothing was loaded. Give one "
-            "such as https://example.com/."
+            f"navigate loads web addresses, not {single_line(scheme, 20)}: ones; nothing was loaded. Give "
+            "one such as https://example.com/."
         )
     host = url.partition("/")[0].partition(":")[0]
     is_here = host in ("localhost", "127.0.0.1", "[") or host.endswith(".localhost")

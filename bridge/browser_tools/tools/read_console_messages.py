@@ -23,11 +23,11 @@ from bridge.browser_tools.page.frame_origins import FrameOrigins
 from bridge.browser_tools.page.network_log import Network, Request
 from bridge.browser_tools.page.page import FRAME_S, Page
 from bridge.browser_tools.page.safe_regex import compiled
-from bridge.browser_tools.page_text import cut, printable
 from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.errors import CallError
+from native_host.protocol.untrusted_text import multi_line, truncate
 
 LIMIT = 100
 MAX_SHOWN = 50_000
@@ -225,11 +225,11 @@ _BEGAN_CONSOLE = {
 def _message(entry: Entry) -> Message:
     return Message(
         entry.level,
-        printable(entry.text),
+        multi_line(entry.text),
         entry.time,
-        masked_url(printable(entry.place)),
+        masked_url(multi_line(entry.place)),
         entry.count,
-        [masked_url(printable(line)) for line in entry.stack],
+        [masked_url(multi_line(line)) for line in entry.stack],
     )
 
 
@@ -293,7 +293,7 @@ _BEGAN_NETWORK = {
 def _exchange(request: Request) -> Exchange:
     return Exchange(
         request.method,
-        printable(request.url),
+        multi_line(request.url),
         request.status,
         request.kind,
         request.time,
@@ -301,7 +301,7 @@ def _exchange(request: Request) -> Exchange:
         request.size,
         request.failure,
         request.is_cached,
-        printable(request.initiator) + (", answered by the page's service worker" * request.is_by_worker),
+        multi_line(request.initiator) + (", answered by the page's service worker" * request.is_by_worker),
     )
 
 
@@ -352,7 +352,7 @@ async def _response_body(page: Page, request: Request) -> str:
 
 
 def _shown_body(text: str) -> str:
-    return cut(printable(masked_body(text[: 2 * MAX_BODY])), MAX_BODY)
+    return truncate(multi_line(masked_body(text[: 2 * MAX_BODY])), MAX_BODY)
 
 
 def _content_text(content: Content) -> str:

@@ -12,9 +12,9 @@ from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 
 MAX_TITLE = 100
 MAX_URL = 500
@@ -135,7 +135,7 @@ def _context(turn: Turn, browser: Browser) -> Answer:
 
 def _listed(turn: Turn, tab: wire.Tab) -> ListedTab:
     whose = "own" if tab.owner is not None else "handed over"
-    title, url = cleaned(tab.title, MAX_TITLE), tab.url[:MAX_URL]
+    title, url = single_line(tab.title, MAX_TITLE), tab.url[:MAX_URL]
     if not turn.may_read(origins.get_tab_origin(tab)):
         title, url = "", origins.get_tab_origin(tab)
     return ListedTab(tab.tab_id, title, url, whose, tab.status)

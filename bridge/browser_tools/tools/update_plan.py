@@ -18,7 +18,7 @@ from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools.navigate import address, complete_address
 from bridge.errors import paused_sentence
 from bridge.hub.consent.approval_prompts import NoAnswerError
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 MAX_DOMAINS = 20
@@ -92,9 +92,8 @@ def _sites(domains: list[str]) -> list[str]:
         try:
             found[str(origins.parse_origin(complete_address(domain)))] = None
         except (origins.OriginError, ToolError) as error:
-            text = (
-                f"“{cleaned(domain, 100)}” is no site: {error}. Write shop.example. The user was not asked."
-            )
+            shown = single_line(domain, 100)
+            text = f"“{shown}” is no site: {error}. Write shop.example. The user was not asked."
             raise ToolError(text) from None
     return list(found)
 
@@ -102,7 +101,7 @@ def _sites(domains: list[str]) -> list[str]:
 def _question(turn: Turn, sites: list[str], approach: list[str]) -> str:
     if not 0 < len(approach) <= MAX_STEPS:
         raise ToolError(f"A plan has 1 to {MAX_STEPS} steps, not {len(approach)}. The user was not asked.")
-    steps = [f"{number}. {cleaned(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
+    steps = [f"{number}. {single_line(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
     return "\n".join([f"{permissions.who(turn)} plans to work on {', '.join(sites)}:", *steps, "May it?"])
 
 
@@ -185,7 +184,7 @@ def _known(name: str, turn: Turn) -> str:
         return name
     near = difflib.get_close_matches(name, tools, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(tools)}"
-    raise ToolError(f"There is no browser tool {cleaned(name, 60)}; {hint}")
+    raise ToolError(f"There is no browser tool {single_line(name, 60)}; {hint}")
 
 
 def _wishes(given: CheckPermissions, turn: Turn) -> Iterator[tuple[str, Wish]]:

@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.secret_files import secret_content, secret_name
-from bridge.hub.describing import cleaned
+from native_host.protocol.untrusted_text import single_line
 
 MAX_BYTES = 10 * 1024 * 1024
 """Of all files of a call."""
@@ -210,4 +210,4 @@ def _real(path: str | Path) -> Path:
 
 
 def _shown(path: str | Path) -> str:
-    return cleaned(str(path), _MAX_PATH)
+    return single_line(str(path), _MAX_PATH)

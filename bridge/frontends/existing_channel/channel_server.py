@@ -23,7 +23,6 @@ from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
 from bridge.frontends.existing_channel.channel_sessions import Agents
 from bridge.hub.client_session import Session
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.transport import ENDED, Pending, TabAddress, TabTransport
@@ -33,6 +32,7 @@ from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.untrusted_text import single_line
 from native_host.system.private_files import open_regular
 
 TRANSPORT = "channel"
@@ -192,7 +192,7 @@ def _program(stream: trio.SocketStream) -> str:
     pid = _CREDENTIALS.unpack(stream.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))[0]
     with suppress(OSError):
         name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
-        return f"{cleaned(name, MAX_PROGRAM)}, pid {pid}"
+        return f"{single_line(name, MAX_PROGRAM)}, pid {pid}"
     return f"pid {pid}"
 
 

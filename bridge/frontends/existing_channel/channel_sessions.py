@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import UNSET
 
 from bridge.hub.client_session import Session
-from bridge.hub.describing import cleaned
 from bridge.mcp_session.mcp_server import MAX_SAID
 from native_host.existing_channel.channel_messages import ExecuteTool
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 
 MAX_SESSIONS = 64
 """Of one connection; of more, the one that was used longest ago ends."""
@@ -55,8 +55,8 @@ class Agents:
         return next((self._sessions[scope] for scope in [*scopes, ""] if scope in self._sessions), None)
 
     def _new(self, call: ExecuteTool) -> Session:
-        client = cleaned(call.client_id, MAX_SAID)
-        shown = "" if call.session_scope is UNSET else cleaned(call.session_scope.display_name, MAX_SAID)
+        client = single_line(call.client_id, MAX_SAID)
+        shown = "" if call.session_scope is UNSET else single_line(call.session_scope.display_name, MAX_SAID)
         title = " ".join(filter(None, [shown or client, f"({self._program})"]))
         named = wire.ClientInfo(name=client or self._program)
         return Session(secrets.token_hex(8), title=title, client=named, is_local=True)

@@ -17,10 +17,10 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.change_signal import News
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
-from bridge.hub.describing import cleaned
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 COMMAND = "browser/ask"
@@ -223,7 +223,7 @@ def _explained(error: CallError) -> CallError:
     """Return what a call is told when its window was answered with an error."""
     if error.code == Code.PAUSED:
         return error
-    return NoAnswerError(cleaned(error.detail, 200).rstrip(".") or "the user made no choice")
+    return NoAnswerError(single_line(error.detail, 200).rstrip(".") or "the user made no choice")
 
 
 def _declined_just_now() -> CallError:
@@ -243,4 +243,4 @@ def _last_used(browser: Browser) -> float:
 def _name(browser: Browser) -> str:
     assert browser.hello is not None
     hello = browser.hello
-    return cleaned(hello.profile.label or hello.browser.brand, _MAX_BROWSER)
+    return single_line(hello.profile.label or hello.browser.brand, _MAX_BROWSER)

@@ -16,9 +16,9 @@ from bridge.hub.catalog_entries import CachedEntry, DocumentTools, Entry, LiveEn
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.consent.user_prompts import client_name
-from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned, quoted
 from bridge.hub.policy import matches
 from bridge.hub.registry import Browser, Frame, Registry
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, quote, single_line
 from native_host.protocol.wire import Code, Use
 
 SITE_CHOICES = ("once", "hour", "client", "always", "no")
@@ -139,7 +139,7 @@ class PageToolConsent:
         in_popup = self._in_popup(entry)
         for origin in (entry.origin, _host_page(entry)):
             if self._is_off(in_popup, origin):
-                site = cleaned(origin, MAX_ORIGIN)
+                site = single_line(origin, MAX_ORIGIN_CHARS)
                 return f"page tools of {site} are off, by [pages] in config.toml or in the extension's popup"
         return ""
 
@@ -266,7 +266,7 @@ def _strictest(uses: Sequence[Use]) -> Use:
 
 
 def _about_site(who: str, origin: str) -> Doubt:
-    site = "a page without an origin" if origin == OPAQUE else cleaned(origin, MAX_ORIGIN)
+    site = "a page without an origin" if origin == OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)
     return Doubt(
         subject=("site", origins.canonicalize(origin)),
         origin=origin,
@@ -281,7 +281,7 @@ def _about_site(who: str, origin: str) -> Doubt:
 
 
 def _about_call(who: str, entry: Entry) -> Doubt:
-    site, name = cleaned(entry.origin, MAX_ORIGIN), quoted(entry.own_name, MAX_TITLE)
+    site, name = single_line(entry.origin, MAX_ORIGIN_CHARS), quote(entry.own_name, MAX_TITLE_CHARS)
     return Doubt(
         subject=("call", origins.canonicalize(entry.origin), entry.own_name, entry.tool.digest.hex()),
         origin=entry.origin,

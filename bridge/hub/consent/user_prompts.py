@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from bridge.hub.client_session import Session
-from bridge.hub.describing import cleaned
 from bridge.hub.transport import NOBODY, Caller
+from native_host.protocol.untrusted_text import single_line
 
 Kind = Literal["read", "act", "page-tools", "upload"]
 """What an approval is for."""
@@ -53,11 +53,11 @@ class UserPrompts(Protocol):
 def client_name(session: Session) -> str:
     """Return the name by which approvals for one client are stored."""
     name = session.principal or session.client.name or session.title
-    return cleaned(name, MAX_CLIENT) or "An MCP client"
+    return single_line(name, MAX_CLIENT) or "An MCP client"
 
 
 def shown_client(session: Session) -> str:
     """Return the client as prompts show it: its own name, and the principal where that is another."""
-    name = cleaned(session.title or session.client.name, MAX_CLIENT) or "An MCP client"
-    principal = cleaned(session.principal, MAX_CLIENT)
+    name = single_line(session.title or session.client.name, MAX_CLIENT) or "An MCP client"
+    principal = single_line(session.principal, MAX_CLIENT)
     return f"{name} ({principal})" if principal and principal != name else name

@@ -188,7 +188,7 @@ function oneLine(text) {
   return withoutSelectors(text.replace(/[\u00AD\u200B-\u200D\u2060\uFEFF]/g, "")).replace(/[\p{C}\p{Z}\s]+/gu, " ");
 }
 
-/** Without variation selectors that can carry hidden text: see bridge/hidden_characters.py.
+/** Without variation selectors that can carry hidden text: see native_host/protocol/untrusted_text.py.
  * @param {string} text */
 function withoutSelectors(text) {
   return text.replace(

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.hub.describing import MAX_ORIGIN, MAX_TITLE, cleaned
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
 
 SIGN_IN = "mcpb status --web"
 RELOAD_S = 10
@@ -409,8 +409,8 @@ def _approval(each: SiteApproval) -> Html:
     origin, approval = each
     words, client = ",".join(approval.granted), approval.only_client
     facts = [
-        cleaned(", ".join(approval.granted), MAX_ORIGIN),
-        f"for {cleaned(client, MAX_TITLE) or 'every client'}",
+        single_line(", ".join(approval.granted), MAX_ORIGIN_CHARS),
+        f"for {single_line(client, MAX_TITLE_CHARS) or 'every client'}",
         f"until {approval.until}" if approval.until else "",
     ]
     revoke = {"data_revoke": origin, "data_words": words, "data_client": client}
