@@ -21,6 +21,7 @@ from bridge.browser_tools.provider import BrowserTools
 from bridge.config.loader import Config, ConfigError, rules_digest
 from bridge.config.loader import read as read_config
 from bridge.config.reload import ConfigReload
+from bridge.config.settings import ChannelSettings
 from bridge.frontends import stdio
 from bridge.hub.audit_records import Called, Keep, Record, to_each
 from bridge.hub.client_session import Session
@@ -28,7 +29,6 @@ from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
-from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native_hosts import NativeLinks
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.state import log_file

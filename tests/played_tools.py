@@ -12,7 +12,7 @@ import trio
 
 from bridge.browser_tools.page.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
-from bridge.browser_tools.settings import BrowserSettings
+from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Record

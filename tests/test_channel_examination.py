@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from install.browsers import find_browser, known_browsers
-from install.checks import existing_channel, unix_sockets
+from install.checks import existing_channel
 from install.checks.existing_channel import (
     OPENING_S,
     THEIR_HOST,
@@ -29,6 +29,7 @@ from install.checks.existing_channel import (
 from install.checks.running_browsers import RunningBrowser
 from install.machine import Machine, this_machine
 from native_host.ipc import endpoint
+from native_host.system import sock_diag
 
 CLAUDE = "/opt/claude/versions/2.1.329"
 BROWSER_PID = 700
@@ -183,7 +184,7 @@ def test_who_is_connected_is_counted_and_named_as_far_as_it_is_this_user(
     for inode in (21, 22):
         place.show(path, inode)
     place.show(Path(f"{path}.other"), 23)
-    monkeypatch.setattr(unix_sockets, "other_ends", lambda: {21: 31, 22: 32})
+    monkeypatch.setattr(sock_diag, "other_ends", lambda: {21: 31, 22: 32})
     found = place.only()
     assert found.connections == 2
     assert [(client.pid, client.program) for client in found.clients] == [(900, "/usr/bin/claude")]
@@ -366,7 +367,7 @@ async def test_a_real_host_and_its_client_are_found_without_connecting_to_it(sho
                 during = as_if_we_were_its_browser(short_tmp)
     assert (during.pid, during.is_theirs, during.browser_pid) == (host.pid, True, ME)
     assert (before.connections, during.connections) == (0, 1)
-    if unix_sockets.other_ends():
+    if sock_diag.other_ends():
         assert [client.pid for client in during.clients] == [ME]
 
 

@@ -16,8 +16,8 @@ import pytest
 import trio
 
 from bridge.config.loader import Config
+from bridge.config.settings import ChannelSettings
 from bridge.hub.transport import Event, HostLost, HostSeen, LookedAround
-from bridge.links.channel_settings import ChannelSettings
 from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
 from bridge.links.native_hosts import NativeLinks
 from mcp_lines import BRIDGE_COMMAND, McpLines, bridge_in_process, text_of

@@ -8,13 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.config.loader import Config, ConfigError, read
-from bridge.config.settings import HttpSettings
+from bridge.config.settings import BrowserSettings, ChannelSettings, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
-from bridge.links.channel_settings import ChannelSettings
-from bridge.own_files import MAX_BYTES
+from native_host.system.private_files import MAX_BYTES
 
 TABLES = {"policy", "http", "browser", "pages", "existing_channel"}
 DOCUMENT = (Path(__file__).parent.parent / "docs/CONFIGURATION.md").read_text()

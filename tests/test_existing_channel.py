@@ -20,10 +20,10 @@ import trio
 import trio.testing
 
 from bridge.browser_tools.provider import FAMILIES
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.tool_output import UNTRUSTED
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.config.loader import Config
+from bridge.config.settings import BrowserSettings
 from bridge.diagnostics.status_snapshot import whats_missing
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule

@@ -30,10 +30,10 @@ from browsing import Browser, Browsing, Tools, TrioThread, trio_thread
 from chain import EXTENSION, Chain, until_listed, until_said
 from demo.chromium import open_chromium
 from demo.temporary_directory import throw_away_directory
-from native_host import processes
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
+from native_host.system import proc
 from other_host import OtherHost, why_missing
 from peers import until
 from raw_channel_client import RawChannelClient
@@ -205,7 +205,7 @@ class Beside(Browsing):
         """Our extension, until its host has ended."""
         pids = [record.pid for record in self.records() if not record.channel]
         self.browser.send("Extensions.uninstall", id=EXTENSION_ID)
-        self.browser.until(lambda: not any(map(processes.is_running, pids)))
+        self.browser.until(lambda: not any(map(proc.is_running, pids)))
 
     @contextmanager
     def without_ours(self) -> Iterator[None]:
@@ -353,7 +353,7 @@ def test_installing_using_examining_and_removing_ours_leaves_theirs_as_it_was_an
             beside.mcpb("uninstall-native-host", "--purge", "--yes")
             assert not (beside.other.manifests / f"{HOST_NAME}.json").exists()
         with beside.without_theirs():
-            beside.browser.until(lambda: not any(map(processes.is_running, (host.pid, holder.pid))))
+            beside.browser.until(lambda: not any(map(proc.is_running, (host.pid, holder.pid))))
             assert [path for path in beside.chain.home.rglob("*") if not path.is_dir()] == []
 
 

@@ -15,9 +15,9 @@ from mcp_types import ListRootsRequest
 
 from bridge.browser_tools.session.call_context import ROOTS_S, Turn
 from bridge.browser_tools.session.session_state import Kept
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.file_upload import files_at
+from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.transport import Caller

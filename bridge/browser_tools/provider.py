@@ -14,7 +14,6 @@ from bridge.browser_tools.page.bound_documents import get_untouched_documents, h
 from bridge.browser_tools.session import permissions, tab_access
 from bridge.browser_tools.session.call_context import ProgressReports, Surroundings, Turn
 from bridge.browser_tools.session.session_state import Kept
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.tool import Tool, chosen_action
 from bridge.browser_tools.tool_output import Answer, ToolError, failed, succeeded, with_quotes
 from bridge.browser_tools.tools import (
@@ -36,6 +35,7 @@ from bridge.browser_tools.tools import (
     turn_answer,
     update_plan,
 )
+from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub import tool_result
 from bridge.hub.argument_validation import Arguments

@@ -24,8 +24,8 @@ from native_host.protocol.untrusted_text import for_terminal
 
 if TYPE_CHECKING:
     from bridge.app import Hub
+    from bridge.config.settings import ChannelSettings
     from bridge.hub.client_session import Session
-    from bridge.links.channel_settings import ChannelSettings
     from bridge.state.pause_control import Target
     from install.browsers import Kind
     from native_host.protocol.wire import Progress

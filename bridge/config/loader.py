@@ -18,15 +18,13 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from bridge import own_files
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.config.restrictions import is_allowed
-from bridge.config.settings import HttpSettings
+from bridge.config.settings import BrowserSettings, ChannelSettings, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.router import CALL_S
-from bridge.links.channel_settings import ChannelSettings
+from native_host.system import private_files
 
 FILE = "config.toml"
 
@@ -159,11 +157,11 @@ def _stat(path: Path) -> tuple[int, ...] | None:
 
 def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
-        file = own_files.read(path)
+        file = private_files.read(path)
         if file is None:
             return b"", {}
-        found = own_files.toml(path, file.content)
-    except own_files.OwnFileError as error:
+        found = private_files.toml(path, file.content)
+    except private_files.OwnFileError as error:
         raise ConfigError(str(error)) from error
     if file.is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
         mend = f"chmod go-r {shlex.quote(str(path))}"
@@ -172,7 +170,7 @@ def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _at_line(content: bytes, key: str) -> str:
-    line = own_files.line_of(content, key)
+    line = private_files.line_of(content, key)
     return f" (at line {line})" if line else ""
 
 

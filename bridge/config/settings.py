@@ -1,9 +1,15 @@
-"""What the person has set of `mcpb serve`: the table [http] of config.toml."""
+"""What the person has set of `mcpb serve`: the table [http] of config.toml.
+
+The table [browser] of config.toml: what the browser's own tools may do.
+
+The table [existing_channel] of config.toml: another product's channel, and what it is used for.
+"""
 
 from __future__ import annotations
 
 import re
 from ipaddress import ip_address
+from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
 import msgspec
@@ -97,3 +103,57 @@ def _hint(pattern: str) -> str:
         return "has two ports: write one, or the asterisk in its place"
     spelled = pattern.replace(origin, str(found), 1)
     return "" if spelled == pattern else f"is written otherwise by browsers: {spelled}"
+
+
+class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """docs/CONFIGURATION.md explains each.
+
+    Raises:
+        ValueError: one cannot be; the text has its key and how to write it.
+    """
+
+    enabled: bool = True
+    """Whether these tools are offered at all."""
+    tabs: Literal["own", "ask", "any"] = "own"
+    """Which tabs besides a session's own and those handed over: none, those the person allows, all."""
+    sites: Literal["any", "ask"] = "any"
+    """Whether the person is asked before a session first acts on a site."""
+    ask_in: Literal["extension", "client", "both"] = "extension"
+    """Where the user is asked to approve: in a window of the extension, in the MCP client, or in both."""
+    upload_dirs: tuple[str, ...] = ()
+    """Files, and directories with all below them, that may be given to pages without a prompt."""
+    screenshot_format: Literal["jpeg", "png"] = "jpeg"
+    """What `computer` takes pictures in."""
+    resume: Literal["terminal", "any"] = "terminal"
+    """Where `mcpb pause --resume` works: at a terminal, or also without one."""
+    find_with_model: bool = False
+    """Whether `find` may show the client's own model what is in a page."""
+
+    def __post_init__(self) -> None:
+        for directory in self.upload_dirs:
+            if not PurePath(directory).is_absolute():
+                raise ValueError(f'upload_dirs: "{directory}" is no whole path; write it as /home/ann/photos')
+
+
+class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """docs/CONFIGURATION.md explains each.
+
+    Raises:
+        ValueError: one cannot be; the text has its key and how to write it.
+    """
+
+    attach: bool = False
+    """Whether its browsers' tools are used."""
+    publish: bool = False
+    """Whether `mcpb serve` has a socket as its hosts have."""
+    directory: str = ""
+    """Where its sockets are; empty: wherever that product puts them."""
+
+    def __post_init__(self) -> None:
+        if self.directory and not PurePath(self.directory).is_absolute():
+            raise ValueError(f'directory: "{self.directory}" is no whole path; write it as /tmp/sockets')
+
+    @property
+    def only_directory(self) -> Path | None:
+        """The one to look into; None: all that have the product's form."""
+        return Path(self.directory) if self.directory else None

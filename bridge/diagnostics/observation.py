@@ -24,6 +24,7 @@ from bridge.browser_tools.tools import shortcuts
 from bridge.cli.doctor_output import as_text
 from bridge.config.loader import Config, ConfigError
 from bridge.config.loader import read as read_config
+from bridge.config.settings import ChannelSettings
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.diagnostics.browser_matching import Looked
 from bridge.diagnostics.fixes import fix, is_open_to_others
@@ -33,7 +34,6 @@ from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
-from bridge.links.channel_settings import ChannelSettings
 from bridge.links.native_hosts import NativeLinks, Problem
 from bridge.state import log_file
 from bridge.state.site_approvals import Approvals, ApprovalsError

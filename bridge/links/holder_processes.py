@@ -14,7 +14,6 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from native_host import processes
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.existing_channel.channel_sockets import (
     FoundChannel,
@@ -22,6 +21,7 @@ from native_host.existing_channel.channel_sockets import (
     only_place,
     what_became_of,
 )
+from native_host.system import proc
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 5.0
@@ -125,7 +125,7 @@ class ChannelHolders:
         """
         if any(not channel.fault for channel in self._found):
             return "An existing channel was found, but nobody is connected to it yet."
-        if (last := self._last) and last.pid and processes.is_running(last.pid):
+        if (last := self._last) and last.pid and proc.is_running(last.pid):
             return f"{what_became_of(last.path, last.pid)}."
         if stopped := stopped_host():
             return f"{stopped}."

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from bridge import own_files
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.rules.site_patterns import read_pattern
 from bridge.origins import OriginError
 from native_host.ipc import endpoint
 from native_host.protocol.wire import PauseChange
+from native_host.system import private_files
 from native_host.system.private_files import create_private, lock_directory
 
 FILE = "pauses.json"
@@ -76,11 +76,11 @@ class PausesFile:
 
     def _read(self) -> list[PauseChange]:
         try:
-            file = own_files.read(self.path)
+            file = private_files.read(self.path)
             found = msgspec.json.decode(file.content, type=_Content).changes if file else []
             for change in found:
                 _check(change)
-        except own_files.OwnFileError as error:
+        except private_files.OwnFileError as error:
             raise PausesFileError(str(error)) from error
         except (ValueError, msgspec.DecodeError) as error:
             text = f"{self.path} cannot be read ({error}): remove it, and pause again what shall be paused"

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from bridge import origins, own_files
+from bridge import origins
 from native_host.ipc import endpoint
+from native_host.system import private_files
 from native_host.system.private_files import create_private, lock_directory
 
 FILE = "approvals.json"
@@ -208,8 +209,8 @@ class Approvals:
         if identity == self._identity and identity is not None:
             return
         try:
-            file = own_files.read(self.path)
-        except own_files.OwnFileError as error:
+            file = private_files.read(self.path)
+        except private_files.OwnFileError as error:
             raise ApprovalsError(str(error)) from error
         found = self._decoded(file.content) if file else {}
         approved: dict[str, list[Approval]] = {}

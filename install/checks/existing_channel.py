@@ -16,16 +16,6 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import known_browsers
-from install.checks import unix_sockets
-from install.checks.proc import (
-    age_s,
-    ancestors,
-    command_line,
-    executable,
-    pid_of,
-    processes,
-    sockets,
-)
 from install.checks.running_browsers import RunningBrowser, running_browsers
 from install.findings import Finding, Level
 from install.machine import Machine
@@ -41,6 +31,16 @@ from native_host.existing_channel.channel_sockets import (
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.protocol.untrusted_text import escape
+from native_host.system import sock_diag
+from native_host.system.proc import (
+    age_s,
+    ancestors,
+    command_line,
+    executable,
+    pid_of,
+    processes,
+    sockets,
+)
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""
@@ -256,13 +256,13 @@ class _System:
         return {pid_of(process): process for process in found}
 
     @cached_property
-    def bound(self) -> Mapping[str, unix_sockets.Bound]:
+    def bound(self) -> Mapping[str, sock_diag.Bound]:
         """The system's sockets by their paths; none where it does not say."""
-        return unix_sockets.bound_sockets(self.proc) if self.machine.system == "linux" else {}
+        return sock_diag.bound_sockets(self.proc) if self.machine.system == "linux" else {}
 
     @cached_property
     def other_ends(self) -> Mapping[int, int]:
-        return unix_sockets.other_ends()
+        return sock_diag.other_ends()
 
     @cached_property
     def owners(self) -> Mapping[int, int]:
@@ -296,7 +296,7 @@ class _System:
 
 
 def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
-    bound = system.bound.get(str(found.path), unix_sockets.Bound())
+    bound = system.bound.get(str(found.path), sock_diag.Bound())
     ends = {system.other_ends.get(inode, 0) for inode in bound.connections}
     clients = sorted({system.owners[inode] for inode in ends & system.owners.keys()})
     is_left = bool(found.fault and system.bound) and not bound.listener

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
-from install.checks.proc import command_line, executable, parent, pid_of, processes
 from install.findings import Finding, Level
 from install.machine import Machine
+from native_host.system.proc import command_line, executable, parent, pid_of, processes
 from native_host.system.untrusted_files import head, resolved
 
 Confinement = Literal["", "snap", "flatpak"]

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from native_host import processes
 from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
 from native_host.existing_channel.pending_calls import Company
 from native_host.existing_channel.published_socket import is_ours
+from native_host.system import proc
 
 RECONNECT = "https://clau.de/chrome/reconnect"
 """Where that product's extension starts a host again."""
@@ -74,7 +74,7 @@ def judged(path: Path) -> FoundChannel:
 def what_became_of(path: Path, pid: int | None) -> str:
     """Of the host at a socket that does not serve any more, for who wants to use it."""
     named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
-    if pid is None or not processes.is_running(pid):
+    if pid is None or not proc.is_running(pid):
         return f"{named} has ended: its browser was closed, or its extension connects anew"
     if path.exists():
         return f"{named} has closed this connection; it is connected to again"
@@ -118,7 +118,7 @@ def _fault_of(path: Path, pid: int | None) -> str:
         return f"it {fault}"
     if is_ours(path):
         return "mcpb has put it there itself"
-    if pid is not None and not processes.is_running(pid):
+    if pid is not None and not proc.is_running(pid):
         return (
             f"its host (pid {pid}) has ended without removing it. {OPEN_RECONNECT}: its next host removes it"
         )

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import trio
 
-from native_host import __version__, processes
+from native_host import __version__
 from native_host.existing_channel.channel_adapter import Channel, offer
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.existing_channel.channel_sockets import Users, judged, what_became_of
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
-from native_host.system import malloc
+from native_host.system import malloc, proc
 
 LINGERS_S = 5.0
 """Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
@@ -74,7 +74,7 @@ async def hold(path: Path) -> None:
     if found.fault:
         raise endpoint.EndpointError(f"{path}: {found.fault}")
     with closing(endpoint.open_first(endpoint.candidates())) as place:
-        record = relay_server.record_of(place, "", processes.parent_of(found.pid or 0), channel=str(path))
+        record = relay_server.record_of(place, "", proc.parent_of(found.pid or 0), channel=str(path))
         record.browser = BRAND
         with _one_at_a_time(place.directory):
             if any(other.channel == str(path) for other in endpoint.live_hosts(place.directory)):
@@ -137,7 +137,7 @@ async def why_ended(path: Path, pid: int | None) -> str:
 async def _until_ended(pid: int) -> None:
     """A process closes its sockets before it has ended."""
     while True:
-        if not processes.is_running(pid):
+        if not proc.is_running(pid):
             return
         await trio.sleep(_LOOK_S)
 

@@ -97,6 +97,11 @@ def collect_commands(_home: Path) -> dict[str, Any]:
 
 def _flatten_commands(name: str, info: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     options = [each for each in info["params"] if each["param_type_name"] == "option"]
+    for each in options:
+        if (
+            each["name"] == "help"
+        ):  # click keeps the names of its first use, by a test perhaps without the group
+            each["opts"] = main.context_settings["help_option_names"]
     arguments = [each for each in info["params"] if each["param_type_name"] == "argument"]
     found = {
         "options": {_choose_long_name(each["opts"]): _describe_option(each) for each in options},

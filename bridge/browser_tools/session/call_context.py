@@ -23,9 +23,9 @@ from bridge.browser_tools.session import permissions, tab_access
 from bridge.browser_tools.session.permissions import Wish
 from bridge.browser_tools.session.session_state import Kept
 from bridge.browser_tools.session.tab_access import Place
-from bridge.browser_tools.settings import BrowserSettings
 from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Answer, Quote, ToolError
+from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.audit_records import Recording
 from bridge.hub.catalog_entries import site_of

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge import own_files
 from bridge.browser_tools.session.call_context import Turn
 from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import batch
 from bridge.browser_tools.tools.batch import Batch, Step
+from native_host.system import private_files
 
 FILE = "shortcuts.toml"
 
@@ -85,10 +85,10 @@ def read(home: Path) -> Sequence[Shortcut]:
     """
     path = home / FILE
     try:
-        file = own_files.read(path)
-        found = own_files.toml(path, file.content) if file else {}
+        file = private_files.read(path)
+        found = private_files.toml(path, file.content) if file else {}
         shortcuts = msgspec.convert(found, _File).shortcuts
-    except own_files.OwnFileError as error:
+    except private_files.OwnFileError as error:
         raise ShortcutsError(str(error)) from error
     except msgspec.ValidationError as error:
         raise ShortcutsError(f"{path}: {_plain(str(error))}") from None

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridge import own_files
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import FILE as DEFAULT_FILE
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from native_host.ipc import endpoint
+from native_host.system import private_files
 from native_host.system.private_files import lock_directory
 
 FILE = "http-tokens.json"
@@ -200,9 +200,9 @@ def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> N
 def _read(state: Path) -> dict[str, _StoredToken]:
     path = state / FILE
     try:
-        file = own_files.read(path)
+        file = private_files.read(path)
         return msgspec.json.decode(file.content, type=dict[str, _StoredToken]) if file else {}
-    except own_files.OwnFileError as error:
+    except private_files.OwnFileError as error:
         raise TokenError(str(error)) from error
     except msgspec.DecodeError as error:
         text = (
