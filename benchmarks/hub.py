@@ -16,10 +16,10 @@ from benchmarks.subject import Bench
 from benchmarks.table import Row, Table
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
-    ENDED,
     NOBODY,
     Announced,
     Caller,
@@ -28,7 +28,6 @@ from bridge.hub.transport import (
     Listener,
     LookedAround,
     OnDone,
-    Pending,
     TabAddress,
     TabTransport,
 )

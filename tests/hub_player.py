@@ -19,6 +19,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
+from bridge.hub.operation import Pending
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.registry import Registry
@@ -34,7 +35,6 @@ from bridge.hub.transport import (
     HostSeen,
     LookedAround,
     OnDone,
-    Pending,
     TabAddress,
 )
 from hub_model import (

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridge.errors import CallError
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.transport import (
-    ENDED,
     NOBODY,
     Announced,
     Caller,
@@ -18,7 +18,6 @@ from bridge.hub.transport import (
     HostSeen,
     Listener,
     OnDone,
-    Pending,
     TabAddress,
     TabTransport,
 )

@@ -20,8 +20,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from bridge.errors import CallError
 from bridge.hub.audit_records import Keep
 from bridge.hub.client_session import Session
+from bridge.hub.operation import Pending
 from bridge.hub.router import Router
-from bridge.hub.transport import Caller, LookedAround, Pending
+from bridge.hub.transport import Caller, LookedAround
 from bridge.mcp_session import mcp_server
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import Lane, open_lane

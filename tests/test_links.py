@@ -12,8 +12,9 @@ import pytest
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.operation import Pending
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, Pending, TabAddress
+from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, TabAddress
 from bridge.links import host_connection
 from bridge.links.native_hosts import NativeLinks
 from native_host.protocol import jsonrpc, wire

@@ -11,8 +11,9 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome
-from bridge.hub.transport import ENDED, QUESTION_S, Caller, OnProgress, Pending
+from bridge.hub.transport import QUESTION_S, Caller, OnProgress
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.input_required import (

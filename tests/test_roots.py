@@ -21,7 +21,7 @@ from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.transport import Caller
-from bridge.mcp_session.elicitation import MAX_ROOTS
+from bridge.mcp_session.sampling_and_roots import MAX_ROOTS
 from mcp_lines import McpLines, text_of
 from native_host.protocol.wire import Code
 from own_tools import OwnTools, client_of

@@ -12,9 +12,10 @@ import trio.testing
 
 from bridge.frontends import stdio
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.router import Router
-from bridge.hub.transport import ENDED, LookedAround, Pending
-from bridge.mcp_session import session
+from bridge.hub.transport import LookedAround
+from bridge.mcp_session import handover
 from bridge.mcp_session.mcp_server import McpServer
 from mcp_lines import McpLines, Speak, speaking_with
 from native_host.ipc.streams import make_ready
@@ -166,7 +167,7 @@ async def test_what_takes_longer_than_the_goodbye_is_given_up(
     ended_at = trio.current_time()
     answer = await client.answer_to(request_id)
     assert answer["error"]["message"] == "Connection closed"
-    assert trio.current_time() - ended_at == pytest.approx(session.GOODBYE_S)
+    assert trio.current_time() - ended_at == pytest.approx(handover.GOODBYE_S)
 
 
 async def test_a_client_that_is_gone_and_reads_nothing_more_does_not_keep_the_bridge_alive(
@@ -181,7 +182,7 @@ async def test_a_client_that_is_gone_and_reads_nothing_more_does_not_keep_the_br
     began = trio.current_time()
     with trio.fail_after(2 * stdio.STALLED_S):
         await unread.serve(Router(transport))
-    assert trio.current_time() - began <= session.GOODBYE_S + stdio.GOODBYE_S
+    assert trio.current_time() - began <= handover.GOODBYE_S + stdio.GOODBYE_S
 
 
 async def test_a_client_that_asks_on_and_reads_nothing_is_given_up_in_the_end(

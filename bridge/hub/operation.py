@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import trio
-
-if TYPE_CHECKING:
-    from bridge.hub.transport import Pending
 
 T = TypeVar("T")
 
@@ -37,3 +34,21 @@ async def outcome_of(begin: Callable[[Callable[[T], None]], Pending]) -> T:
         is_asleep = True
         await trio.lowlevel.wait_task_rescheduled(give_up)
     return told[0]
+
+
+class Pending(Protocol):
+    """What was begun, and whose end is told to a callback: exactly once, possibly before it was begun."""
+
+    def cancel(self) -> None:
+        """Nobody waits any more: nothing is called back from now on. Once it has ended, this does nothing."""
+        ...
+
+
+class Ended:
+    """A `Pending` whose end was told before it was begun."""
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+
+
+ENDED = Ended()

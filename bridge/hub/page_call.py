@@ -22,9 +22,10 @@ from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Identity, Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import ENDED, NOBODY, Caller, Pending, TabAddress, TabTransport
+from bridge.hub.transport import NOBODY, Caller, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code

@@ -13,9 +13,10 @@ from bridge.errors import CallError, failed
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Recording
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import OnOutcome, Surroundings
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
+from bridge.hub.transport import NOBODY, Caller
 
 _log = logging.getLogger(__name__)
 

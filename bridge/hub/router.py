@@ -25,7 +25,7 @@ from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
-from bridge.hub.operation import outcome_of
+from bridge.hub.operation import ENDED, Pending, outcome_of
 from bridge.hub.page_call import Call, OnOutcome, Outcome, PageResult, Surroundings
 from bridge.hub.policy import Policy
 from bridge.hub.providers import NothingProvided, ProvidedCall, Provider, Resource, Run
@@ -36,7 +36,7 @@ from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import ENDED, NOBODY, QUESTION_S, Caller, Event, Pending, TabTransport
+from bridge.hub.transport import NOBODY, QUESTION_S, Caller, Event, TabTransport
 from native_host.protocol.rate_limit import CallPace
 from native_host.protocol.wire import Code
 

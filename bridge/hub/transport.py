@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
-from bridge.hub.operation import outcome_of
+from bridge.hub.operation import Pending, outcome_of
 from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 
@@ -106,24 +106,6 @@ NOBODY = Caller()
 OnDone = Callable[[bytes | CallError], None]
 """Gets the result (JSON), or why there is none and whether the page may have got the request. It does not
 raise."""
-
-
-class Pending(Protocol):
-    """What was begun, and whose end is told to a callback: exactly once, possibly before it was begun."""
-
-    def cancel(self) -> None:
-        """Nobody waits any more: nothing is called back from now on. Once it has ended, this does nothing."""
-        ...
-
-
-class Ended:
-    """A `Pending` whose end was told before it was begun."""
-
-    def cancel(self) -> None:
-        """See `Pending`."""
-
-
-ENDED = Ended()
 
 
 class TabTransport(Protocol):

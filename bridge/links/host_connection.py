@@ -17,7 +17,8 @@ import trio
 
 from bridge import __version__
 from bridge.errors import CallError
-from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending
+from bridge.hub.operation import ENDED, Pending
+from bridge.hub.transport import NOBODY, Caller, OnDone
 from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing

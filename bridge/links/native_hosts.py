@@ -19,8 +19,8 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.transport import (
-    ENDED,
     NOBODY,
     Announced,
     Caller,
@@ -31,7 +31,6 @@ from bridge.hub.transport import (
     Listener,
     LookedAround,
     OnDone,
-    Pending,
     TabAddress,
     TabTransport,
 )

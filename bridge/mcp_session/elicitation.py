@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.transport import Caller, OnProgress, Prompt
 from bridge.mcp_session.client_messages import CanAsk, ElicitResult
+from bridge.mcp_session.sampling_and_roots import ForRoots, ToModel
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, is_single_line, single_line
 from native_host.protocol.wire import Code
@@ -21,8 +22,6 @@ MAX_QUESTIONS = 20
 MAX_DESCRIPTION = 500
 MAX_VALUE = 300
 """Characters of a name or a value in a form."""
-MAX_ROOTS = 64
-"""Of a client; further ones are not looked at."""
 _SHOWN = {"title": MAX_TITLE_CHARS, "enumNames": MAX_TITLE_CHARS, "description": MAX_DESCRIPTION}
 """What is there to be read only, and how much of it."""
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -59,84 +58,10 @@ class Question(NamedTuple):
         return answer(found.action, found.content)
 
 
-class ToModel(NamedTuple):
-    """To the client's model."""
-
-    prompt: Prompt
-
-    @property
-    def method(self) -> str:
-        """Of the request to the client."""
-        return "sampling/createMessage"
-
-    @property
-    def failure(self) -> str:
-        """What the asker is told when the client has no answer."""
-        return "the MCP client's model did not answer"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Of the request to the client."""
-        asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in self.prompt.messages]
-        return {
-            "messages": asked,
-            "systemPrompt": self.prompt.system,
-            "maxTokens": self.prompt.max_tokens,
-        }
-
-    def read(self, result: bytes) -> bytes:
-        """What the asker gets of the client's result: the model's words.
-
-        Raises:
-            msgspec.DecodeError: there are none.
-        """
-        return msgspec.json.decode(result, type=_Sampled).content.text.encode()
-
-
-class ForRoots:
-    """To the client itself: which folders it works in."""
-
-    method = "roots/list"
-    """Of the request to the client."""
-    failure = "the MCP client did not tell its roots"
-    """What the asker is told when the client has no answer."""
-    params: Mapping[str, Any] = {}
-    """Of the request to the client."""
-
-    def read(self, result: bytes) -> bytes:
-        """What the asker gets of the client's result: URIs as a JSON array.
-
-        Raises:
-            msgspec.DecodeError: there are none.
-        """
-        told = msgspec.json.decode(result, type=_Roots).roots
-        return msgspec.json.encode([root.uri for root in told[:MAX_ROOTS]])
-
-
 Asked = Question | ToModel | ForRoots
 """Of a client."""
 Ask = Callable[[Asked], Awaitable[bytes]]
 """Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
-
-
-class _Words(msgspec.Struct, tag_field="type", tag="text"):
-    text: str
-
-
-class _Sampled(msgspec.Struct):
-    """A CreateMessageResult whose content is one text."""
-
-    content: _Words
-
-
-class _Root(msgspec.Struct):
-    uri: str
-
-
-class _Roots(msgspec.Struct):
-    """A ListRootsResult."""
-
-    roots: list[_Root]
 
 
 def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:

@@ -42,9 +42,9 @@ from bridge.mcp_session import call_results, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk, Implementation
 from bridge.mcp_session.client_writer import Client
+from bridge.mcp_session.handover import GOODBYE_S, Missed, Passed
 from bridge.mcp_session.mcp_server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
-from bridge.mcp_session.session import GOODBYE_S, Missed, Passed
 from bridge.mcp_session.tool_calls import QUESTION, Call, Calls
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -23,8 +23,8 @@ from msgspec import UNSET, UnsetType
 
 from bridge.errors import ProtocolError, to_mcp
 from bridge.hub.argument_validation import Arguments
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import ENDED, Pending
 from bridge.mcp_session import call_results, client_messages, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import (
@@ -40,6 +40,7 @@ from bridge.mcp_session.client_messages import (
     Request,
 )
 from bridge.mcp_session.client_writer import Client
+from bridge.mcp_session.handover import GOODBYE_S, Missed, Passed
 from bridge.mcp_session.input_required import Parking, open_parking
 from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
@@ -50,8 +51,6 @@ from native_host.protocol import jsonrpc
 if TYPE_CHECKING:
     from bridge.mcp_session.sdk_session import Package
 
-GOODBYE_S = 1.0
-"""After a client's last line, for answers to what was asked before it."""
 MAX_SUBSCRIPTIONS = 64
 """Further ones are left to the package."""
 UNREAD_BYTES = 64 * 1024
@@ -62,23 +61,6 @@ _WAITING_LINES = 64
 """For the package, while it is loaded; then its client waits."""
 
 _log = logging.getLogger(__name__)
-
-
-class Passed(NamedTuple):
-    """A line for the package."""
-
-    line: bytes
-    client: Client
-    """Gets what concerns its request."""
-
-
-class Missed(NamedTuple):
-    """What the package was not told, because it was not needed."""
-
-    era: Era | None
-    opening: bytes
-    """The line that began a handshake."""
-    is_initialized: bool
 
 
 class Lane:

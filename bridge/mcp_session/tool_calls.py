@@ -12,10 +12,11 @@ import msgspec
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import ENDED, Caller, OnProgress, Pending
+from bridge.hub.transport import Caller, OnProgress
 from bridge.mcp_session import call_results, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk

@@ -14,8 +14,9 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.operation import Pending
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import Pending, TabAddress, TabTransport
+from bridge.hub.transport import TabAddress, TabTransport
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from native_host.protocol import wire
 

@@ -10,8 +10,6 @@ import logging
 import math
 import os
 import signal
-import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -27,7 +25,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import News
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
-from native_host.relay.browser_adapter import BrowserSide, FirstMessage, OwnExtension, Turned, has_type
+from native_host.relay.browser_adapter import BrowserSide, Turned
 from native_host.relay.coalescing import Newest
 from native_host.relay.message_router import Delivery, Switchboard
 from native_host.system import malloc
@@ -47,38 +45,6 @@ FIRST_MESSAGE_SECONDS = 0.5
 _WANTED_LOOK_SECONDS = 1.0
 _FAREWELL_SECONDS = 0.5
 """How long a last message may take before its connection is closed regardless."""
-
-
-async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
-    """Serve one browser until it closes its end.
-
-    Raises:
-        EndpointError: there is no private directory for the socket.
-    """
-    malloc.keep_freed()
-    place = endpoint.open_first(endpoint.candidates())
-    record = record_of(place, extension_origin, os.getppid())
-    side = browser_side(extension_origin, place.instance)
-    try:
-        await Relay(place, record, side, browser_in, browser_out).serve()
-    finally:
-        place.close()
-
-
-def browser_side(extension_origin: str, instance: str) -> BrowserSide:
-    """Our own extension speaks our wire; of others that may start us, their first message tells."""
-    if extension_origin in (wire.EXTENSION_ORIGIN, wire.FIREFOX_ID):
-        return OwnExtension()
-    return FirstMessage(has_type, channel_of(instance))
-
-
-def channel_of(instance: str) -> BrowserSide:
-    """Another product's extension that has us for its native host."""
-    # Not on top: ours starts without it.
-    from native_host.existing_channel.channel_adapter import Channel, offer  # noqa: PLC0415
-
-    hello = offer(f"channel-{instance}", __version__, sys.platform)
-    return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))
 
 
 def record_of(place: Endpoint, extension_origin: str, browser_pid: int, channel: str = "") -> endpoint.Record:

@@ -21,8 +21,8 @@ from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
-from bridge.hub.operation import outcome_of
-from bridge.hub.transport import ENDED, NOBODY, Caller, OnDone, Pending, TabAddress, TabTransport
+from bridge.hub.operation import ENDED, Pending, outcome_of
+from bridge.hub.transport import NOBODY, Caller, OnDone, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code

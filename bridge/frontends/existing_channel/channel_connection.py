@@ -23,9 +23,10 @@ from bridge.frontends.existing_channel.channel_sessions import Agents
 from bridge.frontends.existing_channel.permission_prompts import About, Permissions
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome
 from bridge.hub.router import Router
-from bridge.hub.transport import ENDED, NOBODY, Caller, Pending
+from bridge.hub.transport import NOBODY, Caller
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.elicitation import Asked

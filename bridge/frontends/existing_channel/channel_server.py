@@ -23,9 +23,10 @@ from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
 from bridge.frontends.existing_channel.channel_sessions import Agents
 from bridge.hub.client_session import Session
+from bridge.hub.operation import ENDED, Pending
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
-from bridge.hub.transport import ENDED, Pending, TabAddress, TabTransport
+from bridge.hub.transport import TabAddress, TabTransport
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
