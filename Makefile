@@ -119,7 +119,7 @@ check:
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	node_modules/.bin/tsc
-	shellcheck .ci/run install/*.sh
+	shellcheck .ci/run .ci/check-commits install/*.sh
 
 format:
 	@install/prepare.sh test
