@@ -1,0 +1,30 @@
+"""`mcpb bridge`: MCP over stdin and stdout."""
+# ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import click
+
+from bridge.cli.group import existing_channel_option
+
+
+@click.command()
+@existing_channel_option
+def bridge(*, existing_channel: bool) -> None:
+    """Speak MCP on stdin and stdout (for MCP clients)."""
+    if closed := [name for name in ("stdin", "stdout") if getattr(sys, name) is None]:
+        click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)
+        return
+    gc.disable()  # imports leave nothing to collect, and looking for it takes a twentieth of the start
+    from bridge.app import serve_stdio
+
+    gc.freeze()  # what was imported stays: no later collection has to walk through it
+    gc.enable()
+    if sys.stdin.isatty():
+        click.echo(
+            "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
+        )
+    serve_stdio(existing_channel=existing_channel)

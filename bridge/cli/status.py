@@ -1,0 +1,157 @@
+"""`mcpb status`: browsers, tabs, tools and clients that are connected."""
+# ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridge.cli.group import format_json
+from native_host.protocol.untrusted_text import for_terminal
+
+if TYPE_CHECKING:
+    from bridge.app import Hub
+    from bridge.config.settings import ChannelSettings
+    from bridge.hub.client_session import Session
+
+_RECENT_CALLS = 5
+"""In `mcpb status`."""
+_WATCH_S = 0.5
+_CLIENTS_S = 1.0
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one line for each change.")
+@click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
+@click.option("--web", "is_web", is_flag=True, help="Open the status page of `mcpb serve` in a browser.")
+@click.option("--no-open", "is_link_shown", is_flag=True, help="With --web: only print the link to it.")
+def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: bool) -> None:
+    """Show what is connected, what is called, and what is missing."""
+    if is_web or is_link_shown:
+        if as_json or is_watching or not is_web:
+            raise click.UsageError("--no-open goes with --web, and --web with nothing else.")
+        _show_web_page(opens=not is_link_shown)
+        return
+    import trio
+
+    from bridge.app import configuration_to_look, new_session, run_with_hub
+    from bridge.config.loader import rules_digest
+    from bridge.diagnostics.status_snapshot import Rules
+    from bridge.diagnostics.status_snapshot import status as read_status
+
+    config, _ = configuration_to_look()
+
+    async def watch(hub: Hub, _session: Session) -> BrokenPipeError | None:
+        last: Any = None
+        await wait_clients_named(hub)
+        while True:
+            current, problem = configuration_to_look()
+            rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
+            channels = _channels(config.existing_channel)
+            found = read_status(
+                hub.router, hub.links, _recent_calls(), channels, _published(), _servers(), rules
+            )
+            if (now := (found, get_terminal_size())) != last:
+                try:
+                    _show_status(found, as_json=as_json, is_watching=is_watching)
+                except BrokenPipeError as error:
+                    return error
+                last = now
+            if not is_watching:
+                return None
+            await trio.sleep(_WATCH_S)
+
+    if error := run_with_hub(new_session(), watch, config=config):
+        raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
+
+
+def _show_web_page(*, opens: bool) -> None:
+    from bridge.app import configuration
+    from bridge.cli.status_page import show_page
+    from native_host.system.home_layout import mcpb_home
+
+    show_page(mcpb_home() / "state", configuration().http, opens=opens)
+
+
+def _recent_calls() -> list[dict[str, Any]]:
+    from bridge.state.audit_reader import Filter, recent
+    from native_host.system.home_layout import mcpb_home
+
+    with suppress(OSError):  # `mcpb audit` says what is wrong with it
+        return recent(mcpb_home() / "state", _RECENT_CALLS, Filter())
+    return []
+
+
+def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
+    """Another product's."""
+    import msgspec
+
+    from install.browsers import TableError
+    from install.checks.existing_channel import channels_here
+    from install.machine import this_machine
+    from native_host.system.home_layout import mcpb_home
+
+    with suppress(TableError):  # `mcpb doctor` says what is wrong with it
+        found = channels_here(this_machine(), mcpb_home(), settings.only_directory, settings.attach)
+        return [msgspec.to_builtins(channel) for channel in found]
+    return []
+
+
+def _published() -> list[dict[str, Any]]:
+    """Sockets of ours among that product's."""
+    import msgspec
+
+    from native_host.existing_channel.published_socket import standing
+    from native_host.system.home_layout import mcpb_home
+
+    return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]
+
+
+def _servers() -> list[dict[str, Any]]:
+    """The `mcpb serve` that run, the latest first."""
+    import msgspec
+
+    from bridge.state.server_record import all_running
+    from native_host.system.home_layout import mcpb_home
+
+    return [msgspec.to_builtins(record) for record in all_running(mcpb_home() / "state")]
+
+
+def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:
+    from bridge.diagnostics.status_snapshot import as_text
+
+    if as_json:
+        click.echo(for_terminal(json.dumps(found, ensure_ascii=False) if is_watching else format_json(found)))
+        return
+    if not sys.stdout.isatty():
+        click.echo("\n".join([*as_text(found), ""] if is_watching else as_text(found)))
+        return
+    size = get_terminal_size()
+    lines = [for_terminal(line) for line in as_text(found, size.columns)]
+    if is_watching:
+        click.clear()
+        lines = _first_lines(lines, size.lines - 1)
+    click.echo("\n".join(lines))
+
+
+def _first_lines(lines: list[str], count: int) -> list[str]:
+    if len(lines) <= count:
+        return lines
+    return [*lines[: count - 1], f"… {len(lines) - count + 1} more lines: mcpb status"]
+
+
+async def wait_clients_named(hub: Hub) -> None:
+    """Until each host has said who is connected to it, which it does after its replay: we are among them."""
+    import trio
+
+    from bridge.state.pause_control import live_browsers
+
+    await hub.router.news.wait_until(
+        lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
+        until=trio.current_time() + _CLIENTS_S,
+    )
