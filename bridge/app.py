@@ -18,10 +18,10 @@ import msgspec
 import trio
 
 from bridge.browser_tools.provider import BrowserTools
-from bridge.config.loader import Config, ConfigError, rules_digest
+from bridge.config.loader import ConfigError, rules_digest
 from bridge.config.loader import read as read_config
 from bridge.config.reload import ConfigReload
-from bridge.config.settings import ChannelSettings
+from bridge.config.settings import ChannelSettings, Config
 from bridge.frontends import stdio
 from bridge.hub.audit_records import Called, Keep, Record, to_each
 from bridge.hub.client_session import Session
@@ -467,7 +467,7 @@ def _working_folder() -> str:
 def _whats_missing(
     registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: ChannelHolders | None
 ) -> str:
-    from bridge.diagnostics.status_snapshot import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
+    from bridge.diagnostics.connection_problem import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
 
     channel = (
         partial(holders.missing, partial(_stopped_host, settings))

@@ -15,7 +15,7 @@ import mcp_types
 import trio
 
 from bridge.app import open_hub, speak_mcp
-from bridge.config.loader import Config
+from bridge.config.settings import Config
 from bridge.frontends import stdio
 from bridge.mcp_session.mcp_server import McpServer
 

@@ -8,7 +8,8 @@ import pytest
 
 from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.tools.batch import BrowserBatch
-from bridge.browser_tools.tools.shortcuts import read, steps, values
+from bridge.browser_tools.tools.shortcuts import steps, values
+from bridge.config.shortcuts_file import read
 from bridge.state.site_approvals import Approvals
 
 DOCS = Path(__file__).parent.parent / "docs"

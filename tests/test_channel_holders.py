@@ -15,8 +15,7 @@ import mcp
 import pytest
 import trio
 
-from bridge.config.loader import Config
-from bridge.config.settings import ChannelSettings
+from bridge.config.settings import ChannelSettings, Config
 from bridge.hub.transport import Event, HostLost, HostSeen, LookedAround
 from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
 from bridge.links.native_hosts import NativeLinks

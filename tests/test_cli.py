@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from bridge.app import open_hub
 from bridge.cli.group import main
-from bridge.config.loader import Config
+from bridge.config.settings import Config
 from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools

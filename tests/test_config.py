@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.config.loader import Config, ConfigError, read
-from bridge.config.settings import BrowserSettings, ChannelSettings, HttpSettings
+from bridge.config.loader import ConfigError, read
+from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from native_host.system.private_files import MAX_BYTES

@@ -22,9 +22,8 @@ import trio.testing
 from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.tool_output import UNTRUSTED
 from bridge.browser_tools.tools.batch import LIMIT_S
-from bridge.config.loader import Config
-from bridge.config.settings import BrowserSettings
-from bridge.diagnostics.status_snapshot import whats_missing
+from bridge.config.settings import BrowserSettings, Config
+from bridge.diagnostics.connection_problem import whats_missing
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.browser_tools.tools.shortcuts import ShortcutsError, read, steps, values
+from bridge.browser_tools.tools.shortcuts import steps, values
+from bridge.config.shortcuts_file import ShortcutsError, read
 from played_tools import SHOP, PlayedTools, own_tab
 
 REPORT = """

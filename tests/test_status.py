@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from bridge.cli.columns import Columns, cut, display_width
-from bridge.diagnostics.status_snapshot import as_text, status, whats_missing
+from bridge.cli.status_output import as_text
+from bridge.diagnostics.connection_problem import whats_missing
+from bridge.diagnostics.status_snapshot import status
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
 from install.checks.existing_channel import Channel

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.config.loader import Config
-from bridge.config.settings import BrowserSettings
+from bridge.config.settings import BrowserSettings, Config
 from bridge.hub.policy import PolicyRules, ToolRule
 from mcp_lines import McpLines, bridge_in_process, text_of
 from native_host.protocol import wire

@@ -123,7 +123,7 @@ def _servers() -> list[dict[str, Any]]:
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:
-    from bridge.diagnostics.status_snapshot import as_text
+    from bridge.cli.status_output import as_text
 
     if as_json:
         click.echo(for_terminal(json.dumps(found, ensure_ascii=False) if is_watching else format_json(found)))

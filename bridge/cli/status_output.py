@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from bridge.cli.columns import Columns
+from bridge.diagnostics.connection_problem import DOCTOR
+from bridge.state import audit_rows
+from bridge.state.pause_control import short_id
 from native_host.existing_channel.channel_messages import BRAND
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS
 
 
 def whose_and_used(channel: Mapping[str, Any]) -> str:
@@ -47,3 +52,90 @@ def _called(client: Mapping[str, Any], holder: int) -> str:
 
 def _joined(names: list[str]) -> str:
     return " and ".join(names)
+
+
+def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
+    """The same for people, line by line; `width` is the terminal's, 0 where there is none."""
+    yield f"mcpb {found['version']}"
+    for browser in found["browsers"]:
+        yield ""
+        yield from _browser_lines(browser, width)
+    for channel in found["channels"]:
+        yield ""
+        yield from _channel_lines(channel, width)
+    if found["published"]:
+        yield ""
+        yield from map(put_there_by_us, found["published"])
+    if found["servers"]:
+        yield ""
+        yield from map(_server_line, found["servers"])
+    if found["kept"]:
+        yield ""
+        yield "Tools without a tab (a call opens one)"
+        yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
+    if found["calls"]:
+        yield ""
+        yield "Recent calls (more: mcpb audit)"
+        yield from Columns(audit_rows.LIMITS, width, "  ").lines(map(audit_rows.row, found["calls"]))
+    yield from _problem_lines(found)
+
+
+def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    for problem in (*(other["text"] for other in found["otherRules"]), *found["problems"]):
+        yield f"problem: {problem}"
+    if found["missing"]:
+        yield ""
+        yield from found["missing"].splitlines()
+        if DOCTOR not in found["missing"]:
+            yield f"To look at each link of the chain, run: {DOCTOR}"
+
+
+def _server_line(server: Mapping[str, Any]) -> str:
+    admitted = 'every program of your user (auth = "same-user")' if server["auth"] == "same-user" else ""
+    return f"mcpb serve  {server['url']} · pid {server['pid']} · admits {admitted or 'clients with a token'}"
+
+
+def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
+    label = f" “{browser['label']}”" if browser["label"] else ""
+    gone = "" if browser["live"] else " (went away just now)"
+    yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
+    extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
+    yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
+    tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
+    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").lines(tabs), strict=True):
+        yield line
+        yield from (f"    {name}" for name in tab["tools"])
+        yield from (f"    note: {notice}" for notice in tab["notices"])
+    yield "  clients:" if browser["sessions"] else "  clients: none"
+    yield from _client_lines(browser["sessions"], width)
+    if browser["pausedSites"]:
+        yield f"  paused: {', '.join(browser['pausedSites'])}"
+
+
+def _channel_lines(channel: Mapping[str, Any], width: int) -> Iterator[str]:
+    yield whose_and_used(channel)
+    if facts := where_and_who(channel):
+        yield f"  {facts}"
+    if channel["sessions"]:
+        yield "  clients:"
+        yield from _client_lines(channel["sessions"], width)
+
+
+def _client_lines(sessions: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    clients = [
+        (
+            f"{session['title']} {session['version']}".rstrip(),
+            f"pid {session['pid']}",
+            f"session {short_id(session['id'])}",
+            "paused" if session["paused"] else "",
+        )
+        for session in sessions
+    ]
+    yield from Columns([60, 12, 16], width, "    ").lines(clients)
+
+
+def _tab_words(tab: Mapping[str, Any]) -> str:
+    """Its title, and what stands out about it."""
+    owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
+    marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
+    return " • ".join([f"“{tab['title']}”", *(mark for mark, is_so in marks.items() if is_so)])

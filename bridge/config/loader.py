@@ -14,16 +14,14 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from bridge.config.restrictions import is_allowed
-from bridge.config.settings import BrowserSettings, ChannelSettings, HttpSettings
+from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.public_names import MAX_NAME
-from bridge.hub.router import CALL_S
 from native_host.system import private_files
 
 FILE = "config.toml"
@@ -69,33 +67,11 @@ _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 """Variables of which the log has a warning."""
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 
 class ConfigError(Exception):
     """The configuration cannot be used: the text has the file or variable, what is wrong, what to do."""
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All of config.toml; what is not set has its default."""
-
-    call_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = CALL_S
-    max_name: Annotated[int, msgspec.Meta(ge=24, le=128)] = MAX_NAME
-    """Characters of a public name."""
-    max_listed_tools: Count = 128
-    """How many page tools a client is shown one by one; 0 is no limit."""
-    calls_per_minute: Count = 0
-    """For each client over stdio; 0 is no limit."""
-    cached_days: Count = 30
-    """How long a tool is kept that its page does not offer any more; 0 is no limit."""
-    audit_arguments: bool = False
-    """Whether the audit log has the arguments of calls."""
-    policy: PolicyRules = PolicyRules()
-    http: HttpSettings = HttpSettings()
-    browser: BrowserSettings = BrowserSettings()
-    pages: PageSettings = PageSettings()
-    existing_channel: ChannelSettings = ChannelSettings()
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:

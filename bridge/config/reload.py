@@ -13,7 +13,8 @@ from pathlib import Path
 
 import trio
 
-from bridge.config.loader import Config, ConfigError, identity, read, rules_digest
+from bridge.config.loader import ConfigError, identity, read, rules_digest
+from bridge.config.settings import Config
 
 POLL_S = 0.5
 """Seconds between two looks. A change is applied when two looks in a row have seen it: an editor that empties

@@ -15,6 +15,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from bridge import origins
+from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.policy import PolicyRules
+from bridge.hub.public_names import MAX_NAME
+from bridge.hub.router import CALL_S
 
 PORT = 3456
 CALLS_PER_MINUTE = 100
@@ -157,3 +161,27 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def only_directory(self) -> Path | None:
         """The one to look into; None: all that have the product's form."""
         return Path(self.directory) if self.directory else None
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All of config.toml; what is not set has its default."""
+
+    call_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = CALL_S
+    max_name: Annotated[int, msgspec.Meta(ge=24, le=128)] = MAX_NAME
+    """Characters of a public name."""
+    max_listed_tools: Count = 128
+    """How many page tools a client is shown one by one; 0 is no limit."""
+    calls_per_minute: Count = 0
+    """For each client over stdio; 0 is no limit."""
+    cached_days: Count = 30
+    """How long a tool is kept that its page does not offer any more; 0 is no limit."""
+    audit_arguments: bool = False
+    """Whether the audit log has the arguments of calls."""
+    policy: PolicyRules = PolicyRules()
+    http: HttpSettings = HttpSettings()
+    browser: BrowserSettings = BrowserSettings()
+    pages: PageSettings = PageSettings()
+    existing_channel: ChannelSettings = ChannelSettings()

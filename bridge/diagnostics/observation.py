@@ -20,11 +20,11 @@ import msgspec
 import trio
 
 from bridge import __version__
-from bridge.browser_tools.tools import shortcuts
 from bridge.cli.doctor_output import as_text
-from bridge.config.loader import Config, ConfigError
+from bridge.config import shortcuts_file
+from bridge.config.loader import ConfigError
 from bridge.config.loader import read as read_config
-from bridge.config.settings import ChannelSettings
+from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.diagnostics.browser_matching import Looked
 from bridge.diagnostics.fixes import fix, is_open_to_others
@@ -168,8 +168,8 @@ def _of_browser_tools(home: Path) -> Iterator[Finding]:
     except ApprovalsError as error:
         yield Finding(code="approvals-invalid", hop="environment", text=str(error), level="warning")
     try:
-        shortcuts.read(home)
-    except shortcuts.ShortcutsError as error:
+        shortcuts_file.read(home)
+    except shortcuts_file.ShortcutsError as error:
         yield Finding(code="shortcuts-invalid", hop="environment", text=str(error), level="warning")
 
 

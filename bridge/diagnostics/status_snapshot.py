@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bridge import __version__
-from bridge.cli.columns import Columns
-from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
+from bridge.diagnostics.connection_problem import Problems, _missing
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.tool_search import search
-from bridge.state import audit_rows
 from bridge.state.audit_log import moment
 from bridge.state.pause_control import short_id, title_of
 from native_host.protocol.untrusted_text import (
@@ -33,33 +31,10 @@ _MAX_SCHEMA_BYTES = 16 * 1024
 """Of a longer one the parameters are not told."""
 _MAX_PARAMETERS, _MAX_VALUES, _MAX_RUNNING = 30, 12, 20
 
-EXTENSION = "mcpb extension"
-DOCTOR = "mcpb doctor"
-
-_NO_BROWSER = (
-    "No browser is connected. Start one that has the extension; one that was running when mcpb was "
-    "registered connects within a minute, or at once when the extension's popup is opened. "
-    f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
-)
-
-_ONLY_A_CHANNEL = (
-    "Only another product's extension is connected, and no tools of pages come through that: they need "
-    f"mcpb's own extension. To add it, run: {EXTENSION}"
-)
-
 
 class _Schema(msgspec.Struct):
     properties: dict[str, Any] = {}
     required: list[Any] = []
-
-
-class Problem(Protocol):
-    """Why a live host is not linked, or a directory not looked into."""
-
-    @property
-    def text(self) -> str:
-        """A sentence."""
-        ...
 
 
 class Rules(NamedTuple):
@@ -71,15 +46,6 @@ class Rules(NamedTuple):
     """Why it cannot be used; empty when it can."""
     pauses_problem: str = ""
     """The same of pauses.json."""
-
-
-class Problems(Protocol):
-    """What went wrong with hosts that live: `NativeLinks` has it."""
-
-    @property
-    def problems(self) -> Mapping[str, Problem]:
-        """By host or directory."""
-        ...
 
 
 def status(
@@ -180,140 +146,6 @@ def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
         }
         for call in router.running()[:_MAX_RUNNING]
     ]
-
-
-def whats_missing(
-    registry: Registry,
-    links: Problems,
-    registration: Callable[[], str] = lambda: "",
-    channel: Callable[[], str] = lambda: "",
-) -> str:
-    """The first missing link of the chain and the command that mends it; empty when pages offer tools.
-
-    Args:
-        registry: what is connected.
-        links: what of it is not, though it lives.
-        registration: looks what is wrong with the host manifests, if anything is. It is asked last: looking
-            takes about 10 ms of a bridge.
-        channel: says what to know of another product's channel, where anything is; it has a line of its own.
-    """
-    if any(True for _ in registry.offers()):
-        return ""
-    browsers = registry.browsers()
-    if browsers and all(browser.is_channel for browser in browsers):
-        return _ONLY_A_CHANNEL
-    if browsers:
-        count = len(browsers)
-        connected = f"{count} browser{'s' if count > 1 else ''} connected, but no open page offers a tool. "
-        if any(browser.hello and not browser.hello.sites_allowed for browser in browsers):
-            return (
-                f"{connected}The extension is kept out of some or all sites: let it in with the button in "
-                "its popup, then reload the pages that are open."
-            )
-        return f"{connected}Open a page that does; `mcpb demo --serve` serves one."
-    if texts := [problem.text for problem in links.problems.values()]:
-        return texts[0]
-    if any(browser.is_live for browser in registry.links()):
-        return (
-            "A native host is running, but the extension behind it has not introduced itself. "
-            f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}"
-        )
-    return "\n".join(filter(None, [registration() or _NO_BROWSER, channel()]))
-
-
-def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
-    """The same for people, line by line; `width` is the terminal's, 0 where there is none."""
-    yield f"mcpb {found['version']}"
-    for browser in found["browsers"]:
-        yield ""
-        yield from _browser_lines(browser, width)
-    for channel in found["channels"]:
-        yield ""
-        yield from _channel_lines(channel, width)
-    if found["published"]:
-        yield ""
-        yield from map(put_there_by_us, found["published"])
-    if found["servers"]:
-        yield ""
-        yield from map(_server_line, found["servers"])
-    if found["kept"]:
-        yield ""
-        yield "Tools without a tab (a call opens one)"
-        yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
-    if found["calls"]:
-        yield ""
-        yield "Recent calls (more: mcpb audit)"
-        yield from Columns(audit_rows.LIMITS, width, "  ").lines(map(audit_rows.row, found["calls"]))
-    yield from _problem_lines(found)
-
-
-def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    for problem in (*(other["text"] for other in found["otherRules"]), *found["problems"]):
-        yield f"problem: {problem}"
-    if found["missing"]:
-        yield ""
-        yield from found["missing"].splitlines()
-        if DOCTOR not in found["missing"]:
-            yield f"To look at each link of the chain, run: {DOCTOR}"
-
-
-def _server_line(server: Mapping[str, Any]) -> str:
-    admitted = 'every program of your user (auth = "same-user")' if server["auth"] == "same-user" else ""
-    return f"mcpb serve  {server['url']} · pid {server['pid']} · admits {admitted or 'clients with a token'}"
-
-
-def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
-    label = f" “{browser['label']}”" if browser["label"] else ""
-    gone = "" if browser["live"] else " (went away just now)"
-    yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
-    extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
-    yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
-    tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
-    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").lines(tabs), strict=True):
-        yield line
-        yield from (f"    {name}" for name in tab["tools"])
-        yield from (f"    note: {notice}" for notice in tab["notices"])
-    yield "  clients:" if browser["sessions"] else "  clients: none"
-    yield from _client_lines(browser["sessions"], width)
-    if browser["pausedSites"]:
-        yield f"  paused: {', '.join(browser['pausedSites'])}"
-
-
-def _channel_lines(channel: Mapping[str, Any], width: int) -> Iterator[str]:
-    yield whose_and_used(channel)
-    if facts := where_and_who(channel):
-        yield f"  {facts}"
-    if channel["sessions"]:
-        yield "  clients:"
-        yield from _client_lines(channel["sessions"], width)
-
-
-def _client_lines(sessions: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    clients = [
-        (
-            f"{session['title']} {session['version']}".rstrip(),
-            f"pid {session['pid']}",
-            f"session {short_id(session['id'])}",
-            "paused" if session["paused"] else "",
-        )
-        for session in sessions
-    ]
-    yield from Columns([60, 12, 16], width, "    ").lines(clients)
-
-
-def _tab_words(tab: Mapping[str, Any]) -> str:
-    """Its title, and what stands out about it."""
-    owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
-    marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
-    return " • ".join([f"“{tab['title']}”", *(mark for mark, is_so in marks.items() if is_so)])
-
-
-def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
-    """Who only looks is not linked to the holder of a channel; and each channel says itself what helps."""
-    if any(channel["holder"] for channel in channels) and not router.registry.links():
-        return _ONLY_A_CHANNEL
-    missing = router.whats_missing()
-    return missing.partition("\n")[0] if channels else missing
 
 
 def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:

@@ -30,11 +30,10 @@ import trio
 from starlette.requests import Request
 from starlette.routing import Route
 
-from bridge.browser_tools.tools.shortcuts import Shortcut
 from bridge.cli.group import main
-from bridge.config.loader import Config
 from bridge.config.loader import read as read_config
-from bridge.config.settings import HttpSettings
+from bridge.config.settings import Config, HttpSettings
+from bridge.config.shortcuts_file import Shortcut
 from bridge.diagnostics.report import BrowserReport, HopReport
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.http_frontend import Front

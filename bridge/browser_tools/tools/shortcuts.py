@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -18,96 +17,9 @@ from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import batch
 from bridge.browser_tools.tools.batch import Batch, Step
-from native_host.system import private_files
-
-FILE = "shortcuts.toml"
-
-Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
-
-
-class ShortcutsError(Exception):
-    """The file, or what was said with a command, cannot be used; the text says what, and how to mend it."""
-
+from bridge.config.shortcuts_file import FILE, Shortcut, ShortcutsError, read
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands for `{name}` in the steps."""
-
-    name: Name
-    description: str = ""
-    default: str | None = None
-    """None: it has to be given."""
-
-
-class ShortcutStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One call of a tool, with places for parameters in the texts of its input."""
-
-    tool: str
-    input: dict[str, Any] = {}
-
-
-class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One `[[shortcut]]`."""
-
-    name: Name
-    """Its id, and what its command is called."""
-    steps: Annotated[tuple[ShortcutStep, ...], Meta(min_length=1)] = field(name="step")
-    title: str = ""
-    description: str = ""
-    parameters: tuple[Parameter, ...] = field(name="parameter", default=())
-
-    @property
-    def usage(self) -> str:
-        """How its command is written, for instance `/report <query> [pages=1]`."""
-        shown = (
-            f"<{each.name}>" if each.default is None else f"[{each.name}={shlex.quote(each.default)}]"
-            for each in self.parameters
-        )
-        return " ".join([f"/{self.name}", *shown])
-
-    def __post_init__(self) -> None:
-        names = [parameter.name for parameter in self.parameters]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"{self.name} has two parameters {twice}")
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    shortcuts: tuple[Shortcut, ...] = field(name="shortcut", default=())
-
-
-def read(home: Path) -> Sequence[Shortcut]:
-    """What the person has written down, in their order; `home` is where everything of mcpb is below.
-
-    Raises:
-        ShortcutsError: the file cannot be used, or others could have written it.
-    """
-    path = home / FILE
-    try:
-        file = private_files.read(path)
-        found = private_files.toml(path, file.content) if file else {}
-        shortcuts = msgspec.convert(found, _File).shortcuts
-    except private_files.OwnFileError as error:
-        raise ShortcutsError(str(error)) from error
-    except msgspec.ValidationError as error:
-        raise ShortcutsError(f"{path}: {_plain(str(error))}") from None
-    names = [shortcut.name for shortcut in shortcuts]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ShortcutsError(f"{path}: there are two shortcuts {twice}")
-    return shortcuts
-
-
-def _plain(complaint: str) -> str:
-    """msgspec's words in TOML's, the place first: `shortcut[0].step[1].tool: expected str, got int`."""
-    what, _, where = complaint.partition(" - at `$.")
-    what = (
-        what.replace("`", "")
-        .replace("Object", "it")
-        .replace("object", "table")
-        .replace("Expected", "expected")
-    )
-    return f"{where.rstrip('`')}: {what}" if where else what
 
 
 # ── Parameters ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config.loader import Config, read
+from bridge.config.loader import read
 from bridge.config.reload import ConfigReload
+from bridge.config.settings import Config
 
 DENY = '[policy]\ndeny = ["https://bank.example"]\n'
 

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from bridge.config import loader
-from bridge.config.loader import Config, read
+from bridge.config.loader import read
 from bridge.config.restrictions import ALWAYS_RESTRICTED, RESTRICTIONS, UNRESTRICTED
+from bridge.config.settings import Config
 
 TABLES = {"http", "browser", "existing_channel"}
 

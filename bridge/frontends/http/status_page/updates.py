@@ -10,7 +10,8 @@ from typing import Any
 
 import trio
 
-from bridge.diagnostics.status_snapshot import Problems, Rules, running, status, tools
+from bridge.diagnostics.connection_problem import Problems
+from bridge.diagnostics.status_snapshot import Rules, running, status, tools
 from bridge.frontends.http.status_page.html import Seen
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
