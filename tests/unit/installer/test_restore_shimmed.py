@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from install.installation import Home
+from install.plan import uninstall_plan
+from install.plan.apply import apply, look
 from installing import install, live_in, uninstall, use
 
 RECORDED = Path(__file__).parents[2] / "data/shimmed_home"
@@ -148,3 +152,18 @@ def test_a_script_of_another_program_stays(shimmed: ShimmedHome) -> None:
     shimmed.script.write_text("#!/bin/sh\necho mine\n")
     assert uninstall().exit_code == 0
     assert shimmed.script.read_text() == "#!/bin/sh\necho mine\n"
+
+
+@pytest.mark.parametrize("done", range(5))
+def test_an_interrupted_restoration_is_completed_by_the_next_run(shimmed: ShimmedHome, done: int) -> None:
+    original = shimmed.write()
+    home = Home(shimmed.home / ".mcpb", shimmed.home)
+    plan = uninstall_plan.uninstall(home, [], look)
+    assert len(plan.steps) > done
+    apply(replace(plan, steps=plan.steps[:done]))
+    assert Path(json.loads(shimmed.manifest.read_bytes())["path"]).name in (
+        shimmed.script.name,
+        "chrome-native-host",
+    )
+    assert uninstall().exit_code == 0
+    assert shimmed.files() == original
