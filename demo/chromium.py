@@ -111,12 +111,17 @@ class Page:
             trio.TooSlowError: not loaded within `timeout_s`.
         """
         await self.send("Page.enable")
-        with trio.fail_after(timeout_s), self._devtools.listen("Page.loadEventFired", self.session) as loaded:
+        await self.send("Page.setLifecycleEventsEnabled", {"enabled": True})
+        with trio.fail_after(timeout_s), self._devtools.listen("Page.lifecycleEvent", self.session) as events:
             answer = await self.send("Page.navigate", {"url": url}, timeout_s)
             if error := answer.get("errorText"):
                 raise ChromiumError(f"{url} cannot be loaded: {error}")
-            if answer.get("loaderId"):  # absent: only the part after # is another
-                await loaded.next()
+            if "loaderId" not in answer:  # only the fragment of the URL changed
+                return
+            # The document that was there before may still report its own load event.
+            loaded = {"frameId": answer["frameId"], "loaderId": answer["loaderId"], "name": "load"}
+            while not loaded.items() <= (await events.next()).items():
+                pass
 
     async def evaluate(self, expression: str, timeout_s: float = LOAD_SECONDS) -> Any:
         """The JSON value of an expression; a promise is waited for.
