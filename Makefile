@@ -1,10 +1,11 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs agent-run picture conformance interop record-interop test-lane-one test-lane-two test-parts test-interop test-chromium test-tools test-attacks test-firefox test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test docs agent-run picture conformance interop record-interop test-lane-one test-lane-two test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
 	@echo "make test    everything: lint, types, tests (real Chromium included)"
+	@echo "make test-unit  the tests that start no process and no browser"
 	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
@@ -36,50 +37,54 @@ run-groups = $(foreach group,$(1),$(MAKE) --no-print-directory $(group) || echo 
 # A group reports to the summary, if there is one.
 pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RESULTS)/$@.xml)
 
-# The files with a mark: to look into all of them takes ten seconds.
-marked = $(shell grep -rl --include='test_*.py' "mark[.]$(1)" tests | sort)
-
 test-lane-one:
-	+@$(call run-groups,check test-firefox test-chromium test-attacks)
+	+@$(call run-groups,check test-architecture test-unit test-e2e-chain test-e2e-firefox)
 
 test-lane-two:
-	+@$(call run-groups,test-tools test-parts test-interop)
+	+@$(call run-groups,test-e2e-tools test-integration test-contract test-security-once)
 
-test-chromium:
-	@$(pytest) -m "chromium and not firefox and not machine" \
-		$(filter-out $(TOOLS),$(call marked,chromium))
+test-architecture:
+	@$(pytest) tests/architecture
 
-# The browser's own tools and what they are made of, in a browser.
-TOOLS = $(addprefix tests/test_,agent_run.py devtools_in_browser.py navigation.py site.py tabs_in_browser.py) \
-	$(wildcard tests/test_in_page*.py tests/test_tool_*.py)
-test-tools:
-	@$(pytest) -m "chromium and not machine" $(TOOLS)
+# Starts no process and no browser.
+test-unit:
+	@$(pytest) tests/unit
+
+test-integration:
+	@$(pytest) tests/integration
+
+# The mcp package, other clients and suites, and the real native host of Claude in Chrome.
+test-contract:
+	@$(pytest) tests/contract
+
+# Pages, the extension and the whole chain, in a real Chromium.
+test-e2e-chain:
+	@$(pytest) tests/e2e/chain tests/e2e/extension tests/e2e/newcomer tests/e2e/http
+
+# The browser tools, and the programs that drive the browsers of these tests.
+test-e2e-tools:
+	@$(pytest) tests/e2e/browser_tools tests/e2e/drivers
+
+test-e2e-firefox:
+	@$(pytest) tests/e2e/firefox
 
 # Each race three times.
-test-attacks:
-	@$(pytest) -m "not machine" tests/e2e/security
+test-security-once:
+	@$(pytest) tests/e2e/security
 
 # The same with each race 40 times.
 test-security:
 	@install/prepare.sh test
 	@MCPB_SECURITY_ROUNDS=40 .venv/bin/pytest -q tests/e2e/security
 
-test-firefox:
-	@$(pytest) -m "firefox and not machine" $(call marked,firefox)
-
-test-parts:
-	@$(pytest) -m "not chromium and not firefox and not machine and not interop"
-
-test-interop:
-	@$(pytest) -m "interop and not chromium" $(call marked,interop)
-
+# Changes for a moment what all users of the machine have, so nothing else runs meanwhile.
 test-machine:
-	@$(pytest) -m machine $(call marked,machine)
+	@$(pytest) tests/e2e/machine
 
-# Once, it is a part of test-tools.
+# Once, it is a part of test-e2e-chain.
 agent-run:
 	@install/prepare.sh test
-	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/test_agent_run.py
+	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/e2e/chain/test_agent_run.py
 
 # docs/FILES.md, from the first lines of the source files.
 docs:
@@ -89,21 +94,21 @@ docs:
 # The picture in README.md.
 picture:
 	@install/prepare.sh test
-	@cd tests && ../.venv/bin/python readme_picture.py
+	@cd tests/support && ../../.venv/bin/python readme_picture.py
 
-# A part of test-chromium as well.
+# A part of test-contract as well.
 conformance:
 	@install/prepare.sh test
-	@.venv/bin/pytest -q tests/test_conformance.py
+	@.venv/bin/pytest -q tests/contract/clients/test_conformance.py
 
 interop:
 	@install/prepare.sh test
-	@$(MAKE) --no-print-directory test-interop
+	@$(pytest) tests/contract/claude_in_chrome
 
-# What the real host says, for tests/test_dialect.py; after its version was raised.
+# What the real host says, for tests/contract/claude_in_chrome/test_dialect.py; after its version was raised.
 record-interop:
 	@install/prepare.sh test
-	@MCPB_RECORD=yes .venv/bin/pytest -q tests/test_interop.py -k transcripts
+	@MCPB_RECORD=yes .venv/bin/pytest -q tests/contract/claude_in_chrome/test_interop.py -k transcripts
 
 bench:
 	@install/prepare.sh test
@@ -127,5 +132,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules tests/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules tests/data/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -123,10 +123,10 @@ install_node_packages() {
 # Another product's native host, beside which ours is tested. It is run by these tests alone, hence no scripts.
 install_other_host() {
     [ "$(uname -sm)" = "Linux x86_64" ] || return 0
-    up_to_date tests/interop/node_modules/lock.stamp tests/interop/package-lock.json && return 0
-    say "Fetching the package of tests/interop/package-lock.json, 180 MB ..."
-    npm ci --prefix tests/interop --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || return 1
-    stamp tests/interop/node_modules/lock.stamp tests/interop/package-lock.json
+    up_to_date tests/data/interop/node_modules/lock.stamp tests/data/interop/package-lock.json && return 0
+    say "Fetching the package of tests/data/interop/package-lock.json, 180 MB ..."
+    npm ci --prefix tests/data/interop --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || return 1
+    stamp tests/data/interop/node_modules/lock.stamp tests/data/interop/package-lock.json
 }
 
 # ── Browsers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,7 +136,7 @@ has_chromium() {
 }
 
 has_firefox() {
-    PYTHONPATH=tests .venv/bin/python -c 'import sys; from firefox import find_firefox; sys.exit(find_firefox() is None)'
+    PYTHONPATH=tests/support .venv/bin/python -c 'import sys; from real_firefox import find_firefox; sys.exit(find_firefox() is None)'
 }
 
 # bring_browser CHECK NAME PACKAGE VARIABLE VALUE: the variable is set but empty where a person wants to do without.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from chain import Chain, serving_pages
 from demo.chromium import Chromium, find_chromium
 from demo.temporary_directory import throw_away_directory
-from firefox import find_firefox
+from full_chain import Chain, serving_pages
+from real_firefox import find_firefox
 from shared_browser import SharedBrowser, SharedChain, open_shared_browser
 
 
@@ -20,6 +20,32 @@ def pytest_configure() -> None:
     """Programs inherit which signals are ignored: from a run in the background (`nohup`) these would be."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+HERE = Path(__file__).parent
+MARKS: Mapping[str, Sequence[pytest.MarkDecorator]] = {
+    "e2e": [pytest.mark.chromium],
+    "e2e/firefox": [pytest.mark.firefox],
+    "e2e/machine": [pytest.mark.chromium, pytest.mark.firefox, pytest.mark.machine],
+    "contract/claude_in_chrome": [pytest.mark.interop],
+    "contract/clients/test_client_snippets.py": [pytest.mark.interop],
+    "contract/clients/test_conformance.py": [pytest.mark.chromium],
+    "contract/clients/test_foreign_clients.py": [pytest.mark.chromium],
+}
+"""Marks of the tests in a folder or file. The longest path counts; no test file marks itself."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs, by its place."""
+    for item in items:
+        for mark in marks_of(item.path.relative_to(HERE).as_posix()):
+            item.add_marker(mark)
+
+
+def marks_of(path: str) -> Sequence[pytest.MarkDecorator]:
+    """Return the marks of a test file, whose path is relative to `tests/`."""
+    places = [place for place in MARKS if path == place or path.startswith(f"{place}/")]
+    return MARKS[max(places, key=len)] if places else ()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

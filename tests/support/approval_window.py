@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from browsing import Browser, Tab
+from tool_browser import Browser, Tab
 
 PATH = "/approval/approval.html"
 SECONDS = 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from browsing import Browsing
+from tool_browser import Browsing
 
 
 def copy_as_user(browsing: Browsing, text: str) -> None:

@@ -45,6 +45,7 @@ from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import WORDS, Approval
 from exit_codes import collect_exit_codes
+from fake_transport import PlayedTransport
 from install.browsers import Browser
 from install.findings import Finding, Hop, Level
 from isolated_machine import get_state_directory, isolated_machine, run_mcpb
@@ -52,7 +53,6 @@ from json_outputs import NoProblems, collect_json_members, make_plan_document
 from json_shapes import format_json, inline_references, remove_wording
 from native_host.protocol import wire
 from native_host.protocol.schema import schema as make_wire_schema
-from played_transport import PlayedTransport
 from product_sources import PROJECT, ROOT, find_imports, find_product_files, find_texts, parse_modules
 
 RECORDED = ROOT / "tests/data/interfaces.json"

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 import trio
 
+from announcements import host_hello, one_page, tab, tools
 from bridge.diagnostics.report import Diagnosis
 from bridge.diagnostics.status_snapshot import Rules, status
 from bridge.hub.argument_validation import Arguments
@@ -23,6 +24,7 @@ from bridge.hub.transport import HostLinked, HostSeen, LookedAround
 from bridge.state.audit_log import AuditLog
 from bridge.state.server_record import ServeRecord
 from bridge.state.tool_cache import SqliteToolStore
+from fake_transport import PlayedTransport
 from install.checks.existing_channel import Channel
 from install.plan.plan_output import plan_json
 from install.plan.steps import Plan, Step
@@ -30,8 +32,6 @@ from isolated_machine import get_state_directory, run_mcpb
 from json_shapes import collect_member_types
 from native_host.existing_channel.published_socket import Standing
 from native_host.protocol import wire
-from played_transport import PlayedTransport
-from said_by_hosts import host_hello, one_page, tab, tools
 from type_samples import make_sample
 
 _SHOP = "https://shop.example"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from browsing import Browsing
 from demo.devtools import DevToolsError
+from tool_browser import Browsing
 
 POLL_S = 0.02
 

@@ -12,8 +12,8 @@ import trio
 from mcp import Client
 from mcp.types import Tool
 
-from browsing import Browsing, Tools
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing, Tools
 
 _SCRIPT = """
 <script>

@@ -5,21 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from browsing import Browsing, open_browsing
 from logged_hosts import LoggedHosts, serve_logged_hosts
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder: each starts a real Chromium."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.chromium)
+from tool_browser import Browsing, open_browsing
 
 
 @pytest.fixture(scope="session")

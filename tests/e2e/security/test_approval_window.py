@@ -16,13 +16,13 @@ import mcp_types
 import pytest
 
 from approval_window import approval_targets, wait_approval_window, wait_no_approval_window
-from browsing import Browsing, Result, Tab, Tools
-from chain import MCPB
 from demo.chromium import ChromiumError
-from http_front import CLOSES_EARLY
+from full_chain import MCPB
+from http_frontend import CLOSES_EARLY
 from logged_hosts import LoggedHosts
 from native_host.protocol.wire import EXTENSION_ID
-from onlooker import hosts as native_hosts
+from socket_observer import hosts as native_hosts
+from tool_browser import Browsing, Result, Tab, Tools
 from tool_pages import calls_of, public_name, set_tool_page, until_listed, until_named
 
 SECONDS = 60

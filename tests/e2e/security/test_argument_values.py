@@ -15,13 +15,13 @@ import httpx2
 import trio
 
 from bridge.state.audit_log import NAME
-from chain import MCPB, Chain, RawClient, until_listens
+from channel_client import RawChannelClient
 from demo.chromium import Chromium
-from http_front import CLOSES_EARLY, INITIALIZE, Events, request
+from fake_claude_socket import TheirSocket
+from full_chain import MCPB, Chain, RawClient, until_listens
+from http_frontend import CLOSES_EARLY, INITIALIZE, Events, request
 from native_host.ipc import endpoint
-from peers import until
-from raw_channel_client import RawChannelClient
-from their_socket import TheirSocket
+from wire_peers import until
 
 PASSWORD = "hunter2-Passw0rd-of-a-user"
 WRONG: tuple[Any, ...] = ([PASSWORD], {PASSWORD: PASSWORD})

@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from bridge.state.audit_log import NAME
-from browsing import Browsing, Tools
-from chain import Chain, until_listed
 from demo.chromium import Chromium
+from full_chain import Chain, until_listed
 from logged_hosts import LoggedHosts
-from peers import until
+from tool_browser import Browsing, Tools
+from wire_peers import until
 
 SHORTCUT = """
 [[shortcut]]

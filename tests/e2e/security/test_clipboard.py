@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from browsing import Browsing, Tab, Tools
 from clipboard import copy_as_user
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing, Tab, Tools
 
 SECRET = "CLIP-SECRET-42"
 FIELD = "<textarea id=field></textarea><script>field.focus()</script>"

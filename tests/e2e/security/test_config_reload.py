@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from browsing import Browsing, Tools
-from chain import MCPB
+from full_chain import MCPB
 from logged_hosts import LoggedHosts
 from site_boundary import wait_true
+from tool_browser import Browsing, Tools
 
 BANK = "bank.localhost"
 

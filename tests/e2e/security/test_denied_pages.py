@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from browsing import Browsing, Tools
 from logged_hosts import LoggedHosts
 from site_boundary import wait_true
+from tool_browser import Browsing, Tools
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 SECRET = "SECRET balance 12345"

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import trio
 
-from browsing import Browsing
 from clipboard import copy_as_user
 from logged_hosts import LoggedHosts
 from native_host.protocol.wire import EXTENSION_ID, Code
-from onlooker import Onlooker, onlooking
+from socket_observer import Onlooker, onlooking
+from tool_browser import Browsing
 
 BROWSER_TOOLS = Path(__file__).parents[3] / "bridge/browser_tools"
 POPUP = f"chrome-extension://{EXTENSION_ID}/popup/popup.html"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from browsing import Browsing, Tools
 from logged_hosts import HTML, LoggedHosts, Response
 from site_boundary import config_file
+from tool_browser import Browsing, Tools
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 BALANCE = "balance 12345.67"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from asked_user import AskedUser
-from browsing import Browsing, Tools
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing, Tools
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaA==\n-----END OPENSSH PRIVATE KEY-----\n"
 EVIL_PAGE = """

@@ -15,9 +15,9 @@ import httpx2
 import pytest
 import trio
 
-from chain import Chain
 from demo.chromium import Chromium
-from http_front import ENVELOPE, INITIALIZE, request, shake_hands, stateless
+from full_chain import Chain
+from http_frontend import ENVELOPE, INITIALIZE, request, shake_hands, stateless
 from logged_hosts import LoggedHosts
 
 SOON_S = 90

@@ -1,7 +1,7 @@
 """The judge itself: what a page requests is in the log, under the host that it was requested from."""
 
-from browsing import Browsing
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing
 
 
 def test_requests_of_a_page_are_logged_by_host(browsing: Browsing, hosts: LoggedHosts) -> None:

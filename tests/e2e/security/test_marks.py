@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from browsing import Browsing
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing
 
 WATCH = """<script>
   // Each line is something that a page saw and that no page of its own has done.

@@ -11,8 +11,8 @@ import pytest
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 from bridge.hub.consent.approval_prompts import WORDS
-from browsing import Browsing, Tab
 from logged_hosts import LoggedHosts
+from tool_browser import Browsing, Tab
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named
 
 HIDDEN = "\U000e0049\U000e0047\u202e\x1b[31m"

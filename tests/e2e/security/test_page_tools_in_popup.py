@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from browsing import Browsing, Tab, open_browsing
-from chain import WEBMCP
+from full_chain import WEBMCP
 from logged_hosts import LoggedHosts
 from native_host.protocol.wire import EXTENSION_ID
+from tool_browser import Browsing, Tab, open_browsing
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named
 
 

@@ -11,13 +11,13 @@ from contextlib import suppress
 
 import pytest
 
-from browsing import Browsing, Tools
-from chain import MCPB
 from demo.chromium import Chromium, Page
+from full_chain import MCPB
 from logged_hosts import LoggedHosts
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID
 from site_boundary import wait_true
+from tool_browser import Browsing, Tools
 
 PAUSED_CLIENT = "The user paused you. Nothing was run. Ask the user; they can resume you in the mcpb popup."
 WAIT_S = 60

@@ -20,12 +20,12 @@ import pytest
 import trio
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
-from browsing import Browsing, Tools
 from demo.devtools import DevToolsError
 from logged_hosts import LoggedHosts
-from onlooker import Onlooker, onlooking
-from onlooker import hosts as native_hosts
 from site_boundary import close_tabs, config_file
+from socket_observer import Onlooker, onlooking
+from socket_observer import hosts as native_hosts
+from tool_browser import Browsing, Tools
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 SECRET = "balance 12345.67"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from browsing import Browsing, Tab, Tools
-from chain import serving_pages
+from full_chain import serving_pages
 from logged_hosts import LoggedHosts
 from native_host.protocol.wire import EXTENSION_ID
 from site_boundary import wait_true
+from tool_browser import Browsing, Tab, Tools
 
 
 class Extensions:

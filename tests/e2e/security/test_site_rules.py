@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import trio
 
-from browsing import Browsing, Tab, Tools
-from chain import Chain
+from full_chain import Chain
 from logged_hosts import LoggedHosts, Response
 from native_host.protocol.wire import EXTENSION_ID
-from onlooker import onlooking
 from site_boundary import close_tabs, config_file, rule_count, wait_true
+from socket_observer import onlooking
+from tool_browser import Browsing, Tab, Tools
 
 EVIL, BANK, SHOP, CDN = "evil.localhost", "bank.localhost", "shop.localhost", "cdn.localhost"
 ATTEMPTS = Path(__file__).parent / "attempts.js"

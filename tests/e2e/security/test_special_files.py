@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from chain import Chain, call
+from full_chain import Chain, call
 
 STATE = (
     "audit.jsonl",

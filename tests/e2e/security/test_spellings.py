@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.origins import OriginError, canonicalize, parse_address
-from browsing import Browsing
+from tool_browser import Browsing
 
 COUNT = 1000
 BANK = "http://bank.localhost:8123"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from browsing import Browsing
 from logged_hosts import LoggedHosts, Response
 from site_boundary import config_file, wait_true
+from tool_browser import Browsing
 
 EVIL, BANK = "evil.localhost", "bank.localhost"
 SOCKET = "BANK.replace('http', 'ws') + '/unreported'"

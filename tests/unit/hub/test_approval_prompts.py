@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import trio
 
+from announcements import browser_hello, host_hello, tab
 from bridge.errors import CallError
 from bridge.hub.change_signal import News
 from bridge.hub.client_session import Session
@@ -16,10 +17,9 @@ from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, App
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
 from bridge.hub.registry import Registry
 from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
+from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
-from played_transport import PlayedTransport
-from said_by_hosts import browser_hello, host_hello, tab
 
 CHOICES = ("once", "hour", "client", "always", "no")
 SHOP = "https://shop.example"

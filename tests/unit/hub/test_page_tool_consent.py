@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import trio
 
+from announcements import tab, tools
 from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.cached_tools import CachedTool, NothingKept
@@ -24,10 +25,9 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import Caller, LookedAround
 from bridge.state.site_approvals import Approvals, ApprovalsOf
+from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
-from played_transport import CART, PlayedTransport
-from said_by_hosts import tab, tools
 
 SHOP = "https://shop.example"
 NEWS = "https://news.example"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from announcements import tab, tools
 from bridge.hub.audit_records import Record, Redefined
 from bridge.hub.cached_tools import CachedTool, NothingKept
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.router import Router
+from fake_transport import PlayedTransport
 from native_host.protocol import wire
-from played_transport import PlayedTransport
-from said_by_hosts import tab, tools
 
 SHOP = "https://shop.example"
 

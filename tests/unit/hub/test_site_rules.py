@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from announcements import host_hello
 from bridge.errors import CallError
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.hub.transport import HostLinked
+from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
-from played_transport import PlayedTransport
-from said_by_hosts import host_hello
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from install.installation import Home
 from install.plan import uninstall_plan
 from install.plan.apply import apply, look
-from installing import install, live_in, uninstall, use
+from installer_home import install, live_in, uninstall, use
 
 RECORDED = Path(__file__).parents[2] / "data/shimmed_home"
 HOST_NAME = "com.anthropic.claude_code_browser_extension"

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
+from announcements import browser_hello, host_hello
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostLinked, HostSeen
 from bridge.state.approval_publisher import COMMAND, ApprovalPublisher
 from bridge.state.site_approvals import Approvals
+from fake_transport import PlayedTransport
 from native_host.protocol import wire
-from played_transport import PlayedTransport
-from said_by_hosts import browser_hello, host_hello
 
 SHOP = "https://shop.example"
 

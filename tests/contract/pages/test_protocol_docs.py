@@ -1,0 +1,153 @@
+"""docs/PROTOCOL.md and docs/wire.schema.json say what the code does.
+
+Every example is decoded by its type; every rule of the specification names places and tests that are there.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from native_host.protocol import jsonrpc, schema
+from native_host.protocol.wire import METHODS, Code, Wire
+
+DOCS = Path(__file__).parents[3] / "docs"
+PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
+
+SECTIONS = {
+    heading: re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    for heading, text in re.findall(r"^### (\S+)\n(.*?)(?=^##)", PROTOCOL, re.MULTILINE | re.DOTALL)
+}
+EXAMPLES = [(name, example) for name, examples in SECTIONS.items() for example in examples]
+
+
+def convert_strictly(value: dict[str, Any], shape: type[Wire]) -> None:
+    """Decode, and refuse members that the type does not know (the wire itself ignores those)."""
+    msgspec.json.decode(msgspec.json.encode(value), type=shape)
+    known = {field.encode_name for field in msgspec.structs.fields(shape)}
+    assert set(value) <= known or not known
+
+
+def test_every_message_has_a_section_and_every_section_is_a_message() -> None:
+    assert set(SECTIONS) == set(METHODS)
+    assert all(SECTIONS.values())
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+def test_an_example_is_what_its_type_says(name: str, example: str) -> None:
+    message = json.loads(example)
+    method = METHODS[name]
+    assert message["jsonrpc"] == "2.0"
+    jsonrpc.decode(example.encode())
+    if "method" in message:
+        assert message["method"] == name
+        assert ("id" in message) == (method.result is not None)
+        assert ("for" in message) == (method.route == "extension → asker")
+        convert_strictly(message["params"], method.params)
+    else:
+        assert method.result is not None
+        convert_strictly(message["result"], method.result)
+
+
+def test_the_table_of_errors_has_the_code_s_numbers_and_names() -> None:
+    rows = re.findall(r"^\| (-\d+) \| (\w+) \|", PROTOCOL, re.MULTILINE)
+    assert {name: int(number) for number, name in rows} == {code.name: code.value for code in Code}
+
+
+def test_the_json_schema_is_the_one_that_the_types_make() -> None:
+    """If this fails: python -m native_host.protocol.schema > docs/wire.schema.json"""
+    assert (DOCS / "wire.schema.json").read_text() == schema.text()
+
+
+# ── The rules of the specification ──────────────────────────────────────────────────────────────────────────
+
+ROOT = DOCS.parent
+RULES = PROTOCOL.partition("\n## Rules of the specification\n")[2]
+PARTS = dict(re.findall(r"^### (\d)\. [^\n]+\n(.*?)(?=^###|\Z)", RULES, re.MULTILINE | re.DOTALL))
+
+
+class Rule(NamedTuple):
+    """A row of the table."""
+
+    text: str
+    where: list[str]
+    """`file`, or `file::name` of something in it."""
+    tests: list[str]
+    """`file::test`, or `make target`."""
+
+    @property
+    def decision(self) -> str:
+        """Its number, where the specification had to be decided about."""
+        return "".join(re.findall(r"^\*\*(D\d+)\.\*\* ", self.text))
+
+
+def rules_of(part: str) -> list[Rule]:
+    rows = [line.strip("|").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    return [Rule(text.strip(), quoted(where), quoted(tests)) for text, where, tests in rows[1:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+RULE_TABLE = [rule for part in PARTS.values() for rule in rules_of(part)]
+NOT_OURS = {"D16"}
+"""What is about another product is nowhere here, and has no test."""
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """What can be named in a file: everything in Python's outermost scopes, every word elsewhere."""
+    if path.suffix != ".py":
+        return frozenset(re.findall(r"\w+", path.read_text()))
+    body = ast.parse(path.read_text()).body
+    members = {
+        f"{outer.name}.{name}"
+        for outer in body
+        if isinstance(outer, ast.ClassDef)
+        for name in defined(outer.body)
+    }
+    return frozenset({*defined(body), *members})
+
+
+def defined(body: list[ast.stmt]) -> set[str]:
+    names: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return names
+
+
+def is_there(named: str) -> bool:
+    if named.startswith("make "):
+        makefile = (ROOT / "Makefile").read_text()
+        return f"\n{named.removeprefix('make ')}:" in makefile
+    file, _, name = named.partition("::")
+    return (ROOT / file).is_file() and (not name or name.replace("::", ".") in names_in(ROOT / file))
+
+
+def test_every_part_of_the_specification_has_its_rules() -> None:
+    assert list(PARTS) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert all(rules_of(part) for part in PARTS.values())
+
+
+def test_every_decision_about_the_specification_stands_once() -> None:
+    numbers = sorted(int(rule.decision[1:]) for rule in RULE_TABLE if rule.decision)
+    assert numbers == list(range(19))
+
+
+@pytest.mark.parametrize("rule", RULE_TABLE, ids=[rule.text[:50] for rule in RULE_TABLE])
+def test_a_rule_names_tests_and_places_that_are_there(rule: Rule) -> None:
+    assert [named for named in (*rule.where, *rule.tests) if not is_there(named)] == []
+    assert all(named.startswith(("tests/test_", "make ")) for named in rule.tests)
+    assert (bool(rule.where), bool(rule.tests)) == (rule.decision not in NOT_OURS,) * 2

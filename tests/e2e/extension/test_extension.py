@@ -1,0 +1,473 @@
+"""The extension agrees with the host: constants read from its source, modules run in a real Chromium."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from demo.chromium import ScriptError
+from full_chain import EXTENSION
+from native_host import __version__
+from native_host.protocol import wire
+from native_host.protocol.chunking import Outbox
+from tool_browser import Browser, Tab, open_browser, trio_thread
+
+MANIFEST = json.loads((EXTENSION / "manifest.json").read_text())
+SOURCES = {str(path.relative_to(EXTENSION)): path.read_text() for path in EXTENSION.rglob("*.js")}
+
+
+def test_the_key_in_the_manifest_makes_the_id_that_the_host_accepts() -> None:
+    digest = hashlib.sha256(base64.b64decode(MANIFEST["key"])).hexdigest()[:32]
+    assert "".join(chr(ord("a") + int(digit, 16)) for digit in digest) == wire.EXTENSION_ID
+
+
+def test_extension_and_package_have_one_version() -> None:
+    assert MANIFEST["version"] == __version__
+
+
+def test_the_extension_s_error_codes_are_the_wire_s() -> None:
+    codes = dict(re.findall(r"^  ([A-Z_]+): (-\d+),$", SOURCES["worker/wire.js"], re.MULTILINE))
+    assert codes
+    assert {name: int(number) for name, number in codes.items()} == {
+        name: wire.Code[name].value for name in codes
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "value"),
+    [
+        ("worker/wire.js", "WIRE_VERSION", wire.WIRE_VERSION),
+        ("worker/wire.js", "HOST_NAME", wire.HOST_NAME),
+        ("worker/wire.js", "FROM_BROWSER_BYTES", wire.FROM_BROWSER_BYTES),
+        ("worker/wire.js", "MAX_DEPTH", wire.MAX_DEPTH),
+        ("worker/wire.js", "TROUBLE_BYTES", wire.TROUBLE_BYTES),
+        ("worker/chunking.js", "CHUNKED_BYTES", wire.CHUNKED_BYTES),
+        ("worker/chunking.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
+        ("worker/chunking.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
+        ("worker/chunking.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
+        ("content/content_script.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
+        ("content/content_script.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
+        ("content/content_script.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),
+        ("content/content_script.js", "GONE", wire.Code.GONE),
+        ("content/content_script.js", "TOO_LARGE", wire.Code.TOO_LARGE),
+        ("content/content_script.js", "NAVIGATED", wire.Code.NAVIGATED),
+        ("content/content_script.js", "NO_LONGER_OFFERED", wire.Code.NO_LONGER_OFFERED),
+        ("content/tab_transport.js", "METHOD_NOT_FOUND", wire.Code.METHOD_NOT_FOUND),
+        ("content/tab_transport.js", "INVALID_PARAMS", wire.Code.INVALID_PARAMS),
+    ],
+)
+def test_a_constant_is_the_same_on_both_sides(source: str, name: str, value: object) -> None:
+    (found,) = re.findall(rf"^(?:export )?const {name} = (.+);$", SOURCES[source], re.MULTILINE)
+    assert eval(found, {"MIB": wire.MIB}) == value  # an expression such as 64 * MIB reads the same in Python
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        (("worker/document.js", "FRAME_PORT"), ("content/content_script.js", "PORT_NAME"), "mcpb-frame"),
+        (
+            ("content/tab_transport.js", "POLYFILL_CHANNEL"),
+            ("content/polyfill_server.js", "CHANNEL"),
+            "dev.mcpb.polyfill",
+        ),
+    ],
+)
+def test_what_two_scripts_must_call_alike_is_called_alike(
+    one: tuple[str, str], other: tuple[str, str], word: str
+) -> None:
+    """Neither can import it from the other: content scripts are no modules, one is in the page's world."""
+    for source, name in (one, other):
+        assert re.search(rf'const {name} = "{re.escape(word)}";', SOURCES[source])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with trio_thread() as thread, open_browser(thread) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def popup(browser: Browser) -> str:
+    return f"chrome-extension://{browser.load_extension(EXTENSION)}/popup/popup.html"
+
+
+@pytest.fixture
+def modules(browser: Browser, popup: str) -> Iterator[Tab]:
+    """A page of the extension, which remembers nothing: `load(name)` imports one of its modules."""
+    tab = browser.open(popup)
+    tab.evaluate("Promise.all([chrome.storage.local.clear(), chrome.storage.session.clear()]).then(() => 0)")
+    tab.evaluate("globalThis.load = (name) => import(chrome.runtime.getURL('worker/' + name)); 0")
+    yield tab
+    tab.close()
+
+
+PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load)).then(
+        ([{ NativePort }, { LastTrouble }]) => {
+    const { setTimeout } = globalThis;
+    globalThis.isPatient = true; // with a host that has not said hello: the test may be slow to play it
+    globalThis.setTimeout = (act, ms) => setTimeout(act, isPatient && ms === 10_000 ? ms : ms / 200);
+    globalThis.ports = [];
+    globalThis.reasonForNoHello = null;
+    chrome.runtime.connectNative = () => {
+        const listeners = [];
+        const event = { addListener: (listener) => listeners.push(listener) };
+        const port = { disconnected: false, disconnect: () => (port.disconnected = true), postMessage() {},
+            onMessage: event, onDisconnect: { addListener: (end) => (port.end = end) },
+            say: (message) => listeners[0](message) };
+        ports.push(port);
+        return port;
+    };
+    const hello = async () => { if (reasonForNoHello) throw new Error(reasonForNoHello); return {}; };
+    const ignore = () => {};
+    const [opened, greeted, received, ended, changed] = Array(5).fill(ignore);
+    globalThis.last = new LastTrouble();
+    globalThis.native = new NativePort({ hello, opened, greeted, received, ended, changed }, last);
+    globalThis.greet = () => ports.at(-1).say({ method: "host/hello", params: { wire: 1, version: "x" } });
+    void native.connect();
+})"""
+"""A host that the test plays, connected to once. Its pauses, minutes in all, are 200 times as short."""
+
+TIMERS_BY_HAND = "globalThis.planned = [], globalThis.setTimeout = (act, ms) => (planned.push(ms), 0)"
+"""From now on no time passes: what would happen later is only written down, in milliseconds."""
+
+HOSTS_THAT_DIE_AT_ONCE = f"""
+    chrome.runtime.connectNative = ((dial) => () => {{
+        const port = dial();
+        queueMicrotask(() => {{
+            if (ports.length === 10) {TIMERS_BY_HAND};
+            if (ports.length <= 10) greet(), port.end();
+        }});
+        return port;
+    }})(chrome.runtime.connectNative);
+    if (ports[0] && !ports[0].disconnected) greet(), ports[0].end();
+"""
+"""Ten in a row, each after its hello; time stands still when the last of them ends."""
+
+
+class TestModules:
+    def test_a_body_that_the_host_cuts_is_put_together_by_the_extension_in_old_browsers_too(
+        self, modules: Tab
+    ) -> None:
+        body = json.dumps({"text": 'é"\\😀' * 200_000}, ensure_ascii=False).encode()
+        expected = len(json.loads(body)["text"].encode("utf-16-le")) // 2  # JavaScript counts UTF-16 units
+        modules.evaluate("load('chunking.js').then(({Joiner}) => { globalThis.joiner = new Joiner(); })")
+        for _ in ("as it is", "before Chrome 140"):
+            outbox = Outbox()
+            outbox.put("key", body)
+            lengths = []
+            while outbox:
+                chunk = json.loads(outbox.take(0)[0])["params"]
+                lengths.append(modules.evaluate(f"joiner.feed({json.dumps(chunk)})?.text.length"))
+            assert lengths == [None] * (len(lengths) - 1) + [expected]
+            modules.evaluate("delete Uint8Array.fromBase64")
+
+    @pytest.mark.parametrize(
+        ("chunks", "complaint"),
+        [
+            ([{"seq": 1}], "piece 1 came where piece 0 was due"),
+            ([{}, {"seq": 2}], "piece 2 came where piece 1 was due"),
+            ([{"bytes": 1}, {"seq": 1}], "more than the 1 bytes"),
+            ([{"bytes": 65 * wire.MIB}], "bytes announced"),
+            ([{"data": "%%%"}], "base64"),
+            ([{"bytes": 1, "last": True}], "JSON"),
+            ([{"transfer": number} for number in range(5)], "more than 4 transfers"),
+        ],
+    )
+    def test_a_broken_transfer_is_refused_with_the_reason(
+        self, modules: Tab, chunks: list[dict[str, Any]], complaint: str
+    ) -> None:
+        whole = [{"transfer": 1, "seq": 0, "last": False, "bytes": 9, "data": "YQ==", **c} for c in chunks]
+        feed = f"const j = new Joiner(); for (const c of {json.dumps(whole)}) j.feed(c);"
+        with pytest.raises(ScriptError, match=complaint):
+            modules.evaluate(f"load('chunking.js').then(({{ Joiner }}) => {{ {feed} }})")
+
+    def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
+        mended, same, deep = modules.evaluate("""load("json_safety.js").then(({ decodable }) => {
+            const fine = { a: [1, "é😀"], b: null, ["__proto__"]: true };
+            const nested = (depth) => JSON.parse("[".repeat(depth) + "]".repeat(depth));
+            const fails = (value) => { try { decodable(value); return false; } catch { return true; } };
+            const half = "\\ud800";
+            const mended = decodable({ ...fine, [`k${half}`]: ["a\\udc00b", { c: 2 }], ["__proto__"]: half });
+            const deep = [nested(200), nested(201), { half, deep: nested(200) }];
+            return [JSON.stringify(mended), decodable(fine) === fine, deep.map(fails)];
+        })""")
+        assert json.loads(mended) == {
+            "a": [1, "é😀"],
+            "b": None,
+            "__proto__": "\ufffd",
+            "k\ufffd": ["a\ufffdb", {"c": 2}],
+        }
+        assert same is True
+        assert deep == [False, True, True]
+
+    def test_a_frame_s_list_is_bounded_and_says_what_was_left_out(self, modules: Tab) -> None:
+        fit = modules.evaluate("""load("tool_list.js").then(({ fitTools }) => {
+            const { tools, via, notice } = fitTools(
+                [{ name: "a", description: "x".repeat(700000) },
+                 { name: "b", description: "x".repeat(700000) }, { name: "c", extra: 1 },
+                 { name: "c" }, { name: "" }, 7, null],
+                { a: "mcp-b", c: "made up" });
+            return { tools, via: Object.fromEntries(via), notice };
+        })""")
+        assert [tool["name"] for tool in fit["tools"]] == ["a", "c"]
+        assert fit["tools"][1] == {"name": "c", "extra": 1}
+        assert fit["via"] == {"a": "mcp-b"}
+        assert fit["notice"].startswith("5 of this page's 7 tools are left out")
+
+    def test_a_frame_s_list_is_bounded_by_number_too(self, modules: Tab) -> None:
+        kept, notice, taken = modules.evaluate("""load("document.js").then(({ Frame }) => {
+            const frame = new Frame({}, 1, {});
+            const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
+            frame.list({ tools, via: {}, leftOut: 0 });
+            return [frame.tools.length, frame.offer.notice, frame.bytes];
+        })""")
+        assert kept == 1024
+        assert notice.startswith("1976 of this page's 3000 tools are left out")
+        assert "each tool takes at least 1 KiB" in notice
+        assert taken == wire.MIB  # so that a tab's room of four is full with 4096 of them
+
+    def test_what_a_content_script_left_out_is_counted_too(self, modules: Tab) -> None:
+        notice = modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
+            fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")
+        assert notice.startswith("8 of this page's 9 tools are left out")
+
+    def test_a_tab_that_comes_changes_or_goes_while_all_are_listed_is_told_as_it_is_afterwards(
+        self, modules: Tab
+    ) -> None:
+        told = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
+            const nothing = new Proxy({}, { get: () => () => null }); // nothing is kept of any tab
+            const tab = (id, title) => ({ id, title, url: "https://shop.example/", windowId: 1 });
+            const now = new Map([[1, tab(1, "gone")], [2, tab(2, "before")], [3, tab(3, "stays")]]);
+            chrome.tabs.get = async (id) => now.get(id) ?? Promise.reject(new Error("no tab"));
+            const focus = Promise.withResolvers();
+            chrome.windows.getLastFocused = () => focus.promise;
+            const told = [];
+            const link = { ended: {}, post: ({ method, params }) => told.push([method, params]) };
+            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            chrome.tabs.query = () => Promise.reject(new Error("the worker is about to be stopped"));
+            await tabs.announceAll(link).catch(() => {}); // it has no part in what follows
+            chrome.tabs.query = async () => [...now.values()];
+            const announced = tabs.announceAll(link);
+            await new Promise((resolve) => setTimeout(resolve)); // the list has been read
+            now.delete(1), now.set(2, tab(2, "after")), now.set(4, tab(4, "new"));
+            await Promise.all([tabs.removed(1), tabs.refresh(2), tabs.refresh(4)]);
+            focus.resolve({ id: 1 });
+            await announced;
+            return told;
+        })""")
+        (first, _), *changes = told
+        assert first == "browser/tabs"
+        seen = [(method, params.get("tabId") or params["tab"]["title"]) for method, params in changes]
+        assert sorted(seen) == [
+            ("browser/tabChanged", "after"),
+            ("browser/tabChanged", "new"),
+            ("browser/tabRemoved", 1),
+        ]
+
+    def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
+        taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncedRoom }) => {
+            const room = new AnnouncedRoom();
+            const MIB = 1024 * 1024;
+            const taken = [];
+            for (let tab = 0; tab < 9; tab += 1) {
+                const got = [0, 1, 2, 3, 4].filter((frame) => room.take(`${tab}:${frame}`, tab, MIB));
+                taken.push(got.length);
+            }
+            const freed = room.release("0:0");
+            const later = [room.fits(8, MIB), room.take("8:0", 8, MIB), room.fits(0, 1), room.release("no")];
+            return [taken, [freed, ...later]];
+        })""")
+        assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
+        assert again == [wire.MIB, True, True, False, 0]
+
+    def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Tab) -> None:
+        asked, said = modules.evaluate("""load("document.js").then(async ({ Frame }) => {
+            const [asked, said] = [[], []];
+            const frame = new Frame({ postMessage: (message) => said.push(message) }, 1, {});
+            const onQuestion = async (question) => { asked.push(question); return { action: "cancel" }; };
+            const { signal } = new AbortController();
+            void frame.execute({ toolName: "t", args: {} }, { id: "7f-1:1", signal, onQuestion });
+            const nested = JSON.parse('{"in":'.repeat(300) + "{}" + "}".repeat(300));
+            for (const made of [
+                { questionId: 7, message: "x" },
+                { questionId: "x".repeat(65), message: "x" },
+                { questionId: "a", message: { toString: null } },
+                { questionId: "b", message: "x", requestedSchema: nested },
+                { questionId: "c", message: "x", requestedSchema: { title: "x".repeat(65536) } },
+                { questionId: "d", message: "a\\ud800", requestedSchema: {}, more: 1 },
+            ]) await frame.question(made);
+            return [asked, said.slice(1).map(({ questionId, error }) => [questionId, error?.code ?? 0])];
+        })""")
+        assert asked == [{"message": "a\ufffd", "requestedSchema": {}}]
+        invalid = wire.Code.INVALID_PARAMS
+        assert said == [["a", invalid], ["b", invalid], ["c", invalid], ["d", 0]]
+
+    def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
+        self, modules: Tab
+    ) -> None:
+        told = modules.evaluate("""load("popup_state.js").then(async ({ Popups }) => {
+            const native = { host: null, connect() {}, last: { inARow: 0 } };
+            const parts = { prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
+                native, clients: () => [], loaded: Promise.resolve(),
+                tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
+                pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },
+                siteRules: { blockedIn: () => null },
+                frames: { ofTab: () => [{ origin: "o", tools: [] }] } };
+            const popups = new Popups(parts);
+            const told = { small: [], closed: [], whole: [] };
+            const refusals = { small: ({ offers }) => offers.length > 0 && "exceeded maximum allowed size",
+                closed: () => "disconnected", whole: () => false };
+            const closing = [];
+            const played = (name) => {
+                const port = { sender: { url: chrome.runtime.getURL("popup/popup.html") }, said: [],
+                    onMessage: { addListener: (hear) => (port.hear = hear) },
+                    onDisconnect: { addListener: (close) => closing.push(close) },
+                    postMessage(report) {
+                        const refusal = refusals[name](report);
+                        if (refusal) throw new Error(refusal);
+                        told[name].push(report.offers.length);
+                    } };
+                popups.accept(port);
+                return port;
+            };
+            const ports = Object.keys(told).map(played);
+            popups.tell();
+            ports[2].hear({ type: "watch", tabId: 1 });
+            for (const close of closing) close(); // while what is kept is being read
+            await new Promise((resolve) => setTimeout(resolve));
+            popups.tell();
+            return told;
+        })""")
+        assert told == {"small": [0], "closed": [], "whole": [1]}
+
+    def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
+        self, modules: Tab
+    ) -> None:
+        heard = modules.evaluate("""load("iframe_servers.js").then(async ({ Iframes }) => {
+            const frame = (documentId) =>
+                ({ tabId: 1, frameId: 1, documentId, origin: "o", said: [], post(m) { this.said.push(m); } });
+            const [child, parent, stranger] = ["child", "parent", "stranger"].map(frame);
+            const details = { documentId: "child", parentDocumentId: "parent" };
+            Object.defineProperty(chrome.webNavigation, "getFrame", { value: async () => details });
+            const all = [child, parent, stranger];
+            const iframes = new Iframes((_, documentId) => all.find((f) => f.documentId === documentId));
+            await iframes.introduce(child);
+            const { nonce } = child.said[0];
+            const tries = () => {
+                iframes.match(stranger, nonce);
+                iframes.toServer(child, "request");
+                iframes.fromServer(stranger, nonce, "forged");
+                iframes.fromServer(parent, "another", "forged");
+                iframes.fromServer(parent, nonce, "answer");
+            };
+            tries();
+            iframes.match(parent, nonce);
+            tries();
+            iframes.left(parent);
+            tries();
+            return all.map(({ said }) => said.map((m) => m.hosted ?? m.payload ?? m.type));
+        })""")
+        assert heard == [["frame-nonce", True, "answer", False], ["request"], []]
+
+    def test_a_host_that_says_nothing_is_hung_up_on_and_tried_again_until_it_counts_as_missing(
+        self, modules: Tab
+    ) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT.replace("isPatient = true", "isPatient = false"))
+        modules.wait_until("native.resting")
+        assert modules.evaluate("ports.length") == 8
+        assert modules.evaluate("ports.every(({ disconnected }) => disconnected)")
+        assert "it said nothing for 10 s" in modules.evaluate("native.trouble.what")
+        modules.evaluate("globalThis.isPatient = true, void native.connect()")
+        modules.wait_until("ports.length === 9")
+        modules.evaluate("greet()")
+        assert modules.evaluate("[native.resting, native.trouble, native.host.version]") == [
+            False,
+            None,
+            "x",
+        ]
+
+    def test_a_host_that_only_says_what_is_wrong_is_hung_up_on_and_its_words_are_kept(
+        self, modules: Tab
+    ) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        error = {"method": "host/error", "params": {"message": "the interpreter is gone", "command": "mend"}}
+        modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        assert modules.evaluate("[native.resting, ports[0].disconnected]") == [True, True]
+        assert modules.evaluate("native.trouble") == {
+            "what": "the interpreter is gone",
+            "command": "mend",
+        }
+
+    def test_what_kept_us_from_a_host_is_remembered_after_a_connection_and_by_a_restarted_worker(
+        self, modules: Tab
+    ) -> None:
+        newest = "[last.inARow, last.newest?.attempts, last.newest?.reason]"
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        assert modules.evaluate(newest) == [0, None, None]
+        before = modules.evaluate("Date.now()")
+        error = {"method": "host/error", "params": {"message": "the interpreter is gone"}}
+        modules.evaluate(f"ports[0].say({json.dumps(error)})")
+        modules.evaluate("void native.connect()")
+        modules.wait_until("ports.length === 2")
+        modules.evaluate("ports[1].error = { message: 'x'.repeat(2000) }, ports[1].end()")
+        modules.wait_until("ports.length === 3")
+        assert modules.evaluate(newest) == [2, 2, "x" * 1024]
+        modules.evaluate("greet()")
+        assert modules.evaluate(newest) == [0, 2, "x" * 1024]
+        modules.evaluate("ports[2].end()")
+        assert modules.evaluate(newest) == [1, 1, "The native host has ended."]
+        restarted = modules.evaluate("""load("last_error.js").then(async ({ LastTrouble }) => {
+            const last = new LastTrouble();
+            await last.load();
+            return [last.inARow, last.newest];
+        })""")
+        assert restarted[0] == 1
+        assert msgspec.convert(restarted[1], wire.Trouble).at >= before
+
+    def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Tab) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT.replace("reasonForNoHello = null", "reasonForNoHello = 'x'"))
+        modules.wait_until("native.trouble")
+        assert modules.evaluate("ports.length") == 0
+        modules.evaluate("globalThis.reasonForNoHello = null")
+        modules.wait_until("ports.length === 1")
+
+    def test_a_long_pause_after_hosts_that_died_is_cut_short_by_a_frame_and_ended_by_the_popup(
+        self, modules: Tab
+    ) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.evaluate(HOSTS_THAT_DIE_AT_ONCE)
+        modules.wait_until("globalThis.planned")
+        assert modules.evaluate("planned") == [25_000]
+        modules.evaluate("native.nudge(), native.nudge()")
+        soon = (modules.evaluate("planned"))[1:]
+        assert len(soon) == 1
+        assert 0 <= soon[0] <= 1_000
+        modules.evaluate("void native.connect()")
+        modules.wait_until("ports.length === 11")
+
+    def test_a_missing_host_is_looked_for_every_three_seconds_in_the_minutes_after_the_extension_came(
+        self, modules: Tab
+    ) -> None:
+        missing = "ports.at(-1).error = { message: 'Specified native messaging host not found.' }"
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        modules.evaluate(f"{TIMERS_BY_HAND}, {missing}, ports[0].end()")
+        assert modules.evaluate("planned") == []
+        modules.evaluate("native.expect()")
+        assert modules.evaluate("planned") == [3_000]
+        modules.evaluate("native.connect()")
+        modules.evaluate(f"{missing}, planned.length = 0, ports.at(-1).end()")
+        assert modules.evaluate("planned") == [3_000]
+        modules.evaluate("native.connect()")
+        later = "Date.now = ((now) => () => now() + 5 * 60_000)(Date.now)"
+        modules.evaluate(f"{missing}, planned.length = 0, {later}, ports.at(-1).end()")
+        assert modules.evaluate("[planned, native.resting]") == [[], True]

@@ -1,0 +1,126 @@
+"""What a client may read besides: the pictures that its session's tools have made, in both eras."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from mcp_types import ListResourcesResult, ReadResourceResult
+
+from bridge.hub.audit_records import Recording
+from bridge.hub.client_session import Session
+from bridge.hub.providers import Resource
+from bridge.hub.router import Router
+from bridge.hub.tool_result import Answer
+from bridge.hub.transport import Caller, LookedAround
+from bridge.mcp_session.mcp_server import McpServer
+from fake_transport import PlayedTransport
+from mcp_client import McpLines, Speak, speaking_with
+
+OURS = Session("ours")
+PICTURE = b"\xff\xd8\xff\x00 a picture \n"
+NEW = Resource("mcpb://pictures/img_2", "img_2", "image/jpeg", PICTURE)
+OLD = Resource("mcpb://pictures/img_1", "img_1", "image/png", b"older")
+ERAS = pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
+
+
+class Album:
+    """A `Provider` that has made two pictures for one session."""
+
+    names = ()
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return []
+
+    async def run(self, _recording: Recording, _caller: Caller) -> Answer:
+        raise AssertionError
+
+    def resources(self, session: Session) -> list[Resource]:
+        return [NEW, OLD] if session is OURS else []
+
+    def release(self, session: Session) -> None:
+        pass
+
+
+@pytest.fixture
+def session() -> Session:
+    return OURS
+
+
+@pytest.fixture
+async def client(session: Session) -> AsyncIterator[McpLines]:
+    transport = PlayedTransport()
+    router = Router(transport)
+    router.provide(Album())
+    transport.happen(LookedAround())
+
+    async def serve(speak: Speak) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(router.run)
+            await speak(McpServer(router, session, lambda: None))
+            nursery.cancel_scope.cancel()
+
+    async with speaking_with(serve) as client:
+        yield client
+
+
+async def begin(client: McpLines, era: str) -> dict[str, Any]:
+    if era == "2026-07-28":
+        return await client.need_no_handshake()
+    return await client.shake_hands(era)
+
+
+@ERAS
+async def test_the_server_says_that_it_has_some(client: McpLines, era: str) -> None:
+    with trio.fail_after(30):
+        assert (await begin(client, era))["capabilities"]["resources"] == {}
+
+
+@ERAS
+async def test_they_are_listed_with_their_kind_and_size_the_newest_first(client: McpLines, era: str) -> None:
+    with trio.fail_after(30):
+        await begin(client, era)
+        answer = await client.ask("resources/list")
+        templates = await client.ask("resources/templates/list")
+    listed = ListResourcesResult.model_validate(answer).resources
+    assert [(each.name, each.mime_type, each.size) for each in listed] == [
+        ("img_2", "image/jpeg", len(PICTURE)),
+        ("img_1", "image/png", 5),
+    ]
+    assert templates["resourceTemplates"] == []
+    told = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+    assert (answer.items() >= told.items()) is (era == "2026-07-28")
+
+
+@ERAS
+async def test_one_is_read_byte_for_byte(client: McpLines, era: str) -> None:
+    with trio.fail_after(30):
+        await begin(client, era)
+        answer = await client.ask("resources/read", {"uri": NEW.uri})
+    ReadResourceResult.model_validate(answer)
+    [content] = answer["contents"]
+    assert (content["uri"], content["mimeType"]) == (NEW.uri, "image/jpeg")
+    assert b64decode(content["blob"]) == PICTURE
+
+
+@ERAS
+@pytest.mark.parametrize("uri", ["mcpb://pictures/img_9", "file:///etc/passwd"])
+async def test_what_is_none_is_refused_with_what_to_do(client: McpLines, era: str, uri: str) -> None:
+    with trio.fail_after(30):
+        await begin(client, era)
+        answer = await client.ask("resources/read", {"uri": uri})
+    error = answer["error"]
+    assert error["code"] == (-32602 if era == "2026-07-28" else -32002)
+    assert error["data"] == {"uri": uri}
+    assert "resources/list" in error["message"]
+
+
+@pytest.mark.parametrize("session", [Session("another's")])
+async def test_those_of_another_session_are_not_there(client: McpLines) -> None:
+    with trio.fail_after(30):
+        await begin(client, "2026-07-28")
+        assert (await client.ask("resources/list"))["resources"] == []
+        assert "error" in await client.ask("resources/read", {"uri": NEW.uri})

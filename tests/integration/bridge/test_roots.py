@@ -1,0 +1,216 @@
+"""Tools of ours that ask which folders the client works in, in both eras, and the files that are in them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+from mcp_types import ListRootsRequest
+
+from bridge.browser_tools.session.call_context import ROOTS_S, Turn
+from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.tool_output import ToolError
+from bridge.browser_tools.tools.file_upload import files_at
+from bridge.config.settings import BrowserSettings
+from bridge.errors import CallError
+from bridge.hub.client_session import Session
+from bridge.hub.transport import Caller
+from bridge.mcp_session.sampling_and_roots import MAX_ROOTS
+from custom_tools import OwnTools, client_of
+from mcp_client import McpLines, text_of
+from native_host.protocol.wire import Code
+
+ROOTS = {"roots": [{"uri": "file:///home/ann/shop", "name": "shop"}, {"uri": "file:///srv/a%20b"}]}
+TOLD = "file:///home/ann/shop file:///srv/a%20b"
+NO_ROOTS: list[dict[str, Any]] = [
+    {"action": "accept", "content": {}},
+    {"roots": [{"name": "shop"}]},
+]
+SOON_S = 30
+
+
+async def where(caller: Caller) -> str:
+    """The client's roots."""
+    if caller.on_roots is None:
+        return "this client has no roots"
+    return " ".join(await caller.on_roots())
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[McpLines]:
+    """A client that has roots; its era is the test's to choose."""
+    async with client_of(OwnTools(where=where)) as client:
+        client.capabilities = {"roots": {"listChanged": True}}
+        yield client
+
+
+def check(asked: dict[str, Any]) -> None:
+    """It is MCP's request."""
+    ListRootsRequest.model_validate({"method": asked["method"], "params": asked["params"]})
+
+
+def retry(state: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "where", "requestState": state, "inputResponses": {"question": answer}}
+
+
+async def test_a_client_of_the_handshake_era_is_asked_by_a_request(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await client.shake_hands("2025-06-18")
+        call = await client.send("tools/call", {"name": "where"})
+        asked = await client.asked("roots/list")
+        check(asked)
+        await client.reply(asked, result=ROOTS)
+        assert text_of(await client.answer_to(call)) == TOLD
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"error": {"code": -1, "message": "no"}}, *({"result": other} for other in NO_ROOTS)],
+    ids=["refused", "a form", "no address"],
+)
+async def test_it_may_not_tell_them(client: McpLines, answer: dict[str, Any]) -> None:
+    with trio.fail_after(SOON_S):
+        await client.shake_hands("2025-06-18")
+        call = await client.send("tools/call", {"name": "where"})
+        await client.reply(await client.asked("roots/list"), **answer)
+        assert text_of(await client.answer_to(call)) == "the MCP client did not tell its roots"
+
+
+async def test_more_than_a_client_can_need_are_not_looked_at(client: McpLines) -> None:
+    many = {"roots": [{"uri": f"file:///srv/{n}"} for n in range(MAX_ROOTS + 1)]}
+    with trio.fail_after(SOON_S):
+        await client.shake_hands()
+        call = await client.send("tools/call", {"name": "where"})
+        await client.reply(await client.asked("roots/list"), result=many)
+        told = text_of(await client.answer_to(call)).split()
+    assert told == [root["uri"] for root in many["roots"][:MAX_ROOTS]]
+
+
+async def test_since_2026_the_question_is_the_answer_and_the_call_comes_again(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await client.need_no_handshake()
+        parked = await client.ask("tools/call", {"name": "where"})
+        question = parked["inputRequests"]["question"]
+        assert (parked["resultType"], question["method"]) == ("input_required", "roots/list")
+        check(question)
+        again = await client.ask("tools/call", retry(parked["requestState"], ROOTS))
+    assert text_of(again) == TOLD
+
+
+async def test_what_is_no_answer_to_it_has_it_asked_again(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await client.need_no_handshake()
+        parked = await client.ask("tools/call", {"name": "where"})
+        again = await client.ask("tools/call", retry(parked["requestState"], NO_ROOTS[0]))
+        assert again["inputRequests"] == parked["inputRequests"]
+        last = await client.ask("tools/call", retry(again["requestState"], ROOTS))
+    assert text_of(last) == TOLD
+
+
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_a_client_without_roots_is_not_asked(client: McpLines, era: str) -> None:
+    client.capabilities = {"elicitation": {}, "sampling": {}}
+    with trio.fail_after(SOON_S):
+        await (client.shake_hands() if era == "handshake" else client.need_no_handshake())
+        answer = await client.ask("tools/call", {"name": "where"})
+    assert text_of(answer) == "this client has no roots"
+
+
+# ── The files in them ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Client:
+    """It has roots, and counts how often it is asked for them."""
+
+    def __init__(self, *roots: str, fails: bool = False, is_silent: bool = False) -> None:
+        self.asked = 0
+        self._roots = list(roots)
+        self._fails = fails
+        self._is_silent = is_silent
+
+    async def tell(self) -> list[str]:
+        self.asked += 1
+        if self._fails:
+            raise CallError(Code.INTERNAL_ERROR, "it did not tell", handed=True)
+        if self._is_silent:
+            await trio.sleep_forever()
+        return self._roots
+
+    def turn(self, working: Path | None = None, *, is_local: bool = True) -> Turn:
+        """A call of it, as far as roots go."""
+        around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
+        session = Session("s1", folder=str(working or ""), is_local=is_local)
+        nothing = cast("Any", None)
+        return Turn(around, session, Kept(), Caller(on_roots=self.tell), nothing, nothing)
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
+    """A file in a project."""
+    (tmp_path / "project").mkdir()
+    poem = tmp_path / "project" / "a poem.txt"
+    poem.write_text("quiet")
+    return poem
+
+
+async def refused(path: Path | str, turn: Turn) -> str:
+    with pytest.raises(ToolError) as caught:
+        await files_at([str(path)], turn)
+    return str(caught.value)
+
+
+async def test_a_client_is_asked_once_in_a_call_also_in_one_of_several_steps(poem: Path) -> None:
+    client = Client("https://shop.example/", poem.as_uri(), "file:///srv/shop")
+    turn = client.turn()
+    with trio.fail_after(SOON_S):
+        for step in (turn, replace(turn), replace(turn)):
+            assert [file.data for file in await files_at([str(poem)], step)] == [b"quiet"]
+            assert f"from below {poem}, /srv/shop." in await refused("/etc/hostname", step)
+        assert client.asked == 1
+        await files_at([str(poem)], client.turn())
+        assert client.asked == 2
+
+
+async def test_it_is_not_asked_for_files_in_a_folder_that_is_known(poem: Path) -> None:
+    client = Client("file:///srv/shop")
+    with trio.fail_after(SOON_S):
+        turn = client.turn(poem.parent)
+        assert len(await files_at([poem.name, str(poem)], turn)) == 2
+        assert "There is no file" in await refused("nothing.txt", turn)
+        assert client.asked == 0
+        assert f"from below {poem.parent}, /srv/shop." in await refused("/etc/hostname", turn)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [Client(), Client("http://[", "file:poem"), Client(fails=True)],
+    ids=["none", "none of this machine", "not told"],
+)
+async def test_a_client_may_have_no_roots_that_help(poem: Path, client: Client) -> None:
+    with trio.fail_after(SOON_S):
+        assert "no folder is known" in await refused(poem, client.turn())
+
+
+async def test_a_client_that_may_be_on_another_machine_is_not_asked(poem: Path) -> None:
+    client = Client(poem.parent.as_uri())
+    with trio.fail_after(SOON_S):
+        assert "no folder is known" in await refused(poem, client.turn(is_local=False))
+    assert client.asked == 0
+
+
+async def test_a_client_that_does_not_answer_counts_as_one_without_roots(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    client = Client(is_silent=True)
+    turn = client.turn()
+    with turn.limited(ROOTS_S / 2) as limit:
+        assert await turn.roots() == []
+        assert trio.current_time() == pytest.approx(ROOTS_S, abs=0.1)
+        assert await turn.roots() == []
+    assert (client.asked, limit.cancelled_caught) == (1, False)

@@ -1,0 +1,532 @@
+"""The `mcpb` command, as people and scripts meet it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+from msgspec import Raw
+
+from bridge.app import open_hub
+from bridge.cli.group import main
+from bridge.config.settings import Config
+from bridge.hub.audit_records import Called, Registered, Site
+from bridge.hub.client_session import Session
+from bridge.hub.page_tool import read_tools
+from bridge.hub.tool_definition import mark_of
+from bridge.state.audit_log import NAME, AuditLog
+from bridge.state.tool_cache import SqliteToolStore
+from demo.simulated.browser import SimulatedBrowser
+from fixed_tools import FIXED
+from native_host.protocol.wire import ClientInfo, FrameTools
+from wire_peers import HOST_COMMAND
+
+SHOP = "http://localhost:8123/"
+GET_CART = "website_tool_localhost_8123_tab1_getCart"
+
+
+async def get_cart(arguments: dict[str, Any]) -> dict[str, Any]:
+    if arguments.get("fail"):
+        raise RuntimeError("Error: out of tea")
+    text = arguments.get("say") or json.dumps(arguments)
+    return {"content": [{"type": "text", "text": text}]}
+
+
+@pytest.fixture
+async def shop(mcpb_home: Path) -> AsyncIterator[SimulatedBrowser]:
+    async with SimulatedBrowser(HOST_COMMAND, profile_label="Work") as browser:
+        schema = {"type": "object", "properties": {"note": {"type": "string"}}}
+        tab = browser.add_tab(SHOP, "Shop")
+        tab.offer("getCart", get_cart, description="What is in the cart\nof the shop", input_schema=schema)
+        # Commands do not wait for a page: let the host have heard of it.
+        async with open_hub(Config()) as hub:
+            router = hub.router
+            assert await router.news.wait_until(
+                lambda: any(router.registry.offers()), until=trio.current_time() + 5
+            )
+        yield browser
+
+
+async def run(*arguments: str) -> Result:
+    """The command in a thread: it runs an event loop of its own."""
+    with trio.fail_after(60):
+        return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, arguments))
+
+
+def test_the_version_says_what_we_are_and_what_we_are_not() -> None:
+    found = CliRunner().invoke(main, ["--version"]).output
+    assert found == "mcpb 0.1.0, MCP bridge for browsers (not the MCP Bundles tool)\n"
+
+
+def test_help_names_every_command_and_imports_none() -> None:
+    program = (
+        "import sys; from bridge.cli.group import main; main(['--help'], standalone_mode=False); "
+        "print(sorted({'trio', 'mcp', 'msgspec', 'install.cli'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+    commands = ("audit", "bridge", "call", "demo", "extension", "install-native-host", "pause", "status")
+    assert all(f"\n  {command} " in done.stdout for command in (*commands, "serve", "tools"))
+
+
+def test_help_says_what_each_command_does_in_whole_sentences() -> None:
+    _, heading, commands = CliRunner().invoke(main, ["-h"]).output.partition("Commands:")
+    assert heading
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("instal-native-host", "Did you mean install-native-host"),
+        ("docter", "Did you mean doctor?"),
+        ("uninstal", "Did you mean uninstall-native-host?"),
+        ("stauts", "Did you mean status?"),
+        ("xyzzy", "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_command_that_is_misspelt_is_told_which_was_meant(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(main, [typed])
+    assert done.exit_code == 2
+    assert meant in done.output
+
+
+def closing_at_start(
+    redirection: str, *command: str, said: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    shell = ["sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable, *command]
+    return subprocess.run(shell, input=said, capture_output=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_file_that_a_command_opens_becomes_its_stdin_stdout_or_stderr(redirection: str) -> None:
+    program = (
+        "import os; from bridge.cli.group import main; main(['tools', '--help'], standalone_mode=False); "
+        "assert all(os.get_inheritable(fd) for fd in range(3)); os._exit(7)"
+    )
+    assert closing_at_start(redirection, "-c", program).returncode == 7
+
+
+@pytest.mark.parametrize(("redirection", "closed"), [("<&-", b"stdin"), (">&-", b"stdout")])
+def test_a_bridge_whose_stdin_or_stdout_is_closed_ends_and_says_so_once(
+    redirection: str, closed: bytes, mcpb_home: Path
+) -> None:
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
+    done = closing_at_start(redirection, "-m", "bridge", "bridge", said=asked)
+    assert done.returncode == 0
+    assert done.stderr == b"mcpb bridge ends: there is no client, as its %b is closed\n" % closed
+    log = mcpb_home / "state" / "mcpb.log"
+    assert not log.exists() or b"jsonrpc" not in log.read_bytes()
+
+
+async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
+    done = await run("tools")
+    assert f"{GET_CART} [note=]\n    {mark_of('http://localhost:8123')} [tab 1" in done.output
+    assert done.exit_code == 0
+    listed = json.loads((await run("tools", "--json")).output)["tools"]
+    assert [tool["name"] for tool in listed] == [*FIXED, GET_CART]
+
+
+def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_home: Path) -> None:
+    definitions = [Raw(json.dumps({"name": name, "annotations": {"cache": True}}).encode()) for name in "ab"]
+    page: dict[str, Any] = {"tab_id": 1, "frame_id": 0, "document_id": "d1", "tools": definitions}
+    with closing(SqliteToolStore(mcpb_home / "state")) as store:
+        for origin in ("https://shop.example", "https://other.example"):
+            store.offered("p1", 1, origin, f"{origin}/", read_tools(FrameTools(origin=origin, **page)))
+        assert (
+            "  website_tool_shop_example_a · https://shop.example\n"
+            in CliRunner().invoke(main, ["status"]).output
+        )
+        done = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
+        assert done.exit_code == 0
+        assert done.output.startswith("Forgot 2 tools of https://shop.example.\n")
+        assert store.refresh()
+        assert {kept.origin for kept in store.tools()} == {"https://other.example"}
+    again = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
+    assert again.output == "Nothing was kept of https://shop.example.\n"
+
+
+@pytest.mark.usefixtures("mcpb_home")
+def test_tools_forget_says_how_a_site_is_written() -> None:
+    done = CliRunner().invoke(main, ["tools", "--forget", "shop"])
+    assert done.exit_code == 1
+    assert "'shop' is no origin of web pages; write it like https://shop.example" in done.output
+
+
+async def test_call_reads_values_as_json_where_the_tool_does_not_want_text(shop: SimulatedBrowser) -> None:
+    done = await run(
+        "call", GET_CART, "n=5", "tags=[1,2]", "word=tea", "note=7", "--args", '{"deep": {"x": 1}}'
+    )
+    assert json.loads(done.output) == {"deep": {"x": 1}, "n": 5, "tags": [1, 2], "word": "tea", "note": "7"}
+    assert done.exit_code == 0
+
+
+async def test_several_steps_in_one_call_are_one_session_and_its_tabs_are_nobody_s_afterwards(
+    shop: SimulatedBrowser,
+) -> None:
+    steps = [{"name": "tabs_create_mcp", "input": {}}, {"name": "tabs_context_mcp", "input": {}}]
+    done = await run("call", "browser_batch", f"actions={json.dumps(steps)}", "--json")
+    created, context = (step["told"] for step in json.loads(done.stdout)["structuredContent"]["results"])
+    assert [tab["tabId"] for tab in context["availableTabs"]] == [created["tabId"]]
+    assert [tab.state.owner for tab in shop.tabs.values()] == [None, None]
+
+
+async def test_call_with_json_prints_the_whole_result(shop: SimulatedBrowser) -> None:
+    done = await run("call", GET_CART, "--json")
+    assert json.loads(done.output) == {"content": [{"type": "text", "text": "{}"}]}
+
+
+async def test_a_terminal_gets_no_control_characters_of_a_page_and_a_pipe_gets_them(
+    shop: SimulatedBrowser,
+) -> None:
+    """Else a page could drive the terminal."""
+    said = "\x1b]0;owned\x07\tok\n\x9b2J"
+    arguments = ["call", GET_CART, "--args", json.dumps({"say": said})]
+    assert (await run(*arguments)).output == said + "\n"
+    ours, theirs = os.openpty()
+    with trio.fail_after(60):
+        await trio.run_process([sys.executable, "-m", "bridge", *arguments], stdout=theirs)
+    assert os.read(ours, 1000).decode() == "\ufffd]0;owned\ufffd\tok\r\n\ufffd2J\r\n"
+    os.close(ours)
+    os.close(theirs)
+
+
+async def test_call_exits_1_when_the_tool_fails(shop: SimulatedBrowser) -> None:
+    done = await run("call", GET_CART, "fail=true")
+    assert (done.exit_code, done.output) == (1, "Error: out of tea\n")
+
+
+@pytest.mark.parametrize("name", [GET_CART[:-1], "getCart"])
+async def test_call_of_a_name_that_nobody_offers_says_which_are_close_to_it(
+    shop: SimulatedBrowser, name: str
+) -> None:
+    done = await run("call", name)
+    assert done.exit_code == 1
+    assert f"Close to it: {GET_CART}. To see what there is, run: mcpb tools" in done.output
+
+
+@pytest.mark.usefixtures("mcpb_home")
+async def test_call_of_a_name_when_no_page_offers_any_says_what_is_missing() -> None:
+    done = await run("call", "nothing")
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: No page offers 'nothing'. No browser ")
+    assert "mcpb install-native-host" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["x"], "'x' is not KEY=VALUE"),
+        (["--args", "{"], "--args is not JSON"),
+        (["--args", "[]"], "--args must be a JSON object"),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_is_right(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(main, ["call", "name", *arguments])
+    assert done.exit_code == 2
+    assert says in done.output
+
+
+async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrowser) -> None:
+    done = await run("status")
+    lines = done.output.splitlines()
+    assert lines[2] == "Simulated browser 0.1.0 “Work”"
+    assert lines[4:] == [
+        "  http://localhost:8123 · tab 1  “Shop” • Active",
+        f"    {GET_CART}",
+        "  clients: none",
+    ]
+    found = json.loads((await run("status", "--json")).output)
+    assert found["missing"] == ""
+    assert found["browsers"][0]["tabs"][0]["tools"] == [GET_CART]
+
+
+async def test_status_names_the_first_missing_link_and_what_mends_it(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chromium = mcpb_home / "config" / "chromium"
+    chromium.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(mcpb_home / "config"))
+    assert "No browser can start the native host" in (await run("status")).output
+    installed = await run("install-native-host", "--user-data-dir", str(chromium), "--yes")
+    assert installed.exit_code == 0, installed.output
+    assert "No browser is connected" in (await run("status")).output
+
+
+async def test_status_says_that_no_page_offers_a_tool(mcpb_home: Path) -> None:
+    async with SimulatedBrowser(HOST_COMMAND) as browser:
+        browser.add_tab(SHOP, "Shop")
+        assert "1 browser connected, but no open page offers a tool" in (await run("status")).output
+
+
+async def test_status_watches_and_says_each_change_once(shop: SimulatedBrowser) -> None:
+    """To a pipe: one line of JSON for each."""
+    command = [sys.executable, "-m", "bridge", "status", "--watch", "--json"]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
+            )
+            said = lines_of(watching.stdout)
+            first = await anext(said)
+            shop.add_tab(SHOP, "Shop, again").offer("getCart", get_cart)
+            while len((found := await anext(said))["browsers"][0]["tabs"]) < 2:
+                assert found != first
+            watching.send_signal(signal.SIGINT)
+            await watching.wait()
+            await said.aclose()
+    assert [tab["title"] for tab in found["browsers"][0]["tabs"]] == ["Shop", "Shop, again"]
+    assert watching.returncode == 130
+
+
+async def test_status_ends_quietly_when_nobody_reads_it_any_more(shop: SimulatedBrowser) -> None:
+    command = [sys.executable, "-m", "bridge", "status", "--watch", "--json"]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(
+                    trio.run_process, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+                )
+            )
+            said = lines_of(watching.stdout)
+            await anext(said)
+            await said.aclose()
+            await watching.stdout.aclose()
+            shop.add_tab(SHOP, "Shop, again").offer("getCart", get_cart)
+            assert await watching.stderr.receive_some() == b""
+    assert watching.returncode == 1
+
+
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[dict[str, Any], None]:
+    begun = b""
+    while data := await stream.receive_some():
+        *lines, begun = (begun + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+async def test_status_on_a_terminal_redraws_and_ends_with_ctrl_c_without_a_word(
+    shop: SimulatedBrowser,
+) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "bridge", "status", "--watch"]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            watching = await nursery.start(
+                partial(trio.run_process, command, stdout=theirs, stderr=theirs, check=False)
+            )
+            os.close(theirs)
+            seen = ""
+            while "clients: none" not in seen:
+                seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
+            shop.remove_tab(next(iter(shop.tabs.values())))
+            while "no open page offers a tool" not in seen:
+                seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
+            watching.send_signal(signal.SIGINT)
+    os.close(ours)
+    assert seen.count("\x1b[2J") == 2
+    assert "Traceback" not in seen
+    assert watching.returncode == 130
+
+
+# ── The audit log ───────────────────────────────────────────────────────────────────────────────────────────
+
+CLAUDE = ClientInfo(name="Claude Code", version="2.1")
+
+
+def log_calls(home: Path, *outcomes: str, ago_s: float = 0, **fields: Any) -> None:
+    log = AuditLog(home / "state", with_arguments=False, clock=lambda: time.time() - ago_s)
+    site = Site(origin="https://shop.example", tab_id=12, ordinal=1)
+    for outcome in outcomes:
+        session = Session("5e55", client=CLAUDE)
+        log.keep(Called(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
+    log.keep(Registered(site, ("getCart", "pay")))
+    log.close()
+
+
+def words(parameter: Any) -> str:
+    return " ".join(parameter) if isinstance(parameter, list) else ""
+
+
+def audit(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["audit", *arguments])
+
+
+def test_audit_shows_who_called_what_where_and_what_came_of_it(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    log_calls(mcpb_home, "rate_limited", detail="calls_per_minute allows 3", handed=False)
+    done = audit()
+    first, second = done.output.splitlines()
+    assert first[14:] == "  Claude Code  getCart  https://shop.example tab 1  ok            12 ms"
+    assert second.endswith("  rate_limited  12 ms  calls_per_minute allows 3")
+    assert done.exit_code == 0
+
+
+def test_audit_shows_the_last_lines_and_as_many_as_asked_for(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, *["ok"] * 29, "cancelled")
+    assert len(audit().output.splitlines()) == 20
+    (last,) = audit("-n", "1").output.splitlines()
+    assert "cancelled" in last
+
+
+def test_audit_shows_registrations_when_asked_for(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    assert audit("--all").output.splitlines()[-1].endswith("registered         2 tools: getCart, pay")
+    assert len(audit("--calls").output.splitlines()) == 1
+
+
+def test_audit_gives_scripts_the_lines_as_they_are_kept(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok", "timed_out")
+    said = [json.loads(line) for line in audit("--json", "--all").output.splitlines()]
+    kept = (mcpb_home / "state" / NAME).read_text().splitlines()
+    assert said == [json.loads(line) for line in kept]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["--outcome", "!ok"], 1),
+        (["--outcome", "timed*"], 1),
+        (["--outcome", "OK"], 2),
+        (["--origin", "*.example", "--client", "claude*", "--tool", "get*"], 3),
+        (["--since", "1h"], 1),
+        (["--since", "2h"], 3),
+        (["--since", "2001-01-01"], 3),
+        (["--since", "2001-01-01T10:00:00+02:00"], 3),
+        (["--since", "999999999w"], 3),
+    ],
+    ids=words,
+)
+def test_audit_filters(mcpb_home: Path, arguments: list[str], count: int) -> None:
+    log_calls(mcpb_home, "ok", "timed_out", ago_s=3700)
+    log_calls(mcpb_home, "ok")
+    assert len(audit(*arguments).output.splitlines()) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--since", "yesterday"],
+            "'yesterday' is no time. Write how long ago (30s, 15m, 1h, 2d, 1w) or when",
+        ),
+        (["--outcome", "okay"], "no call ends with 'okay'. Outcomes are ok, tool-error, cancelled"),
+        (["--origin", ""], "there is nothing to look for"),
+        (["--tool", "!"], "there is nothing to look for"),
+        (["-n", "0"], "0 is not in the range"),
+    ],
+    ids=words,
+)
+def test_audit_refuses_filters_that_cannot_be_meant(arguments: list[str], says: str) -> None:
+    done = audit(*arguments)
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+
+
+def test_audit_without_a_log_says_that_nothing_was_called_and_where_it_would_be(mcpb_home: Path) -> None:
+    done = audit()
+    assert done.exit_code == 0
+    assert done.output == f"Nothing has been called yet. The log will be {mcpb_home}/state/audit.jsonl\n"
+    assert audit("--json").stdout == ""
+
+
+def test_audit_says_when_no_line_passes(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    assert audit("--tool", "other").output == "The log has no such line.\n"
+
+
+def test_audit_says_why_a_log_cannot_be_read(mcpb_home: Path) -> None:
+    (mcpb_home / "state" / NAME).mkdir(parents=True)
+    done = audit()
+    assert done.exit_code == 1
+    assert f"{NAME} cannot be read: it is not a regular file" in done.output
+
+
+async def test_audit_follows_until_ctrl_c(mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    command = [sys.executable, "-m", "bridge", "audit", "-f", "--json"]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            following = await nursery.start(
+                partial(
+                    trio.run_process, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+                )
+            )
+            said = lines_of(following.stdout)
+            assert (await anext(said))["outcome"] == "ok"
+            log_calls(mcpb_home, "cancelled")
+            assert (await anext(said))["outcome"] == "cancelled"
+            following.send_signal(signal.SIGINT)
+            assert await following.wait() == 130
+            assert await following.stderr.receive_some() == b""
+            await said.aclose()
+
+
+async def test_status_shows_the_last_calls(shop: SimulatedBrowser, mcpb_home: Path) -> None:
+    log_calls(mcpb_home, *["ok"] * 4, "timed_out", "cancelled")
+    found = json.loads((await run("status", "--json")).output)
+    assert [call["outcome"] for call in found["calls"]] == ["ok", "ok", "ok", "timed_out", "cancelled"]
+    assert "Recent calls (more: mcpb audit)" in (await run("status")).output
+
+
+def test_extension_copies_the_extension_and_says_how_to_load_it(mcpb_home: Path) -> None:
+    done = CliRunner().invoke(main, ["extension"])
+    assert done.exit_code == 0, done.output
+    assert (mcpb_home / "extension" / "manifest.json").is_file()
+    assert not list((mcpb_home / "extension").glob("__*"))
+    assert "Load unpacked" in done.output
+    assert CliRunner().invoke(main, ["extension"]).exit_code == 0
+
+
+def test_extension_names_the_registration_as_what_is_left_only_as_long_as_it_is(mcpb_home: Path) -> None:
+    left = "Then run: mcpb install-native-host\n"
+    assert CliRunner().invoke(main, ["extension"]).output.endswith(left)
+    by_its_second_name = CliRunner().invoke(main, ["extension"], prog_name="mcpb-bridge").output
+    assert "Then run: mcpb-bridge install-native-host" in by_its_second_name
+    folder = str(mcpb_home / "profile")
+    done = CliRunner().invoke(main, ["install-native-host", "--user-data-dir", folder, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert left not in CliRunner().invoke(main, ["extension"]).output
+
+
+def test_extension_replaces_an_earlier_copy_as_a_whole(mcpb_home: Path) -> None:
+    copy = mcpb_home / "extension"
+    assert CliRunner().invoke(main, ["extension"]).exit_code == 0
+    (copy / "of_an_older_version.js").touch()
+    assert CliRunner().invoke(main, ["extension"]).exit_code == 0
+    assert not (copy / "of_an_older_version.js").exists()
+    assert (copy / "content" / "content_script.js").is_file()
+    assert [path.name for path in mcpb_home.iterdir()] == ["extension"]
+
+
+@pytest.mark.parametrize("kind", ["a link", "a link to nothing", "a file", "somebody's directory"])
+def test_extension_replaces_nothing_that_is_not_an_earlier_copy(mcpb_home: Path, kind: str) -> None:
+    elsewhere = mcpb_home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "diary.txt").touch()
+    there = mcpb_home / "extension"
+    match kind:
+        case "a link":
+            there.symlink_to(elsewhere)
+        case "a link to nothing":
+            there.symlink_to(mcpb_home / "nothing")
+        case "a file":
+            there.touch()
+        case _:
+            elsewhere.rename(there)
+    done = CliRunner().invoke(main, ["extension"])
+    assert done.exit_code == 1
+    assert "Move it away, then run again: mcpb extension" in done.output
+    diaries = [path.relative_to(mcpb_home) for path in mcpb_home.rglob("*") if path.name == "diary.txt"]
+    assert len(diaries) == 1
+    assert not (mcpb_home / "nothing").exists()

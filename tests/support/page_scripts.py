@@ -1,0 +1,72 @@
+"""Our code in documents (bridge/browser_tools/page/scripts), over a DevTools pipe."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bridge.browser_tools.page.scripts import script
+from tool_browser import Tab
+
+
+class InPageError(Exception):
+    """What our code in the page threw: its kind, and the sentence."""
+
+
+class InPage:
+    """`mcpb` in an isolated world of the document that is there."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.tab = tab
+        self.context = 0
+        """Of the world, for DevTools."""
+
+    def show(self, html: str, next_ref: int = 1) -> InPage:
+        """A new document with this content, and our code in it."""
+        self.tab.load("about:blank")
+        self.tab.send("Page.bringToFront")  # nothing moves in a tab that is not drawn
+        self.tab.send("Page.setDocumentContent", frameId=self._frame(), html=html)
+        return self.install(next_ref)
+
+    def install(self, next_ref: int = 1) -> InPage:
+        """Our code, in the document that is there now."""
+        world = self.tab.send("Page.createIsolatedWorld", frameId=self._frame(), worldName="mcpb test")
+        self.context = world["executionContextId"]
+        self.evaluate(script())
+        self.call("begin", next=next_ref)
+        return self
+
+    def _frame(self) -> str:
+        frame_id: str = self.tab.send("Page.getFrameTree")["frameTree"]["frame"]["id"]
+        return frame_id
+
+    def call(self, function: str, **given: Any) -> Any:
+        """What `mcpb.<function>` answers.
+
+        Raises:
+            InPageError: it threw.
+        """
+        return self.evaluate(f"mcpb.{function}({json.dumps(given)})")
+
+    def evaluate(self, expression: str, *, by_value: bool = True) -> Any:
+        """In our world: the value, or else the id of the object."""
+        answer = self.tab.send(
+            "Runtime.evaluate",
+            expression=expression,
+            contextId=self.context,
+            returnByValue=by_value,
+            awaitPromise=True,
+        )
+        if details := answer.get("exceptionDetails"):
+            said = details.get("exception", {}).get("description") or details["text"]
+            raise InPageError(said.partition("\n")[0].removeprefix("Error: "))
+        return answer["result"].get("value") if by_value else answer["result"].get("objectId")
+
+    def ref(self, selector: str) -> int:
+        """Of the first element that a selector means: found by a mark that it gets for that."""
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"void ({element}.dataset.testid = 'marked for a test')")
+        (match,) = self.call("find", query="marked for a test", limit=1)["matches"]
+        self.evaluate(f"void delete {element}.dataset.testid")
+        ref: int = match["ref"]
+        return ref

@@ -1,0 +1,195 @@
+"""An MCP session on a fake transport, driven by a transcript of client messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import mcp_types
+import trio
+import trio.testing
+
+from announcements import one_page, tab, tools
+from bridge.errors import CallError
+from bridge.hub.audit_records import Keep
+from bridge.hub.client_session import Session
+from bridge.hub.operation import Pending
+from bridge.hub.router import Router
+from bridge.hub.transport import Caller, LookedAround
+from bridge.mcp_session.mcp_server import McpServer
+from bridge.mcp_session.session import Lane, open_lane
+from custom_tools import OwnTools
+from fake_transport import PlayedTransport
+from native_host.ipc.send_queue import Part
+from native_host.protocol import wire
+
+GET_CART = "website_tool_shop_example_tab1_getCart"
+HOLD = "website_tool_shop_example_tab1_hold"
+"""A tool that answers when the test says so."""
+WHERE = "where"
+"""A tool of ours that asks for the client's roots."""
+CAN_ASK: dict[str, Any] = {"elicitation": {}, "roots": {}}
+SOON_S = 30
+CLIENT = {"name": "by hand", "version": "1", "title": "By Hand", "websiteUrl": "https://hand.example"}
+ENVELOPE: dict[str, Any] = {
+    mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28",
+    mcp_types.CLIENT_INFO_META_KEY: CLIENT,
+    mcp_types.CLIENT_CAPABILITIES_META_KEY: CAN_ASK,
+}
+Message = dict[str, Any] | bytes | Callable[["Played"], None]
+
+
+class Told:
+    """A client that hears everything at once."""
+
+    waiting_bytes = 0
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def write(self, *parts: Part) -> None:
+        line = b"".join(parts)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        self.messages.append(json.loads(line))
+
+    def answer(self, *parts: Part, error: int = 0) -> None:
+        self.write(*parts)
+        assert self.messages[-1].get("error", {}).get("code", 0) == error
+
+    def forgo(self) -> None:
+        pass
+
+    async def wait_room(self, limit: int = 0) -> None:
+        pass
+
+    def answered(self) -> list[Any]:
+        """The ids of the answers."""
+        return [message["id"] for message in self.messages if "method" not in message]
+
+
+class Pages(PlayedTransport):
+    """Pages whose calls of `hold` are answered when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Held] = []
+
+    def send(self, *asked: Any, **more: Any) -> Pending:
+        answer = super().send
+        if asked[2].tool_name != "hold":
+            return answer(*asked, **more)
+        held = Held(lambda: answer(*asked, **more), asked[5] if len(asked) > 5 else more["caller"])
+        self.held.append(held)
+        return held
+
+
+class Held:
+    def __init__(self, answer: Callable[[], object], caller: Any) -> None:
+        self.caller = caller
+        self.is_over = False
+        self._answer = answer
+
+    def answer(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._answer()
+
+    def cancel(self) -> None:
+        self.is_over = True
+
+
+class Played:
+    """A session, and what a transcript may do beside speaking."""
+
+    def __init__(self, router: Router, pages: Pages, client: Told, lane: Lane, nursery: trio.Nursery) -> None:
+        self.router = router
+        self.pages = pages
+        self.client = client
+        self.lane = lane
+        self.nursery = nursery
+
+    async def take(self, message: Message) -> None:
+        if callable(message):
+            message(self)
+        else:
+            await self.lane.take(message if isinstance(message, bytes) else encoded(message))
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+
+@asynccontextmanager
+async def session(*, leaves_all: bool, keep: Keep = lambda _: None) -> AsyncIterator[Played]:
+    pages, client = Pages(), Told()
+    router = Router(pages, keep=keep)
+    router.provide(OwnTools(where=where))
+    pages.happen(LookedAround())
+    pages.connect("h1", *one_page("getCart", "hold"))
+    mcp_server = McpServer(router, Session("s1"), lambda: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(router.run)
+        nursery.start_soon(router.tell_changes, mcp_server.tell_list_changed)
+        await trio.testing.wait_all_tasks_blocked()
+        async with open_lane(mcp_server, client, leaves_all=leaves_all) as lane:
+            yield Played(router, pages, client, lane, nursery)
+        nursery.cancel_scope.cancel()
+
+
+def initialize(version: str = "2025-11-25", **params: Any) -> dict[str, Any]:
+    known = {"protocolVersion": version, "capabilities": CAN_ASK, "clientInfo": CLIENT}
+    return {"id": "hello", "method": "initialize", "params": {**known, **params}}
+
+
+INITIALIZED = {"method": "notifications/initialized"}
+CART_CALL = {"name": GET_CART, "arguments": {"apples": [1, 2.5, None, "é", {"": []}]}}
+
+
+def opened(era: str) -> list[Message]:
+    return [initialize(era), INITIALIZED] if era != "2026-07-28" else []
+
+
+def asked(era: str, request_id: Any, method: str, params: Any = None) -> dict[str, Any]:
+    """A request of an era: since 2026-07-28 with an envelope, unless it says something else of `_meta`."""
+    if era == "2026-07-28" and isinstance(params or {}, dict):
+        meta = {**ENVELOPE, **(params or {}).get("_meta", {})}
+        params = {**(params or {}), "_meta": meta}
+    message = {"id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def call(era: str, request_id: Any, name: str = HOLD, **params: Any) -> dict[str, Any]:
+    return asked(era, request_id, "tools/call", {"name": name, **params})
+
+
+def cancel(request_id: Any, **params: Any) -> dict[str, Any]:
+    return {"method": "notifications/cancelled", "params": {"requestId": request_id, **params}}
+
+
+def answer_all(played: Played) -> None:
+    for held in played.pages.held:
+        held.answer()
+
+
+def report(played: Played) -> None:
+    for held in played.pages.held:
+        if held.caller.on_progress and not held.is_over:
+            held.caller.on_progress(wire.Progress(progress=1, total=2.5, message="half"))
+            held.caller.on_progress(wire.Progress(progress=2))
+
+
+def change(played: Played) -> None:
+    played.pages.announce("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart", "hold", "another"))
+
+
+async def where(caller: Caller) -> str:
+    return " ".join(await caller.on_roots()) if caller.on_roots else "nowhere"
+
+
+async def put(held: Held, question: wire.ElicitConfirmation) -> None:
+    with suppress(CallError):
+        await held.caller.on_question(question)
+    held.answer()

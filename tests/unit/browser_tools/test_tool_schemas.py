@@ -1,0 +1,140 @@
+"""What clients see of the browser's own tools: the schemas that they know from elsewhere, titles, hints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from bridge.browser_tools.provider import FAMILIES
+from bridge.browser_tools.tool import Tool
+from bridge.errors import CallError
+from bridge.hub.argument_validation import Arguments
+
+KNOWN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/tool_schemas.json").read_text())
+"""The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""
+TOOLS: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
+MAX_DESCRIPTION = 900
+"""Characters: every conversation carries all of them."""
+
+READ_ONLY = {
+    "read_page",
+    "find",
+    "get_page_text",
+    "tabs_context",
+    "read_console_messages",
+    "read_network_requests",
+    "shortcuts_list",
+    "turn_answer_start",
+    "turn_answer_complete",
+    "dev_utils",
+    "permissions_check",
+    "list_connected_browsers",
+}
+DESTRUCTIVE = {
+    "computer",
+    "javascript_tool",
+    "upload_image",
+    "shortcuts_execute",
+    "tabs_close_mcp",
+    "browser_batch",
+    "file_upload",
+}
+
+every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+
+
+def without_descriptions(schema: Any) -> Any:
+    """The same, but for what is there to be read. A property may be called `description`."""
+    match schema:
+        case {"properties": dict(properties), **rest}:
+            plain = {name: without_descriptions(member) for name, member in properties.items()}
+            return {**without_descriptions(rest), "properties": plain}
+        case {"enum": list(values), **rest}:  # their order says nothing
+            return {**without_descriptions(rest), "enum": sorted(values)}
+        case dict():
+            return {name: without_descriptions(it) for name, it in schema.items() if name != "description"}
+        case list():
+            return [without_descriptions(item) for item in schema]
+        case _:
+            return schema
+
+
+def test_all_of_them_are_there_and_no_others() -> None:
+    assert sorted(TOOLS) == sorted(KNOWN)
+
+
+@every_tool
+def test_the_input_schema_is_the_one_that_clients_know(tool: Tool[Any]) -> None:
+    known = without_descriptions(KNOWN[tool.name])
+    assert without_descriptions(tool.definition()["inputSchema"]) == known
+
+
+@every_tool
+def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any]) -> None:
+    for schema in (tool.definition()["inputSchema"], tool.definition()["outputSchema"]):
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        assert schema["type"] == "object"
+        assert "$ref" not in json.dumps(schema)
+
+
+@every_tool
+def test_it_has_a_title_a_description_of_a_bounded_length_and_described_arguments(tool: Tool[Any]) -> None:
+    definition = tool.definition()
+    assert definition["title"]
+    assert 40 < len(definition["description"]) <= MAX_DESCRIPTION
+    properties = definition["inputSchema"]["properties"]
+    assert [name for name, schema in properties.items() if not schema.get("description")] == []
+
+
+@every_tool
+def test_its_hints_say_what_it_may_do(tool: Tool[Any]) -> None:
+    hints = tool.definition()["annotations"]
+    assert hints["readOnlyHint"] is (tool.name in READ_ONLY)
+    assert hints.get("destructiveHint", False) is (tool.name in DESTRUCTIVE)
+
+
+@every_tool
+def test_an_unknown_argument_is_refused_by_its_name(tool: Tool[Any]) -> None:
+    if KNOWN[tool.name]["additionalProperties"]:
+        return
+    given = {name: sample(schema) for name, schema in KNOWN[tool.name]["properties"].items()}
+    with pytest.raises(CallError, match="surprise"):
+        tool.read(Arguments.of({**given, "surprise": 1}))
+
+
+@every_tool
+def test_numbers_switches_and_lists_may_be_written_as_text(tool: Tool[Any]) -> None:
+    schemas = KNOWN[tool.name]["properties"]
+    given = {name: sample(schema) for name, schema in schemas.items()}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+    assert plain(tool.read(Arguments.of(texts))) == plain(tool.read(Arguments.of(given)))
+
+
+def plain(given: Any) -> Any:
+    """As values of JSON; a text where any simple value is taken stays one."""
+    found = msgspec.to_builtins(given)
+    if isinstance(found.get("value"), str):
+        found["value"] = None
+    return found
+
+
+def sample(schema: dict[str, Any]) -> Any:
+    """A value that fits the schema."""
+    match schema:
+        case {"const": value} | {"enum": [value, *_]}:
+            return value
+        case {"type": [*_]} | {"type": "string"}:
+            return "text"
+        case {"type": "integer"} | {"type": "number"}:
+            return schema.get("minimum", 1)
+        case {"type": "boolean"}:
+            return True
+        case {"type": "array"}:
+            return [sample(schema["items"])] * max(1, schema.get("minItems", 1))
+        case _:
+            return {name: sample(schema["properties"][name]) for name in schema.get("required", [])}

@@ -1,0 +1,329 @@
+"""What `mcpb status` shows of a hub, as data and as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from announcements import browser_hello, one_page, tab, tools
+from bridge.cli.columns import Columns, cut, display_width
+from bridge.cli.status_output import as_text
+from bridge.diagnostics.connection_problem import whats_missing
+from bridge.diagnostics.status_snapshot import status
+from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.hub.router import Router, Terms
+from fake_transport import PlayedTransport
+from install.checks.existing_channel import Channel
+from native_host.protocol import wire
+
+GET_CART = "website_tool_shop_example_tab1_getCart"
+CLAUDE = wire.Session(
+    id="5e551011", title="Claude Code", client=wire.ClientInfo(name="claude-code", version="2.1")
+)
+CALL: Mapping[str, Any] = {
+    "at": "2026-11-21T12:00:00.250Z",
+    "event": "call",
+    "client": {"name": "Claude Code"},
+    "origin": "https://shop.example",
+    "tab": 1,
+    "tool": "getCart",
+    "outcome": "timed_out",
+    "detail": "10 s have passed",
+    "handed": True,
+    "ms": 10_000.4,
+}
+
+
+class NoProblems:
+    problems: Mapping[str, Any] = {}
+
+
+@pytest.fixture
+def transport() -> PlayedTransport:
+    return PlayedTransport()
+
+
+@pytest.fixture
+def router(transport: PlayedTransport) -> Router:
+    return Router(transport)
+
+
+def client(*sessions: wire.Session, pid: int = 4711) -> wire.Client:
+    return wire.Client(connection=f"c-{pid}", pid=pid, version="0.1.0", sessions=list(sessions))
+
+
+def found(router: Router, *calls: Mapping[str, Any]) -> dict[str, Any]:
+    data = status(router, NoProblems(), calls)
+    json.dumps(data)
+    return data
+
+
+def text(router: Router, *calls: Mapping[str, Any], width: int = 0) -> list[str]:
+    return list(as_text(found(router, *calls), width))
+
+
+async def test_a_tab_has_its_number_its_tools_and_what_stands_out_about_it(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect(
+        "h1",
+        wire.Tabs(tabs=[tab(1, title="Shop", active=True, focused=True, owner=CLAUDE.id), tab(2, ordinal=2)]),
+        tools(1, "getCart"),
+        wire.Paused(sites=["https://shop.example"]),
+        wire.HostClients(clients=[client(CLAUDE)]),
+    )
+    (shown,) = found(router)["browsers"][0]["tabs"]
+    assert shown == {
+        "origin": "https://shop.example",
+        "tab": 1,
+        "tabId": 1,
+        "title": "Shop",
+        "active": True,
+        "owner": {"session": CLAUDE.id, "title": "Claude Code"},
+        "handedOver": False,
+        "paused": True,
+        "pausedBy": "https://shop.example",
+        "tools": [GET_CART],
+        "notices": [],
+    }
+    assert text(router)[4:6] == [
+        "  https://shop.example · tab 1  “Shop” • Active • of Claude Code • paused",
+        f"    {GET_CART}",
+    ]
+
+
+async def test_what_the_policy_hides_is_counted_and_the_rule_named(transport: PlayedTransport) -> None:
+    rules = PolicyRules(tools=(ToolRule(name="p*", allow=False),))
+    router = Router(transport, terms=Terms(policy=Policy(rules)))
+    transport.connect("h1", *one_page("getCart", "pay", "pledge"))
+    ((shop,),) = (browser["tabs"] for browser in found(router)["browsers"])
+    assert shop["tools"] == [GET_CART]
+    assert shop["notices"] == [
+        '2 tools are not offered, by config.toml: policy.tools[0] (origin "*", name "p*") forbids pay'
+    ]
+
+
+async def test_tabs_without_tools_are_shown_when_a_client_may_use_them(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect(
+        "h1",
+        wire.Tabs(
+            tabs=[
+                tab(1, ordinal=1),
+                tab(2, ordinal=2, handed_over=True),
+                tab(3, ordinal=3, owner="gone-by-now"),
+                tab(4, ordinal=4, handed_over=True, incognito=True),
+            ]
+        ),
+    )
+    shown = found(router)["browsers"][0]["tabs"]
+    assert [tab["tab"] for tab in shown] == [2, 3]
+    assert shown[1]["owner"]["title"] == "session gone-by-"
+
+
+async def test_clients_are_named_with_version_process_session_and_whether_they_are_paused(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", *one_page("getCart"), wire.Paused(sessions=[CLAUDE.id]))
+    transport.announce("h1", wire.HostClients(clients=[client(CLAUDE)]))
+    browser = found(router)["browsers"][0]
+    assert browser["clients"] == ["Claude Code"]
+    assert browser["sessions"] == [
+        {"id": CLAUDE.id, "title": "Claude Code", "version": "2.1", "pid": 4711, "paused": True}
+    ]
+    assert "    Claude Code 2.1  pid 4711  session 5e551011  paused" in text(router)
+
+
+async def test_a_connection_that_names_no_session_is_no_client(
+    router: Router, transport: PlayedTransport
+) -> None:
+    """`mcpb status` is one itself."""
+    transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client()]))
+    assert found(router)["browsers"][0]["sessions"] == []
+    assert "  clients: none" in text(router)
+
+
+async def test_paused_sites_are_named_also_when_no_tab_of_theirs_is_open(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", *one_page("getCart"), wire.Paused(sites=["https://bank.example"]))
+    assert "  paused: https://bank.example" in text(router)
+
+
+async def test_recent_calls_say_who_what_where_and_what_came_of_it(router: Router) -> None:
+    assert found(router, CALL)["calls"] == [CALL]
+    line = text(router, CALL)[3]
+    assert line.endswith(
+        "  Claude Code  getCart  https://shop.example tab 1  timed_out  10000 ms  "
+        "10 s have passed; it may have run"
+    )
+
+
+async def test_no_text_of_a_page_or_a_client_reaches_beyond_its_line(
+    router: Router, transport: PlayedTransport
+) -> None:
+    evil = "a\nb\x1b[2J\u202ec"
+    session = wire.Session(id=evil, title=evil, client=wire.ClientInfo(name=evil, version=evil))
+    transport.connect(
+        "h1",
+        wire.Tabs(tabs=[tab(1, title=evil, owner=evil)]),
+        tools(1, "getCart"),
+        wire.HostClients(clients=[client(session)]),
+        wire.Paused(sites=[f"https://{evil}"]),
+    )
+    call = {"at": evil, "event": evil, "client": {"name": evil}, "tool": evil, "detail": evil, "tab": evil}
+    assert all(line.isprintable() for line in text(router, call))
+
+
+async def test_where_the_extension_is_kept_out_of_sites_that_is_what_is_missing(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
+    assert "Open a page that does" in whats_missing(router.registry, NoProblems())
+    transport.announce("h1", msgspec.structs.replace(browser_hello(), sites_allowed=False))
+    assert "kept out of some or all sites" in whats_missing(router.registry, NoProblems())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"at": "", "event": "registered", "tools": {}, "count": []},
+        {"at": "9999-12-31T23:59:59Z", "event": "call", "client": 5, "ms": 10**400, "tab": {}},
+        {"at": "x", "event": "call", "ms": "soon", "handed": "yes"},
+    ],
+)
+async def test_a_line_that_somebody_wrote_into_the_log_does_no_harm(
+    router: Router, call: dict[str, Any]
+) -> None:
+    assert len(text(router, call)) > 3
+
+
+async def test_lines_with_titles_fit_the_terminal(router: Router, transport: PlayedTransport) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1, title="買い物かご" * 12)]), tools(1, "getCart"))
+    assert max(map(display_width, text(router, CALL, width=70)[4:8])) <= 70
+
+
+# ── Another product's channel ───────────────────────────────────────────────────────────────────────────────
+
+
+HELD = Channel(
+    title="Claude in Chrome, through its own host (pid 7)",
+    use="used by mcpb (pid 1)",
+    path="/tmp/claude-mcp-browser-bridge-ada/7.sock",
+    pid=7,
+    program="/opt/claude",
+    holder=1,
+)
+
+
+def with_channel(router: Router, channel: Channel) -> dict[str, Any]:
+    return status(router, NoProblems(), channels=[msgspec.to_builtins(channel)])
+
+
+async def test_a_channel_is_shown_with_whose_it_is_and_whether_it_is_used(router: Router) -> None:
+    unused = msgspec.structs.replace(
+        HELD, holder=0, use="not used: `--existing-channel` would", connections=1
+    )
+    found = with_channel(router, unused)
+    assert found["channels"][0]["path"] == HELD.path
+    assert list(as_text(found))[2:4] == [
+        "Claude in Chrome, through its own host (pid 7): not used: `--existing-channel` would",
+        "  /tmp/claude-mcp-browser-bridge-ada/7.sock, program /opt/claude, 1 connection",
+    ]
+
+
+async def test_the_process_that_holds_a_channel_is_no_browser_and_its_clients_are_the_channel_s(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[]), wire.HostClients(clients=[client(CLAUDE)]))
+    assert len(found(router)["browsers"]) == 1
+    held = with_channel(router, HELD)
+    assert held["browsers"] == []
+    assert [session["title"] for session in held["channels"][0]["sessions"]] == ["Claude Code"]
+    assert "    Claude Code 2.1  pid 4711  session 5e551011" in list(as_text(held))
+
+
+async def test_who_only_looks_is_told_that_only_the_channel_is_there_which_a_bridge_uses(
+    router: Router,
+) -> None:
+    """A command is not linked to the process that holds it, where the configuration does not say so."""
+    held = with_channel(router, HELD)
+    assert held["missing"].startswith("Only another product's extension is connected")
+    assert "mcpb extension" in held["missing"]
+
+
+async def test_what_helps_is_not_said_again_below_what_is_missing_where_a_channel_says_it(
+    transport: PlayedTransport,
+) -> None:
+    router = Router(transport, lambda _: "No browser is connected.\nTo use it: do this.")
+    assert "To use it" in found(router)["missing"]
+    assert (
+        with_channel(router, msgspec.structs.replace(HELD, holder=0))["missing"] == "No browser is connected."
+    )
+
+
+async def test_sockets_of_ours_are_shown_with_their_server(router: Router) -> None:
+    ours = {"path": "/tmp/theirs/7.sock", "pid": 7, "isLeft": False}
+    shown = status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
+    assert list(as_text(shown))[2:4] == [
+        f"Socket for programs made for Claude in Chrome: /tmp/theirs/7.sock ({by})"
+        for by in ("mcpb serve, pid 7", "left by a killed mcpb serve; the next one removes it")
+    ]
+
+
+async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
+    router: Router, transport: PlayedTransport
+) -> None:
+    theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
+    brand = wire.BrowserInfo(brand="Claude in Chrome", version="")
+    transport.connect("h1", msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs))
+    assert text(router)[2:4] == [
+        "Claude in Chrome",
+        "  profile p1, another product's extension, host h1",
+    ]
+
+
+async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:
+    missing = whats_missing(router.registry, NoProblems(), lambda: "", lambda: "There is one.")
+    assert missing.splitlines()[1:] == ["There is one."]
+    assert "No browser is connected" in missing
+    text = list(as_text({**found(router), "missing": missing}))
+    assert all(line.isprintable() for line in text)
+
+
+async def test_where_a_browser_is_connected_nothing_is_said_of_a_channel(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
+    missing = whats_missing(router.registry, NoProblems(), channel=lambda: "There is one.")
+    assert "There is one." not in missing
+
+
+# ── Columns ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_take_no_room() -> None:
+    rows = [("a", "", "1", "end"), ("long", "", "22", "")]
+    assert Columns([10, 10, 10]).lines(rows) == ["a     1   end", "long  22"]
+
+
+def test_columns_keep_their_width_for_rows_that_come_later() -> None:
+    columns = Columns([10])
+    assert columns.lines([("long", "x")]) + columns.lines([("a", "y")]) == ["long  x", "a     y"]
+
+
+def test_a_cell_beyond_its_limit_is_cut_and_the_last_one_at_the_end_of_the_line() -> None:
+    assert Columns([5], line_width=24).lines([("abcdefgh", "x" * 30)]) == ["abcd…  " + "x" * 16 + "…"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("買い物", 6, "買い物"), ("買い物", 5, "買い…"), ("", 0, "")],
+)
+def test_texts_are_cut_by_the_places_they_take(text: str, width: int, expected: str) -> None:
+    assert cut(text, width) == expected
