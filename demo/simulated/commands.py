@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from demo.simulated.tabs import SimulatedTab, origin_of
+from demo.simulated.tabs import BrowserState, SimulatedTab, origin_of
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
-
-if TYPE_CHECKING:
-    from demo.simulated.browser import SimulatedBrowser
 
 
 class RefusedError(Exception):
@@ -22,12 +19,12 @@ class RefusedError(Exception):
         self.data = data
 
 
-def get_tabs(browser: SimulatedBrowser, _params: wire.Asked) -> wire.Tabs:
+def get_tabs(browser: BrowserState, _params: wire.Asked) -> wire.Tabs:
     """All tabs."""
     return wire.Tabs(tabs=[tab.state for tab in browser.tabs.values()])
 
 
-def create_tab(browser: SimulatedBrowser, params: wire.CreateTab) -> wire.CreatedTab:
+def create_tab(browser: BrowserState, params: wire.CreateTab) -> wire.CreatedTab:
     """Open a tab; with a session, in its group and owned by it."""
     check_site(browser, origin_of(params.url))
     tab = browser.add_tab(params.url or "about:blank", active=params.active)
@@ -39,27 +36,27 @@ def create_tab(browser: SimulatedBrowser, params: wire.CreateTab) -> wire.Create
     )
 
 
-def activate_tab(browser: SimulatedBrowser, params: wire.ActivateTab) -> wire.TabResult:
+def activate_tab(browser: BrowserState, params: wire.ActivateTab) -> wire.TabResult:
     """Bring a tab to the front."""
     tab = _allowed(browser, params)
     browser.activate(tab)
     return wire.TabResult(tab=tab.state)
 
 
-def close_tab(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Nothing:
+def close_tab(browser: BrowserState, params: wire.OfTab) -> wire.Nothing:
     """Close a tab."""
     browser.remove_tab(_allowed(browser, params))
     return wire.Nothing()
 
 
-def set_owner(browser: SimulatedBrowser, params: wire.SetOwner) -> wire.TabResult:
+def set_owner(browser: BrowserState, params: wire.SetOwner) -> wire.TabResult:
     """Give a tab to a session, or to nobody."""
     tab = browser.tab(params.tab_id)
     tab.change(owner=params.session)
     return wire.TabResult(tab=tab.state)
 
 
-def close_session(browser: SimulatedBrowser, params: wire.CloseSession) -> wire.Nothing:
+def close_session(browser: BrowserState, params: wire.CloseSession) -> wire.Nothing:
     """A session has ended: its tabs are nobody's, or closed."""
     for tab in [tab for tab in browser.tabs.values() if tab.state.owner == params.session]:
         if params.close_tabs:
@@ -69,7 +66,7 @@ def close_session(browser: SimulatedBrowser, params: wire.CloseSession) -> wire.
     return wire.Nothing()
 
 
-def navigate(browser: SimulatedBrowser, params: wire.Navigate) -> wire.Navigated:
+def navigate(browser: BrowserState, params: wire.Navigate) -> wire.Navigated:
     """Load a URL; here that takes no time."""
     tab = _allowed(browser, params)
     check_site(browser, origin_of(params.url))
@@ -77,17 +74,17 @@ def navigate(browser: SimulatedBrowser, params: wire.Navigate) -> wire.Navigated
     return _where(tab)
 
 
-def go_back(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Navigated:
+def go_back(browser: BrowserState, params: wire.OfTab) -> wire.Navigated:
     """One page back in the tab's history."""
     return _travel(_allowed(browser, params), -1)
 
 
-def go_forward(browser: SimulatedBrowser, params: wire.OfTab) -> wire.Navigated:
+def go_forward(browser: BrowserState, params: wire.OfTab) -> wire.Navigated:
     """One page forward in the tab's history."""
     return _travel(_allowed(browser, params), 1)
 
 
-def pause(browser: SimulatedBrowser, params: wire.Pause) -> wire.Nothing:
+def pause(browser: BrowserState, params: wire.Pause) -> wire.Nothing:
     """Pause or resume a site or a session."""
     if bool(params.site) == bool(params.session):
         raise RefusedError(Code.INVALID_PARAMS, "name either a site or a session")
@@ -97,7 +94,7 @@ def pause(browser: SimulatedBrowser, params: wire.Pause) -> wire.Nothing:
     return wire.Nothing()
 
 
-def check_site(browser: SimulatedBrowser, origin: str) -> None:
+def check_site(browser: BrowserState, origin: str) -> None:
     """Refuse what is asked of a paused site.
 
     Raises:
@@ -107,7 +104,7 @@ def check_site(browser: SimulatedBrowser, origin: str) -> None:
         raise RefusedError(Code.PAUSED, f"The user paused {origin}.", site=origin)
 
 
-def check_session(browser: SimulatedBrowser, session: str) -> None:
+def check_session(browser: BrowserState, session: str) -> None:
     """Refuse what a paused session asks.
 
     Raises:
@@ -117,7 +114,7 @@ def check_session(browser: SimulatedBrowser, session: str) -> None:
         raise RefusedError(Code.PAUSED, f"The user paused this client (session {session}).")
 
 
-COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
+COMMANDS: dict[str, Callable[[BrowserState, Any], wire.Wire]] = {
     "getTabs": get_tabs,
     "createTab": create_tab,
     "activateTab": activate_tab,
@@ -132,9 +129,7 @@ COMMANDS: dict[str, Callable[[SimulatedBrowser, Any], wire.Wire]] = {
 """By method; each takes the params that `wire.METHODS` names for it. May raise RefusedError."""
 
 
-def _allowed(
-    browser: SimulatedBrowser, params: wire.ActivateTab | wire.OfTab | wire.Navigate
-) -> SimulatedTab:
+def _allowed(browser: BrowserState, params: wire.ActivateTab | wire.OfTab | wire.Navigate) -> SimulatedTab:
     """The tab, if the asker's session may use it; who names no session may use all."""
     tab = browser.tab(params.tab_id)
     is_free = tab.state.owner is None and tab.state.handed_over

@@ -184,6 +184,41 @@ class SimulatedTab:
         self.top.withdraw(name)
 
 
+class BrowserState(Protocol):
+    """Tabs and pauses of a simulated browser, for the commands that act on them."""
+
+    hello: wire.BrowserHello
+    tabs: dict[int, SimulatedTab]
+    paused: wire.Paused
+
+    def add_tab(
+        self, url: str, title: str = "", *, active: bool = True, incognito: bool = False
+    ) -> SimulatedTab:
+        """Open a page in a new tab."""
+
+    def remove_tab(self, tab: SimulatedTab) -> None:
+        """Close a tab."""
+
+    def activate(self, tab: SimulatedTab) -> None:
+        """Bring a tab to the front."""
+
+    def tab(self, tab_id: int) -> SimulatedTab:
+        """Return a tab by its id.
+
+        Raises:
+            RefusedError: no tab has this id.
+        """
+
+    def pause(self, *, site: str = "", session: str = "", paused: bool = True) -> None:
+        """Pause or resume a site or a session."""
+
+    def group_of(self, session: str) -> int:
+        """Return the id of a session's tab group, which is created on first use."""
+
+    def all_tabs(self) -> wire.Tabs:
+        """Return the params of `browser/tabs`."""
+
+
 def origin_of(url: str) -> str:
     """Scheme, host and port; `null` where a URL has none."""
     parts = urlsplit(url)

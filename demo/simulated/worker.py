@@ -12,14 +12,13 @@ import msgspec
 import trio
 
 from demo.simulated.commands import COMMANDS, RefusedError, check_session, check_site
-from demo.simulated.tabs import TOP_FRAME, PageTool, SimulatedFrame, ToolResult, origin_of
+from demo.simulated.tabs import TOP_FRAME, BrowserState, PageTool, SimulatedFrame, ToolResult, origin_of
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import Joiner
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
-    from demo.simulated.browser import SimulatedBrowser
     from demo.simulated.port import NativePort
 
 
@@ -53,7 +52,7 @@ class Worker:
     Calls run in the nursery of whoever keeps the port, so that they end with it.
     """
 
-    def __init__(self, browser: SimulatedBrowser, port: NativePort, nursery: trio.Nursery) -> None:
+    def __init__(self, browser: BrowserState, port: NativePort, nursery: trio.Nursery) -> None:
         self._browser = browser
         self._port = port
         self._nursery = nursery

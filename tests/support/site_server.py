@@ -1,7 +1,7 @@
 """The town library: a small web site with one page for everything that a browser's tools must cope with.
 
 Pages are files of tests/data/site. Where one has `{{name}}`, the server writes what the route says, else what
-the query says, else what follows `=`. A cookie names the visitor whose entries are kept. Each page has two origins:
+the query says, else what follows `=`. A cookie names the visitor of kept entries. Each page has two origins:
 
     with serving_site() as site:
         site.url        # http://localhost:PORT
