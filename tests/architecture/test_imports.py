@@ -1,153 +1,197 @@
-"""The invariants of docs/ARCHITECTURE.md, read from the imports."""
+"""Allowed imports of the folders of the product, import circles, and packages that few modules may import."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
-import pytest
+from import_graph import find_circles, imported_modules, product_modules, top_level_imports
+from source_trees import PRODUCT, ROOT, find_files, parse
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ["native_host", "http_serving", "bridge", "install", "demo"]
-
-
-def files(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
-
-
-SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-
-SANS_IO = [
-    "bridge/origins.py",
-    "native_host/protocol/wire.py",
-    "native_host/protocol/jsonrpc.py",
-    "native_host/protocol/framing.py",
-    "native_host/relay/request_ids.py",
-    "native_host/relay/replay.py",
-    "native_host/protocol/chunking.py",
-    "native_host/protocol/announcements.py",
-    "native_host/ipc/send_queue.py",
-    "native_host/relay/coalescing.py",
-    "native_host/relay/message_router.py",
-    *(
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "bridge/hub").glob("*.py")
-        if path.name
-        not in {"router.py", "tab_opener.py", "change_signal.py", "operation.py", "approval_prompts.py"}
-    ),
-]
-IO = {
-    "trio",
-    "os",
-    "socket",
-    "time",
-    "mcp",
-    "mcp_types",
-    "pathlib",
-    "subprocess",
-    "random",
-    "secrets",
-    "datetime",
+LIBRARY = "native_host/protocol native_host/system native_host/ipc"
+HUB = "bridge/hub bridge/errors.py bridge/origins.py native_host/protocol"
+TOOL_OUTPUT = "bridge/browser_tools/tool_output.py"
+TOOL = f"{TOOL_OUTPUT} bridge/browser_tools/tool.py"
+STATE = f"bridge/config bridge/state {HUB}"
+SESSION = "bridge/mcp_session bridge/hub bridge/errors.py native_host/protocol"
+HTTP = f"bridge/mcp_session bridge/config {HUB} http_serving native_host/system"
+ALLOWED = {
+    "native_host": "native_host",
+    "native_host/protocol": "",
+    "native_host/system": "",
+    "native_host/ipc": "native_host/protocol native_host/system",
+    "native_host/relay": LIBRARY,
+    "native_host/existing_channel": f"{LIBRARY} native_host/relay",
+    "http_serving": LIBRARY,
+    "manifests": "",
+    "install": f"{LIBRARY} native_host/existing_channel manifests",
+    "install/plan": f"{LIBRARY} install/*",
+    "install/checks": f"{LIBRARY} install/* install/plan native_host/existing_channel",
+    "install/cli.py": f"{LIBRARY} install native_host/existing_channel",
+    "install/wrapper_repair.py": f"{LIBRARY} install native_host/existing_channel",
+    "bridge": "bridge/cli native_host",
+    "bridge/errors.py": "native_host/protocol",
+    "bridge/origins.py": "native_host/protocol",
+    "bridge/hub": HUB,
+    "bridge/config": "bridge/hub bridge/origins.py http_serving native_host/protocol native_host/system",
+    "bridge/state": f"{HUB} native_host/system",
+    "bridge/links": f"bridge/hub bridge/errors.py {LIBRARY} native_host/existing_channel",
+    "bridge/mcp_session": SESSION,
+    "bridge/browser_tools": f"bridge/browser_tools {STATE} native_host/system",
+    "bridge/browser_tools/tool.py": f"{TOOL_OUTPUT} bridge/hub bridge/errors.py native_host/protocol",
+    "bridge/browser_tools/tool_output.py": "bridge/hub bridge/errors.py native_host/protocol",
+    "bridge/browser_tools/page": f"{TOOL_OUTPUT} {HUB}",
+    "bridge/browser_tools/session": f"{TOOL} bridge/browser_tools/page {STATE}",
+    "bridge/diagnostics": f"bridge/links {STATE} install {LIBRARY} native_host/existing_channel",
+    "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
+    "bridge/frontends/http": HTTP,
+    "bridge/frontends/http/status_page": f"{HTTP} bridge/frontends/http bridge/diagnostics bridge/state",
+    "bridge/frontends/existing_channel": f"{SESSION} {STATE} bridge/browser_tools native_host",
+    "bridge/app.py": "bridge native_host http_serving install",
+    "bridge/cli": "bridge native_host http_serving install demo",
+    "demo": f"{LIBRARY} demo/simulated install",
+    "demo/simulated": "native_host/protocol",
 }
+"""What a folder or file may import beside its own folder and the version of a top-level package.
+
+The longest entry counts for a file. `folder/*` are the files of a folder without its folders.
+"""
+FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks")]
+"""Exceptions from broad entries of ALLOWED."""
+KNOWN = {
+    "bridge/app.py -> install/checks/check_report.py",
+    "bridge/app.py -> install/checks/existing_channel.py",
+    "bridge/browser_tools/tool.py -> bridge/browser_tools/session/call_context.py",
+    "bridge/diagnostics/observation.py -> bridge/cli/doctor_output.py",
+    "bridge/frontends/http/access_tokens.py -> native_host/ipc/endpoint.py",
+    "bridge/frontends/http/bearer_token.py -> native_host/ipc/endpoint.py",
+    "bridge/frontends/http/event_store.py -> native_host/ipc/send_queue.py",
+    "bridge/frontends/http/legacy_sse.py -> native_host/ipc/send_queue.py",
+    "bridge/mcp_session/client_writer.py -> native_host/ipc/send_queue.py",
+    "bridge/state/audit_log.py -> native_host/ipc/endpoint.py",
+    "bridge/state/log_file.py -> native_host/ipc/endpoint.py",
+    "bridge/state/pauses_file.py -> native_host/ipc/endpoint.py",
+    "bridge/state/server_record.py -> native_host/ipc/endpoint.py",
+    "bridge/state/site_approvals.py -> native_host/ipc/endpoint.py",
+    "bridge/state/tool_cache.py -> native_host/ipc/endpoint.py",
+    "http_serving/listeners.py -> bridge/config/settings.py",
+    "http_serving/server_sent_events.py -> bridge/frontends/http/event_store.py",
+    "install/plan/plan_output.py -> install/checks/other_hosts.py",
+    "install/plan/restore_shimmed.py -> install/checks/other_hosts.py",
+}
+"""Violations that still exist."""
+KNOWN_CIRCLES = [
+    [
+        "bridge.browser_tools.session.call_context",
+        "bridge.browser_tools.session.permissions",
+        "bridge.browser_tools.tool",
+    ]
+]
+KNOWN_RESTRICTED = ["bridge/diagnostics/observation.py -> click"]
+RESTRICTED = {
+    "mcp": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "mcp_types": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "pydantic": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "anyio": [],
+    "starlette": ["http_serving", "bridge/frontends/http"],
+    "hypercorn": ["http_serving", "bridge/frontends/http"],
+    "h11": ["http_serving", "bridge/frontends/http"],
+    "click": ["bridge/cli", "install/cli.py"],
+}
+"""Packages, and the folders and files that may import them."""
+INPUT_AND_OUTPUT = {"trio", "os", "socket", "time", "pathlib", "subprocess", "secrets", "random", "datetime"}
+SANS_IO = [
+    "native_host/protocol",
+    "native_host/relay",
+    "native_host/ipc/send_queue.py",
+    "bridge/origins.py",
+    "bridge/hub",
+]
+WITH_IO = {
+    "native_host/relay/relay_server.py": "serves the sockets",
+    "bridge/hub/router.py": "waits for tools",
+    "bridge/hub/tab_opener.py": "waits for a tab",
+    "bridge/hub/change_signal.py": "wakes waiters",
+    "bridge/hub/operation.py": "waits for an outcome",
+    "bridge/hub/consent/approval_prompts.py": "has deadlines",
+}
+"""Modules of SANS_IO's folders that wait, or read a clock."""
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports at run time or for its types, as dotted names."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def is_below(path: str, place: str) -> bool:
+    if place.endswith("/*"):
+        return str(PurePosixPath(path).parent) == place.removesuffix("/*")
+    return path == place or path.startswith(f"{place}/")
 
 
-def tops(path: Path) -> set[str]:
-    return {name.partition(".")[0] for name in imports(path)}
+def is_below_any(path: str, places: Iterable[str]) -> bool:
+    return any(is_below(path, place) for place in places)
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+def is_allowed(importer: str, imported: str) -> bool:
+    if PurePosixPath(imported).name == "__init__.py" and imported.count("/") == 1:
+        return True  # the version
+    if any(is_below(importer, one) and is_below(imported, other) for one, other in FORBIDDEN):
+        return False
+    entry = max((place for place in ALLOWED if is_below(importer, place)), key=len)
+    own = importer if entry in {"bridge", importer} else entry
+    return is_below_any(imported, [own, *ALLOWED[entry].split()])
 
 
-@pytest.mark.parametrize("path", SANS_IO)
-def test_a_sans_io_module_imports_nothing_that_waits_reads_or_tells_the_time(path: str) -> None:
-    assert not tops(ROOT / path) & IO
+def show(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", files("native_host"), ids=relative)
-def test_the_native_host_imports_nothing_of_ours_and_no_heavy_package(path: Path) -> None:
-    assert not tops(path) & {
-        "bridge",
-        "install",
-        "demo",
-        "manifests",
-        "mcp",
-        "mcp_types",
-        "click",
-        "pydantic",
+def sources() -> dict[str, Path]:
+    return {show(path): path for path in find_files(*PRODUCT, suffix=".py")}
+
+
+def test_every_import_is_allowed() -> None:
+    modules = product_modules()
+    found = {
+        f"{show(path)} -> {show(modules[name])}"
+        for path in modules.values()
+        for name in imported_modules(path)
+        if not is_allowed(show(path), show(modules[name]))
     }
+    assert found == KNOWN
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_only_one_file_of_the_bridge_and_the_demo_s_client_import_the_mcp_package(path: Path) -> None:
-    if not tops(path) & {"mcp", "mcp_types", "pydantic", "anyio"}:
-        return
-    assert relative(path).startswith(("bridge/mcp_session/sdk_session.py", "demo/"))
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    assert find_circles() == KNOWN_CIRCLES
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_only_the_lane_loads_that_file(path: Path) -> None:
-    if relative(path) != "bridge/mcp_session/session.py":
-        assert not imported_from(path, "bridge.mcp_session.sdk_session")
+def test_restricted_packages_are_imported_in_their_places_only() -> None:
+    found = [
+        f"{name} -> {package}"
+        for name, path in sources().items()
+        for package in top_level_imports(path) & RESTRICTED.keys()
+        if not is_below_any(name, RESTRICTED[package])
+    ]
+    assert found == KNOWN_RESTRICTED
 
 
-def imported_from(path: Path, prefix: str) -> set[str]:
-    return {name for name in imports(path) if name == prefix or name.startswith(prefix + ".")}
+def test_only_the_session_imports_the_sdk_session() -> None:
+    sdk_session = "bridge.mcp_session.sdk_session"
+    users = [name for name, path in sources().items() if sdk_session in imported_modules(path)]
+    assert users == ["bridge/mcp_session/session.py"]
 
 
-@pytest.mark.parametrize("path", files("bridge/hub"), ids=relative)
-def test_the_hub_knows_neither_links_nor_front_ends_nor_the_protocol_s_package(path: Path) -> None:
-    for above in (
-        "bridge.links",
-        "bridge.frontends",
-        "bridge.mcp_session.mcp_server",
-        "bridge.app",
-        "bridge.cli.group",
-        "install",
-    ):
-        assert not imported_from(path, above)
+def test_sans_io_modules_import_nothing_that_waits_reads_or_tells_the_time() -> None:
+    found = {
+        name
+        for name, path in sources().items()
+        if is_below_any(name, SANS_IO) and top_level_imports(path) & INPUT_AND_OUTPUT
+    }
+    assert found == WITH_IO.keys()
 
 
-@pytest.mark.parametrize("path", files("bridge/links"), ids=relative)
-def test_links_know_the_hub_and_the_wire_and_nothing_above(path: Path) -> None:
-    for above in (
-        "bridge.frontends",
-        "bridge.mcp_session.mcp_server",
-        "bridge.app",
-        "bridge.cli.group",
-        "install",
-    ):
-        assert not imported_from(path, above)
+def test_every_module_has_a_docstring() -> None:
+    written = {name: path for name, path in sources().items() if path.stat().st_size}
+    assert [name for name, path in written.items() if not ast.get_docstring(parse(path))] == []
 
 
-@pytest.mark.parametrize("path", files("install"), ids=relative)
-def test_the_installer_knows_nothing_of_the_bridge(path: Path) -> None:
-    assert not imported_from(path, "bridge")
-    for inner in (
-        "native_host.relay.relay_server",
-        "native_host.relay.message_router",
-        "native_host.relay.replay",
-    ):
-        assert not imported_from(path, inner)
-
-
-def test_every_module_of_ours_says_what_it_is() -> None:
-    written = [path for path in SOURCES if path.stat().st_size]  # packages are empty
-    silent = [relative(path) for path in written if not ast.get_docstring(ast.parse(path.read_text()))]
-    assert silent == []
-
-
-def test_the_extension_has_no_name_that_a_browser_refuses() -> None:
-    """Chromium does not load an extension with a file or folder whose name starts with an underscore."""
-    assert not [path for path in (ROOT / "extension").rglob("_*") if path.name != "__pycache__"]
+def test_no_file_of_the_extension_begins_with_an_underscore() -> None:
+    """Chromium does not load an extension with such a file or folder."""
+    assert [path for path in (ROOT / "extension").rglob("_*") if path.name != "__pycache__"] == []
