@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bridge.config.settings import HttpSettings
-from http_serving.port_owner import holder
+from http_serving.port_owner import describe_port_owner
 from native_host.ipc import endpoint
 
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -104,7 +104,7 @@ def _addresses(host: str) -> tuple[str, ...]:
 def _why_not(error: OSError, address: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            by = f" by {found}" if (found := holder(port, address)) else ""
+            by = f" by {found}" if (found := describe_port_owner(port, address)) else ""
             return f"port {port} is in use{by}. Take another one: mcpb serve --port {port % 65535 + 1}"
         case errno.EACCES:
             return f"port {port} is for administrators. Take one above 1023: mcpb serve --port 3456"

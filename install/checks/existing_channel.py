@@ -31,16 +31,7 @@ from native_host.existing_channel.channel_sockets import (
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.protocol.untrusted_text import escape
-from native_host.system import sock_diag
-from native_host.system.proc import (
-    age_s,
-    ancestors,
-    command_line,
-    executable,
-    pid_of,
-    processes,
-    sockets,
-)
+from native_host.system import proc, sock_diag
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""
@@ -246,28 +237,28 @@ class _System:
     uid: int = field(default_factory=os.getuid)
 
     @property
-    def proc(self) -> Path:
+    def proc_root(self) -> Path:
         return self.machine.root / "proc"
 
     @cached_property
     def processes(self) -> Mapping[int, Path]:
         """Of this user."""
-        found = processes(self.proc, self.uid) if self.machine.system == "linux" else ()
-        return {pid_of(process): process for process in found}
+        found = proc.find_processes(self.uid, self.proc_root) if self.machine.system == "linux" else ()
+        return {proc.pid_of(process): process for process in found}
 
     @cached_property
-    def bound(self) -> Mapping[str, sock_diag.Bound]:
+    def bound(self) -> Mapping[str, proc.BoundSocket]:
         """The system's sockets by their paths; none where it does not say."""
-        return sock_diag.bound_sockets(self.proc) if self.machine.system == "linux" else {}
+        return proc.find_bound_sockets(self.proc_root) if self.machine.system == "linux" else {}
 
     @cached_property
     def other_ends(self) -> Mapping[int, int]:
-        return sock_diag.other_ends()
+        return sock_diag.find_unix_peers()
 
     @cached_property
     def owners(self) -> Mapping[int, int]:
         """Which process has the socket of an inode."""
-        return {inode: pid for pid, process in self.processes.items() for inode in sockets(process)}
+        return {inode: pid for pid, process in self.processes.items() for inode in proc.find_sockets(process)}
 
     def owner(self, channel: FoundChannel) -> int:
         """The host's pid, by the socket's name, or else by who listens there; 0: not known."""
@@ -276,14 +267,14 @@ class _System:
 
     def program(self, pid: int) -> str:
         with suppress(OSError, KeyError):
-            return escape(executable(self.processes[pid]))
+            return escape(proc.read_executable(self.processes[pid]))
         return ""
 
     def is_theirs(self, pid: int) -> bool:
-        return pid in self.processes and THEIR_HOST in command_line(self.processes[pid])
+        return pid in self.processes and THEIR_HOST in proc.read_command_line(self.processes[pid])
 
     def browser_above(self, pid: int) -> RunningBrowser | None:
-        above = list(ancestors(self.processes[pid])) if pid in self.processes else []
+        above = list(proc.find_ancestors(self.processes[pid])) if pid in self.processes else []
         return next((each for pid in above for each in self.running if each.pid == pid), None)
 
     def stopped_hosts(self, with_sockets: Container[int]) -> Iterator[int]:
@@ -291,12 +282,12 @@ class _System:
         for pid, process in self.processes.items():
             with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
                 is_host = pid not in with_sockets and self.is_theirs(pid)
-                if is_host and self.browser_above(pid) and age_s(process) > OPENING_S:
+                if is_host and self.browser_above(pid) and proc.read_age_s(process) > OPENING_S:
                     yield pid
 
 
 def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
-    bound = system.bound.get(str(found.path), sock_diag.Bound())
+    bound = system.bound.get(str(found.path), proc.BoundSocket())
     ends = {system.other_ends.get(inode, 0) for inode in bound.connections}
     clients = sorted({system.owners[inode] for inode in ends & system.owners.keys()})
     is_left = bool(found.fault and system.bound) and not bound.listener

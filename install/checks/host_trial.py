@@ -32,7 +32,8 @@ from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, FrameError
 from native_host.protocol.untrusted_text import escape
-from native_host.system.untrusted_files import entries, head
+from native_host.system import proc
+from native_host.system.untrusted_files import head
 
 HELLO_SECONDS = 5.0
 """Usually 0.2 s. Browsers wait without end, but a person does not."""
@@ -156,15 +157,12 @@ async def _started(command: list[str], folder: Path) -> AsyncIterator[trio.Proce
 
 
 def _kill_session(leader: int) -> None:
-    """All its groups, where /proc tells them, else its first."""
+    """Kill the process group of a session's leader, and its other processes where the system reports them."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-    for folder in entries(Path("/proc")):
-        stat = head(folder / "stat", 1024) if folder.name.isdecimal() else None
-        # After the name, which ends with the last bracket: state, parent, group, session.
-        if stat and stat.rpartition(b")")[2].split()[3:4] == [b"%d" % leader]:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(int(folder.name), signal.SIGKILL)
+    for pid in proc.find_session_members(leader):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _sweep_after(program: Path) -> None:

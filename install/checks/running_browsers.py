@@ -20,14 +20,13 @@ from typing import Literal
 from install.browsers import Browser, browser_of_program
 from install.findings import Finding, Level
 from install.machine import Machine
-from native_host.system.proc import command_line, executable, parent, pid_of, processes
-from native_host.system.untrusted_files import head, resolved
+from native_host.system import proc
+from native_host.system.untrusted_files import resolved
 
 Confinement = Literal["", "snap", "flatpak"]
 
 PS = ("ps", "-axo", "pid=,uid=,command=")
 PS_SECONDS = 5.0
-LARGEST_ENVIRONMENT = 1024 * 1024
 PLACES = ("HOME", "XDG_CONFIG_HOME", "CHROME_CONFIG_HOME")
 """Variables that say where a browser's folders are."""
 # A browser's other processes are told so: Chromium's by --type=renderer and so on, Firefox's by -contentproc.
@@ -76,8 +75,8 @@ class _Process:
     folder: Path | None = None
     """Its working directory, to which paths in its arguments are relative."""
     is_flatpak: bool = False
-    environ: Path | None = None
-    """The file with its environment: read of browsers alone."""
+    directory: Path | None = None
+    """The process directory, from which the environment of a browser is read."""
 
 
 def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowser | None:
@@ -94,7 +93,9 @@ def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowse
         user_data_dir=folder if browser.kind == "chromium" else None,
         profile=folder if browser.kind == "firefox" else None,
         confinement=confinement,
-        environ=_places(process.environ) if process.environ and not confinement else None,
+        environ=proc.read_environment(process.directory, PLACES)
+        if process.directory and not confinement
+        else None,
     )
 
 
@@ -117,29 +118,21 @@ def _confinement(process: _Process) -> Confinement:
 # ── Linux ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_proc(proc: Path, uid: int) -> Iterator[_Process]:
-    for process in processes(proc, uid):
+def _from_proc(root: Path, uid: int) -> Iterator[_Process]:
+    for process in proc.find_processes(uid, root):
         with suppress(OSError):  # it has ended meanwhile, or hides its files
             yield _read_process(process)
 
 
-def _read_process(path: Path) -> _Process:
-    folder = None
-    with suppress(OSError):
-        folder = (path / "cwd").readlink()
-    is_flatpak = False
-    with suppress(OSError):
-        is_flatpak = (path / "root/.flatpak-info").exists()
-    return _Process(pid_of(path), executable(path), command_line(path), folder, is_flatpak, path / "environ")
-
-
-def _places(environ: Path) -> Mapping[str, str] | None:
-    """Nothing else of it is kept."""
-    content = head(environ, LARGEST_ENVIRONMENT)
-    if not content:
-        return None
-    variables = (entry.partition(b"=") for entry in content.split(b"\0"))
-    return {name: os.fsdecode(value) for key, _, value in variables if (name := os.fsdecode(key)) in PLACES}
+def _read_process(directory: Path) -> _Process:
+    return _Process(
+        proc.pid_of(directory),
+        proc.read_executable(directory),
+        proc.read_command_line(directory),
+        proc.find_working_directory(directory),
+        proc.is_in_flatpak(directory),
+        directory,
+    )
 
 
 # ── macOS ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,13 +209,13 @@ def hosts_started_by(machine: Machine, browsers: Collection[int]) -> dict[int, i
     if machine.system != "linux" or not browsers:
         return {}
     found = {}
-    for process in processes(machine.root / "proc", os.getuid()):
+    for process in proc.find_processes(os.getuid(), machine.root / "proc"):
         with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
-            if (browser := parent(process)) in browsers and _is_host(process):
-                found[pid_of(process)] = browser
+            if (browser := proc.read_parent(process)) in browsers and _is_host(process):
+                found[proc.pid_of(process)] = browser
     return found
 
 
 def _is_host(process: Path) -> bool:
-    words = command_line(process)
+    words = proc.read_command_line(process)
     return any(words[at : at + 2] == _STARTS for at in range(len(words)))

@@ -19,6 +19,7 @@ from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTOR
 from native_host.existing_channel.pending_calls import Company
 from native_host.existing_channel.published_socket import is_ours
 from native_host.system import proc
+from native_host.system.proc import count_unix_connections
 
 RECONNECT = "https://clau.de/chrome/reconnect"
 """Where that product's extension starts a host again."""
@@ -143,21 +144,6 @@ def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
 
 QUIET_S = 150.0
 """So long after another program has gone its last call may still be answered: its longest takes that."""
-_THERE = (b"02", b"03")
-"""States of the host's end of a connection, which bears the socket's path: SS_CONNECTING, when it is not
-accepted yet and its client may have called already, and SS_CONNECTED."""
-
-
-def connections(path: Path, table: Path = Path("/proc/net/unix")) -> int | None:
-    """How many there are now, ours included; None: this system does not tell."""
-    try:
-        lines = table.read_bytes().splitlines()
-    except OSError:
-        return None
-    wanted = os.fsencode(path)
-    # Num RefCount Protocol Flags Type St Inode Path
-    fields = (line.split(maxsplit=7) for line in lines)
-    return sum(len(each) == 8 and each[7] == wanted and each[5] in _THERE for each in fields)
 
 
 class Users:
@@ -172,7 +158,7 @@ class Users:
     def look(self) -> Company:
         """Now. A system that does not tell has nobody."""
         # None at all: their host is gone, and what is still heard was said to us.
-        if (connections(self._path) or 0) > 1:
+        if (count_unix_connections(self._path) or 0) > 1:
             self._seen_at = self._now()
             return Company.NOW
         return Company.LATELY if self._now() - self._seen_at < QUIET_S else Company.NONE

@@ -74,7 +74,7 @@ async def hold(path: Path) -> None:
     if found.fault:
         raise endpoint.EndpointError(f"{path}: {found.fault}")
     with closing(endpoint.open_first(endpoint.candidates())) as place:
-        record = relay_server.record_of(place, "", proc.parent_of(found.pid or 0), channel=str(path))
+        record = relay_server.record_of(place, "", proc.find_parent(found.pid or 0), channel=str(path))
         record.browser = BRAND
         with _one_at_a_time(place.directory):
             if any(other.channel == str(path) for other in endpoint.live_hosts(place.directory)):

@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.secret_files import secret_content, secret_name
 from native_host.protocol.untrusted_text import single_line
+from native_host.system.proc import find_descriptor_path
 
 MAX_BYTES = 10 * 1024 * 1024
 """Of all files of a call."""
@@ -187,7 +188,7 @@ def _where(descriptor: int) -> Path:
     if sys.platform == "darwin":
         found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
         return Path(os.fsdecode(found.rstrip(b"\0")))
-    return Path(f"/proc/self/fd/{descriptor}").readlink()
+    return find_descriptor_path(descriptor)
 
 
 def _content(descriptor: int, most: int) -> bytes:

@@ -35,6 +35,7 @@ from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.untrusted_text import single_line
 from native_host.system.private_files import open_regular
+from native_host.system.proc import find_program_name
 
 TRANSPORT = "channel"
 """What its sessions are connected over."""
@@ -191,8 +192,7 @@ def _program(stream: trio.SocketStream) -> str:
     if option is None:
         return "a program"
     pid = _CREDENTIALS.unpack(stream.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))[0]
-    with suppress(OSError):
-        name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
+    if name := find_program_name(pid):
         return f"{single_line(name, MAX_PROGRAM)}, pid {pid}"
     return f"pid {pid}"
 

@@ -17,11 +17,12 @@ from channel_client import RawChannelClient
 from claude_host import OtherHost, other_host
 from fake_claude_extension import Call
 from native_host.existing_channel import channel_sockets, holder
-from native_host.existing_channel.channel_sockets import Users, connections
+from native_host.existing_channel.channel_sockets import Users
 from native_host.existing_channel.pending_calls import Company
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.relay import relay_server
+from native_host.system.proc import count_unix_connections
 from wire_peers import SocketClient, until
 
 PATIENCE_S = 60
@@ -221,7 +222,7 @@ async def test_beside_a_client_of_theirs_an_extension_that_names_no_calls_is_not
                     assert answer == {"result": {"content": "found theirs"}}
                     assert client.frames_read == 1
                 await extension.until(lambda: extension.heard_types["mcp_disconnected"] == 1)
-                await until(lambda: connections(path) == 1)
+                await until(lambda: count_unix_connections(path) == 1)
                 refused = await call(ours, 3, "find", query="what it asked may still be answered")
                 assert "was connected to this channel a moment ago" in refused["error"]["message"]
 

@@ -184,7 +184,7 @@ def test_who_is_connected_is_counted_and_named_as_far_as_it_is_this_user(
     for inode in (21, 22):
         place.show(path, inode)
     place.show(Path(f"{path}.other"), 23)
-    monkeypatch.setattr(sock_diag, "other_ends", lambda: {21: 31, 22: 32})
+    monkeypatch.setattr(sock_diag, "find_unix_peers", lambda: {21: 31, 22: 32})
     found = place.only()
     assert found.connections == 2
     assert [(client.pid, client.program) for client in found.clients] == [(900, "/usr/bin/claude")]
@@ -367,7 +367,7 @@ async def test_a_real_host_and_its_client_are_found_without_connecting_to_it(sho
                 during = as_if_we_were_its_browser(short_tmp)
     assert (during.pid, during.is_theirs, during.browser_pid) == (host.pid, True, ME)
     assert (before.connections, during.connections) == (0, 1)
-    if sock_diag.other_ends():
+    if sock_diag.find_unix_peers():
         assert [client.pid for client in during.clients] == [ME]
 
 

@@ -20,7 +20,7 @@ import trio
 
 from http_serving import peer_credentials
 from http_serving.peer_credentials import Kind, Peer, peer_of
-from http_serving.port_owner import holder
+from http_serving.port_owner import describe_port_owner
 from native_host.system.proc import Process, SocketProcesses, read_process
 from native_host.system.sock_diag import SocketOwner, TcpAddress, find_socket_owner
 
@@ -335,28 +335,28 @@ def our_name() -> str:
 )
 def test_who_is_in_the_way_is_named(opened: ExitStack, at: str, wanted: str) -> None:
     port = listening(opened, at).getsockname()[1]
-    assert holder(port, wanted) == f"{our_name()} (pid {os.getpid()})"
+    assert describe_port_owner(port, wanted) == f"{our_name()} (pid {os.getpid()})"
 
 
 def test_who_listens_elsewhere_is_not_in_the_way(opened: ExitStack) -> None:
     port = listening(opened, "127.0.0.1").getsockname()[1]
-    assert holder(port, "127.0.0.2") == ""
-    assert holder(port, "::1") == ""
-    assert holder(port, "0.0.0.0") != ""
+    assert describe_port_owner(port, "127.0.0.2") == ""
+    assert describe_port_owner(port, "::1") == ""
+    assert describe_port_owner(port, "0.0.0.0") != ""
 
 
 def test_who_only_connects_from_that_port_holds_nothing(opened: ExitStack) -> None:
     client, _ = connected(opened, listening(opened), "127.0.0.1")
-    assert holder(client.getsockname()[1], "127.0.0.1") == ""
+    assert describe_port_owner(client.getsockname()[1], "127.0.0.1") == ""
 
 
 @pytest.mark.parametrize("words", [["mcpb", "serve"], ["/usr/bin/mcpb-bridge", "serve", "--port", "1"]])
 def test_another_server_of_ours_is_told_apart(words: list[str]) -> None:
     with process_that_listens(*words) as (port, pid):
-        assert holder(port, "127.0.0.1") == f"another mcpb serve (pid {pid})"
+        assert describe_port_owner(port, "127.0.0.1") == f"another mcpb serve (pid {pid})"
     with process_that_listens("serve", "mcpb") as (port, pid):
-        assert holder(port, "127.0.0.1").endswith(f" (pid {pid})")
-        assert "mcpb" not in holder(port, "127.0.0.1")
+        assert describe_port_owner(port, "127.0.0.1").endswith(f" (pid {pid})")
+        assert "mcpb" not in describe_port_owner(port, "127.0.0.1")
 
 
 @needs_root
@@ -364,10 +364,10 @@ def test_of_another_user_s_process_we_know_the_user_alone() -> None:
     """Here we may look into all processes: so the one who asks is another user."""
     ask = """
 import os, sys
-from http_serving.port_owner import holder
+from http_serving.port_owner import describe_port_owner
 os.setgid({other})
 os.setuid({other})
-print(holder(int(sys.argv[1]), "127.0.0.1"))
+print(describe_port_owner(int(sys.argv[1]), "127.0.0.1"))
 """
     with process_that_listens(user=NOBODY) as (port, _):
         command = [sys.executable, "-c", ask.format(other=NOBODY - 1), str(port)]
