@@ -155,6 +155,16 @@ def get_host(url: str) -> str:
         return ""
 
 
+def get_path_and_query(url: str) -> str:
+    """Return path and query of a web page's address, without the fragment: `/cart?id=7`.
+
+    Raises:
+        OriginError: it is not an http or https address.
+    """
+    rest = _split(url).rest.partition("#")[0].replace("\\", "/")
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
 def is_blank(url: str) -> bool:
     """Return whether it is the address of an empty page."""
     return url in ("", "about:blank", *_NEW_TABS)

@@ -6,13 +6,13 @@ What stops a browser before it can connect is found by `install.checks`; `doctor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 
 from bridge import __version__
 from bridge.hub.catalog import Catalog
 from bridge.hub.registry import Browser, Registry
+from bridge.origins import get_host, get_web_origin
 from install.findings import Finding
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
@@ -199,13 +199,9 @@ def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
 
 
 def _is_open_to_extensions(tab: wire.Tab) -> bool:
-    """Whether a content script runs in it, once it was loaded with the extension there."""
-    try:
-        url = urlsplit(tab.url)
-    except ValueError:
-        return False
-    is_page = url.scheme in {"http", "https"} and url.hostname not in _CLOSED_TO_EXTENSIONS
-    return is_page and tab.status != "loading" and not tab.discarded
+    """Return whether a content script runs in a tab that was loaded after the extension."""
+    is_page = get_web_origin(tab.url) and get_host(tab.url) not in _CLOSED_TO_EXTENSIONS
+    return bool(is_page) and tab.status != "loading" and not tab.discarded
 
 
 # ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────

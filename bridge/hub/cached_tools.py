@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 from bridge.hub.page_tool import PageTool
-from bridge.origins import get_web_origin
+from bridge.origins import get_path_and_query, get_web_origin
 
 MAX_SITE_TOOLS = 20
 MAX_SITE_BYTES = 1024 * 1024
@@ -346,11 +345,10 @@ class Shelf:
 
 
 def address_of(origin: str, url: str) -> str:
-    """What is opened to be at `url` again: of that origin in any case, without a fragment or credentials."""
+    """Return the address that reopens `url`: always of this origin, without fragment and credentials."""
     if len(url) > MAX_URL or get_web_origin(url) != origin:
         return f"{origin}/"
-    parts = urlsplit(url)
-    return f"{origin}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
+    return f"{origin}{get_path_and_query(url).removesuffix('?')}"
 
 
 def _shown(site: dict[str, KeptTool], opened: dict[str, str]) -> tuple[CachedTool, ...]:

@@ -321,7 +321,7 @@ class Console:
         is_default = context.aux_data.get("isDefault", True) is not False
         is_own = is_default and not origins.is_of_browser(context.origin)
         if len(self._contexts) < MAX_CONTEXTS:
-            self._contexts[session, context.id] = context.origin.removeprefix("://"), is_own
+            self._contexts[session, context.id] = origins.get_origin(context.origin), is_own
 
     def _navigated(self, frame: _NavigatedFrame, session: str) -> None:
         self.frames.navigated(frame.id, frame.parent_id, frame.url, session)

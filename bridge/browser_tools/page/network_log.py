@@ -257,7 +257,8 @@ class Network:
         self._keep(Request(created.request_id, session, "GET", url, origin, "", 0, 0, kind, initiator))
 
     def _origin_of(self, document: str, frame_id: str = "") -> str:
-        return origins.get_web_origin(document) or self.frames.of_frame(frame_id)
+        found = origins.get_origin(document)
+        return self.frames.of_frame(frame_id) if found in ("", origins.OPAQUE) else found
 
     def _attached(self, attached: _Attached, session: str) -> None:
         self.frames.attached(attached.frame_id, attached.parent_frame_id, session)

@@ -179,6 +179,25 @@ async def test_what_frames_of_denied_sites_write_and_ask_for_is_hidden(tab: Tab,
         assert [each["url"] for each in found] == [f"{SHOP}/api?by=1"]
 
 
+@pytest.mark.parametrize("scheme", ["blob", "filesystem", "view-source"])
+async def test_blob_and_similar_documents_of_a_denied_site_are_hidden(
+    tab: Tab, tools: PlayedTools, scheme: str
+) -> None:
+    with trio.fail_after(SOON_S):
+        await tools.call(CONSOLE)
+        await tools.call(NETWORK)
+        for number, site in ((1, SHOP), (2, BANK)):
+            document = f"{scheme}:{site}/0f3a"
+            context = {"id": number, "origin": document, "auxData": {"isDefault": True}}
+            tab.happens("Runtime.executionContextCreated", context=context)
+            if number == 2:
+                tab.says("said by the bank", number)
+            tab.asks_for(f"{SHOP}/api?by={number}", document)
+        assert await tab.messages() == []
+        found = (await tools.call(NETWORK)).structured["requests"]
+        assert [each["url"] for each in found] == [f"{SHOP}/api?by=1"]
+
+
 async def test_what_a_denied_site_answers_to_another_page_is_hidden(tab: Tab, tools: PlayedTools) -> None:
     with trio.fail_after(SOON_S):
         await tools.call(NETWORK)
