@@ -19,6 +19,7 @@ import msgspec
 
 from install.machine import Machine, System
 from native_host.protocol.untrusted_text import is_single_line
+from native_host.protocol.validation_errors import ProblemKind, describe_problem, explain
 from native_host.protocol.wire import HOST_NAME
 
 Kind = Literal["chromium", "firefox"]
@@ -31,9 +32,6 @@ _CHROMIUMS = "NativeMessagingHosts"
 """How Chromium's folder of a user's manifests is called, everywhere."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_COMPLAINT = re.compile(r"(?P<said>.*?)(?: - at `\$?\.?(?P<place>.*)`)?", re.DOTALL)
-"""What msgspec says about a value that will not do, and where it is: a path like `$.linux[0]`."""
-_LAST_QUOTED = re.compile(r"[`'](.*)[`']$", re.DOTALL)
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -321,32 +319,26 @@ def _row(fields: Any, number: int) -> Browser:
     try:
         browser = msgspec.convert(fields, Browser)
     except msgspec.ValidationError as error:
-        raise TableError(f"{where}: {_explained(str(error))}") from None
+        raise TableError(f"{where}: {_explain_row(error)}") from None
     if fault := next(_faults(browser), ""):
         raise TableError(f"{where}: {fault}")
     return browser
 
 
-def _explained(complaint: str) -> str:
-    """For instance `linux[0].dta: there is no such field; did you mean data?`."""
-    parts = _COMPLAINT.fullmatch(complaint)
-    assert parts
-    said, place = parts["said"], (parts["place"] or "").replace("key` in `$.", "")
-    quoted = _LAST_QUOTED.search(said)
-    given = quoted[1] if quoted else ""
-    if said.startswith("Object contains unknown field"):
-        shape = Place if place else Browser
-        return f"{_joined(place, given)}: there is no such field{_meant(given, shape.__struct_fields__)}"
-    if said.startswith("Object missing required field"):
-        return f"{_joined(place, given)}: it is missing"
-    if said.startswith("Invalid enum value"):
-        return f"{place}: there is no {given}{_meant(given, get_args(Kind if place == 'kind' else System))}"
-    plain = said.replace("`", "").replace("object", "table").replace("Expected", "expected", 1)
-    return f"{place}: {plain}" if place else plain
-
-
-def _joined(place: str, field: str) -> str:
-    return f"{place}.{field}" if place else field
+def _explain_row(error: msgspec.ValidationError) -> str:
+    """Return for instance `linux[0].dta: there is no such field; did you mean data?`."""
+    problem = explain(error)
+    match problem.kind:
+        case ProblemKind.UNKNOWN:
+            shape = Place if problem.path else Browser
+            near = _meant(problem.actual, shape.__struct_fields__)
+            return f"{problem.field}: there is no such field{near}"
+        case ProblemKind.MISSING:
+            return f"{problem.field}: it is missing"
+        case ProblemKind.CHOICE:
+            choices = get_args(Kind if problem.path == "kind" else System)
+            return f"{problem.path}: there is no {problem.actual}{_meant(problem.actual, choices)}"
+    return describe_problem(error)
 
 
 def _meant(given: str, choices: Sequence[str]) -> str:

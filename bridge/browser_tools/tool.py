@@ -17,8 +17,7 @@ from msgspec import Meta, UnsetType
 from bridge.browser_tools.tool_output import Answer, Told
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from native_host.protocol import validation_errors
-from native_host.protocol.validation_errors import rejected_field
+from native_host.protocol.validation_errors import describe_argument, rejected_field
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Tool(Generic[G]):
         try:
             return msgspec.convert(plain, self.given, strict=False)
         except msgspec.ValidationError as error:
-            complaint = validation_errors.in_words(str(error), input_schema(self.given))
+            complaint = describe_argument(error, input_schema(self.given))
             logged = rejected_field(error)
             raise CallError(Code.INVALID_PARAMS, complaint, handed=False, logged=logged) from None
 

@@ -22,14 +22,12 @@ from bridge.config.restrictions import is_allowed
 from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
+from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
 from native_host.system import private_files
 
 FILE = "config.toml"
 
 _SHOWN_CHARS = 60
-_PLACE = re.compile(r"^(?P<complaint>.*?)(?: - at `\$\.(?P<key>[^`]+)`)?$", re.DOTALL)
-"""How msgspec ends a complaint about a value: with a path like `$.policy.allow[1]`."""
-
 _HIDDEN = "auth_token"
 """The key whose value nobody else may read, and no message shows."""
 _TABLES: dict[str, type[msgspec.Struct]] = {
@@ -197,21 +195,22 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
 
 def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[str, str]:
     """Return the key and what follows it, for instance `max_name` and ` = 200: expected int <= 128`."""
-    place = _PLACE.match(str(error))
-    assert place
-    key, complaint = place["key"], place["complaint"]
-    if complaint.startswith("Invalid enum value"):
+    problem = explain(error)
+    key = problem.path
+    if problem.kind is ProblemKind.CHOICE:
         return key, f" = {_shown(_value_at(found, key))}: expected {_choices(key)}"
-    if not complaint.startswith("Expected"):
+    if problem.kind is ProblemKind.MISSING:
+        return key, f": {describe_rule(problem)}"
+    if problem.kind is ProblemKind.OTHER:
         # What a table says of itself begins with its key.
-        name, _, rest = complaint.partition(":")
-        return (f"{key}.{name}", f":{rest}") if name in _keys_of(key) else (key, f": {complaint}")
+        name, _, rest = problem.expected.partition(":")
+        return (f"{key}.{name}", f":{rest}") if name in _keys_of(key) else (key, f": {problem.expected}")
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
     given = f" = {'…' if is_hidden else _shown(value)}"
     if key in _TABLES:
         return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
-    return key, f"{given}: {_plain(complaint)}"
+    return key, f"{given}: {describe_rule(problem)}"
 
 
 def _value_at(found: Any, key: str) -> Any:
@@ -235,13 +234,6 @@ def _shown(value: Any) -> str:
 def _keys_of(table: str) -> tuple[str, ...]:
     """Of a table at the top; none where there is no such."""
     return _TABLES[table].__struct_fields__ if table in _TABLES else ()
-
-
-def _plain(complaint: str) -> str:
-    """msgspec's words in TOML's: tables, not objects."""
-    if complaint.startswith("Expected `bool"):
-        return "write true or false"
-    return complaint.replace("`", "").replace("object", "table").replace("Expected", "expected", 1)
 
 
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
@@ -283,7 +275,7 @@ def _value_of(variable: str, text: str, hint: Any) -> Any:
     try:
         return msgspec.convert(given, hint, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{variable}={_shown(text)}: {_plain(str(error))}") from None
+        raise ConfigError(f"{variable}={_shown(text)}: {describe_rule(explain(error))}") from None
 
 
 def _warn_once(variable: str, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, field
 
+from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 
 
@@ -72,7 +73,7 @@ def read(home: Path) -> Sequence[Shortcut]:
     except private_files.OwnFileError as error:
         raise ShortcutsError(str(error)) from error
     except msgspec.ValidationError as error:
-        raise ShortcutsError(f"{path}: {_plain(str(error))}") from None
+        raise ShortcutsError(f"{path}: {describe_problem(error)}") from None
     names = [shortcut.name for shortcut in shortcuts]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ShortcutsError(f"{path}: there are two shortcuts {twice}")
@@ -85,15 +86,3 @@ Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     shortcuts: tuple[Shortcut, ...] = field(name="shortcut", default=())
-
-
-def _plain(complaint: str) -> str:
-    """msgspec's words in TOML's, the place first: `shortcut[0].step[1].tool: expected str, got int`."""
-    what, _, where = complaint.partition(" - at `$.")
-    what = (
-        what.replace("`", "")
-        .replace("Object", "it")
-        .replace("object", "table")
-        .replace("Expected", "expected")
-    )
-    return f"{where.rstrip('`')}: {what}" if where else what

@@ -14,7 +14,7 @@ from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
 from bridge.hub.tool_search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
 from native_host.protocol.untrusted_text import MAX_NOTICE_CHARS, MAX_ORIGIN_CHARS, single_line
-from native_host.protocol.validation_errors import rejected_field
+from native_host.protocol.validation_errors import describe_argument, rejected_field
 from native_host.protocol.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
@@ -65,19 +65,11 @@ class ListPageTools(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CallPageTool(msgspec.Struct, forbid_unknown_fields=True):
-    """Arguments of `call_page_tool`.
-
-    Raises:
-        ValueError: `arguments` is no object.
-    """
+    """Arguments of `call_page_tool`."""
 
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
-    """As they were written."""
-
-    def __post_init__(self) -> None:
-        if not bytes(self.arguments).startswith(b"{"):
-            raise ValueError("Expected `object` - at `$.arguments`")
+    """JSON of any type, as the client wrote it: `read_call` checks that it is an object."""
 
 
 TOOLS: tuple[dict[str, Any], ...] = (
@@ -141,6 +133,12 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
+_SCHEMAS: dict[type, dict[str, Any]] = {
+    ListPageTools: TOOLS[0]["inputSchema"],
+    CallPageTool: TOOLS[1]["inputSchema"],
+}
+
+
 def read_arguments(shape: type[T], arguments: Arguments) -> T:
     """The arguments of one of our tools.
 
@@ -151,7 +149,21 @@ def read_arguments(shape: type[T], arguments: Arguments) -> T:
         return msgspec.json.decode(arguments.raw, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         logged = rejected_field(error)
-        raise CallError(Code.INVALID_PARAMS, str(error), handed=False, logged=logged) from None
+        complaint = describe_argument(error, _SCHEMAS[shape])
+        raise CallError(Code.INVALID_PARAMS, complaint, handed=False, logged=logged) from None
+
+
+def read_call(arguments: Arguments) -> CallPageTool:
+    """Read the arguments of `call_page_tool`.
+
+    Raises:
+        CallError: an argument is missing, or has another type; the text names it.
+    """
+    asked = read_arguments(CallPageTool, arguments)
+    if not bytes(asked.arguments).startswith(b"{"):
+        complaint = "arguments is an object, such as {}"
+        raise CallError(Code.INVALID_PARAMS, complaint, handed=False, logged="arguments: type")
+    return asked
 
 
 def page_tools(

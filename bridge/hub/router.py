@@ -308,7 +308,7 @@ class Router:
     ) -> Pending:
         name = meta_tools.CALL_PAGE_TOOL
         try:
-            asked = meta_tools.read_arguments(meta_tools.CallPageTool, arguments)
+            asked = meta_tools.read_call(arguments)
         except CallError as error:
             return self._begin_provided(_rejecting(error), session, name, arguments, on_done, caller)
 

@@ -1,40 +1,135 @@
-"""Interpreter of msgspec's validation errors: field and rule of a rejected value.
+"""Interpreter of msgspec's validation errors: path, rule and expected type of a rejected value.
 
-It quotes no value, and no name that the sender made up. msgspec has no structured errors, so it parses their
-texts.
-
-What is wrong with arguments: msgspec's words for those who know Python, in words for all. Pure.
+msgspec has no structured errors, so this module alone parses their texts. What quotes a problem to another
+party than its sender uses `rejected_field`, which contains no value and no name that the sender made up.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
-_PATH = re.compile(r" - at `(?:key in )?\$\.?([\w.\[\]]*)`$")
-"""msgspec's own mark at the end of a text: names of declared fields, indices, and `[...]` for other keys."""
-_RULES = (
-    (re.compile(r"Object missing required field"), "required"),
-    (re.compile(r"Invalid enum value|Invalid value"), "enum"),
-    (re.compile(r"Expected `(?:int|float)` [<>]"), "range"),
-    (re.compile(r"Expected `\w+` of length"), "length"),
-    (re.compile(r"Expected `str` matching regex"), "pattern"),
-    (re.compile(r"Expected `"), "type"),
+_PLACE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[\w.\[\]]*)`)?", re.DOTALL)
+"""msgspec's own end of a text: a path of declared fields, indices, and `[...]` for other keys."""
+
+
+class ProblemKind(Enum):
+    """Rule that a value breaks. The values are the names that the audit log has."""
+
+    MISSING = "required"
+    UNKNOWN = "additionalProperties"
+    CHOICE = "enum"
+    RANGE = "range"
+    LENGTH = "length"
+    PATTERN = "pattern"
+    TYPE = "type"
+    OTHER = "invalid"
+    """Invalid JSON, or a rule of a type's own, in `expected`."""
+
+
+class ValidationProblem(NamedTuple):
+    """A value that its type does not allow."""
+
+    path: str
+    """Path of the value: `policy.allow[1]`; of the object that misses a field, or has an unknown one."""
+    kind: ProblemKind
+    expected: str = ""
+    """Type names, joined by ` | `; the name of a missing field; the text of a rule of the type's own."""
+    actual: str = ""
+    """Type name of the value; name of an unknown field; value that is not one of the choices."""
+    comparison: str = ""
+    """RANGE, LENGTH: `<=`, `>=`, `<`, `>` or empty for an exact length. PATTERN: the regular expression."""
+    limit: float = 0
+    """RANGE, LENGTH: the bound."""
+
+    @property
+    def field(self) -> str:
+        """Path of the value, the name of a missing or unknown field included."""
+        names = {ProblemKind.MISSING: self.expected, ProblemKind.UNKNOWN: self.actual}
+        return ".".join(filter(None, [self.path, names.get(self.kind, "")]))
+
+
+_CHOICE_OR_FIELD = (
+    (re.compile(r"Object missing required field `(?P<expected>.*)`", re.DOTALL), ProblemKind.MISSING),
+    (re.compile(r"Object contains unknown field `(?P<actual>.*)`", re.DOTALL), ProblemKind.UNKNOWN),
+    (re.compile(r"Invalid enum value ['\"]?(?P<actual>.*?)['\"]?", re.DOTALL), ProblemKind.CHOICE),
+    (re.compile(r"Invalid value ['\"]?(?P<actual>.*?)['\"]?", re.DOTALL), ProblemKind.CHOICE),
 )
-_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_EXPECTED = (
+    (re.compile(r"`(?P<expected>int|float)` (?P<comparison>[<>]=?) (?P<limit>\S+)"), ProblemKind.RANGE),
+    (
+        re.compile(r"`(?P<expected>\w+)` of length (?P<comparison>[<>]?=?) ?(?P<limit>\d+)"),
+        ProblemKind.LENGTH,
+    ),
+    (re.compile(r"`(?P<expected>str)` matching regex '(?P<comparison>.*)'", re.DOTALL), ProblemKind.PATTERN),
+    (re.compile(r"`(?P<expected>[^`]+)`(?:, got `(?P<actual>[^`]+)`)?"), ProblemKind.TYPE),
+)
+
+
+def explain(error: Exception) -> ValidationProblem:
+    """Return the problem that a `msgspec.DecodeError` or `ValidationError` reports."""
+    place = _PLACE.fullmatch(str(error))
+    text, path = (place["text"], place["path"] or "") if place else (str(error), "")
+    for pattern, kind in _CHOICE_OR_FIELD:
+        if found := pattern.fullmatch(text):
+            names: dict[str, Any] = found.groupdict()
+            return ValidationProblem(path, kind, **names)
+    rule = text.removeprefix("Expected ")
+    for pattern, kind in _EXPECTED if rule != text else ():
+        if found := pattern.fullmatch(rule):
+            parts: dict[str, Any] = {name: part or "" for name, part in found.groupdict().items()}
+            return ValidationProblem(path, kind, limit=float(parts.pop("limit", 0)), **parts)
+    return ValidationProblem(path, ProblemKind.OTHER, text)
 
 
 def rejected_field(error: Exception) -> str:
     """Return the field that was rejected and the rule, for instance `limit: type`."""
-    text = str(error)
-    if text.startswith("Object contains unknown field"):  # its name is the sender's
-        return "arguments: additionalProperties"
-    rule = next((name for pattern, name in _RULES if pattern.match(text)), "invalid")
-    path = found[1] if (found := _PATH.search(text)) else ""
-    if missing := _MISSING.match(text):
-        path = f"{path}.{missing[1]}".lstrip(".")
-    return f"{path or 'arguments'}: {rule}"
+    problem = explain(error)
+    if problem.kind is ProblemKind.UNKNOWN:
+        return f"arguments: {problem.kind.value}"
+    return f"{problem.field or 'arguments'}: {problem.kind.value}"
 
+
+# ── For users ───────────────────────────────────────────────────────────────────────────────────────────────
+
+_TOML_TYPES = {"object": "table"}
+
+
+def describe_rule(problem: ValidationProblem) -> str:
+    """Return what a value of a TOML or JSON file must be: `expected int <= 128`."""
+    expected = " | ".join(_TOML_TYPES.get(name, name) for name in problem.expected.split(" | "))
+    match problem.kind:
+        case ProblemKind.MISSING:
+            return f"{problem.expected} is missing"
+        case ProblemKind.UNKNOWN:
+            return f"there is no key {problem.actual}"
+        case ProblemKind.CHOICE:
+            return f"{problem.actual} is not one of its values"
+        case ProblemKind.RANGE:
+            return f"expected {expected} {problem.comparison} {problem.limit:g}"
+        case ProblemKind.LENGTH:
+            bound = f"{problem.comparison} {problem.limit:g}".lstrip()
+            return f"expected {expected} of length {bound}"
+        case ProblemKind.PATTERN:
+            return f"expected {expected} matching {problem.comparison}"
+        case ProblemKind.TYPE if problem.expected.startswith("bool"):
+            return "write true or false"
+        case ProblemKind.TYPE:
+            actual = _TOML_TYPES.get(problem.actual, problem.actual)
+            return f"expected {expected}" + (f", got {actual}" if actual else "")
+        case ProblemKind.OTHER:
+            return problem.expected.replace("`", "")
+
+
+def describe_problem(error: Exception) -> str:
+    """Return the place and the rule: `shortcut[0].step[1].tool: expected str, got int`."""
+    problem = explain(error)
+    rule = describe_rule(problem)
+    return f"{problem.path}: {rule}" if problem.path else rule
+
+
+# ── For models ──────────────────────────────────────────────────────────────────────────────────────────────
 
 _KINDS = {
     "int": "a whole number",
@@ -45,42 +140,40 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
-_BOUNDS = {"<=": "at most", ">=": "at least"}
+_BOUNDS = {"<=": "at most ", ">=": "at least "}
 _UNITS = {"array": "item", "str": "character"}
 
 
-def in_words(complaint: str, schema: dict[str, Any]) -> str:
-    """The text of a ValidationError about arguments of this JSON Schema, without a full stop."""
-    what, _, path = complaint.partition(" - at `$")
-    where = path.rstrip("`").lstrip(".")
-    within = f"{where}." if where else ""
-    if found := re.fullmatch(r"Object missing required field `(.+)`", what):
-        return f"{within}{found[1]} is missing"
-    if found := re.fullmatch(r"Object contains unknown field `(.+)`", what):
-        return f"there is no argument {within}{found[1]}; there are {_names(schema) or 'none'}"
-    subject = where or "what was given"
-    if found := re.fullmatch(r"Invalid enum value .*", what, re.DOTALL):
-        return f"{subject} is one of {', '.join(map(str, _choices(schema, where)))}"
-    if found := re.fullmatch(r"Expected `(?:int|float)` (<=|>=) (\S+)", what):
-        return f"{subject} is {_BOUNDS[found[1]]} {float(found[2]):g}"
-    if found := re.fullmatch(r"Expected `(array|str)` of length (<=|>=) (\d+)", what):
-        plural = "" if found[3] == "1" else "s"
-        return f"{subject} has {_BOUNDS[found[2]]} {found[3]} {_UNITS[found[1]]}{plural}"
-    if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", what):
-        return f"{subject} is {_kinds(found[1])}, not {_kinds(found[2])}"
-    return f"{subject}: {what}"
+def describe_argument(error: Exception, schema: dict[str, Any]) -> str:
+    """Return what is wrong with arguments of a JSON Schema, without a full stop: `sugar is at most 30`."""
+    problem = explain(error)
+    subject = problem.path or "the value"
+    match problem.kind:
+        case ProblemKind.MISSING:
+            return f"{problem.field} is missing"
+        case ProblemKind.UNKNOWN:
+            names = ", ".join(schema["properties"])
+            return f"there is no argument {problem.field}; there are {names or 'none'}"
+        case ProblemKind.CHOICE:
+            return f"{subject} is one of {', '.join(map(str, _choices(schema, problem.path)))}"
+        case ProblemKind.RANGE:
+            return f"{subject} is {_BOUNDS[problem.comparison]}{problem.limit:g}"
+        case ProblemKind.LENGTH:
+            plural = "" if problem.limit == 1 else "s"
+            bound = _BOUNDS.get(problem.comparison, "")
+            return f"{subject} has {bound}{problem.limit:g} {_UNITS[problem.expected]}{plural}"
+        case ProblemKind.TYPE if problem.actual:
+            return f"{subject} is {_name_types(problem.expected)}, not {_name_types(problem.actual)}"
+        case _:
+            return f"{subject}: {describe_rule(problem)}"
 
 
-def _kinds(names: str) -> str:
+def _name_types(names: str) -> str:
     return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
-
-
-def _names(schema: dict[str, Any]) -> str:
-    return ", ".join(schema["properties"])
 
 
 def _choices(schema: dict[str, Any], path: str) -> list[Any]:
     for name in re.findall(r"[^.\[\]]+|\[", path.replace("[...]", "[")):
         if not name.isdigit():
             schema = schema.get("items", {}) if name == "[" else schema.get("properties", {}).get(name, {})
-    return schema.get("enum") or [schema.get("const", "what its description says")]
+    return schema.get("enum") or [schema.get("const", "the values that its description names")]

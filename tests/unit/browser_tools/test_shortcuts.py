@@ -63,10 +63,10 @@ STEP = "[[shortcut.step]]\ntool = 'dev_utils'\n"
     ("text", "says"),
     [
         ("[[shortcut]\nname = 1", "is not valid TOML: Expected ']]'"),
-        ("[[shortcut]]\nname = 'a'", "shortcut[0]: it missing required field step"),
-        (f"[[shortcut]]\n{STEP}", "shortcut[0]: it missing required field name"),
-        (f"[[shortcut]]\nname = 'a b'\n{STEP}", "shortcut[0].name: expected str matching regex"),
-        (f"[[shortcut]]\nname = 'a'\nnmae = 1\n{STEP}", "shortcut[0]: it contains unknown field nmae"),
+        ("[[shortcut]]\nname = 'a'", "shortcut[0]: step is missing"),
+        (f"[[shortcut]]\n{STEP}", "shortcut[0]: name is missing"),
+        (f"[[shortcut]]\nname = 'a b'\n{STEP}", "shortcut[0].name: expected str matching ^"),
+        (f"[[shortcut]]\nname = 'a'\nnmae = 1\n{STEP}", "shortcut[0]: there is no key nmae"),
         ("[[shortcut]]\nname = 'a'\nstep = []", "shortcut[0].step: expected array of length >= 1"),
         (
             "[[shortcut]]\nname = 'a'\n[[shortcut.step]]\ntool = 3",
@@ -81,7 +81,7 @@ STEP = "[[shortcut.step]]\ntool = 'dev_utils'\n"
             f"[[shortcut]]\nname = 'a'\nparameter = [{{ name = 'q' }}, {{ name = 'q' }}]\n{STEP}",
             "shortcut[0]: a has two parameters q",
         ),
-        ("[shortcuts]", "it contains unknown field shortcuts"),
+        ("[shortcuts]", "there is no key shortcuts"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, says: str) -> None:

@@ -394,7 +394,7 @@ async def test_a_page_tool_is_called_by_name(router: Router, transport: PlayedTr
 @pytest.mark.parametrize("arguments", [{}, {"name": 5}, {"name": "x", "arguments": []}, {"nam": "x"}])
 async def test_arguments_that_do_not_fit_name_the_field(router: Router, arguments: dict[str, Any]) -> None:
     text = failure_of(await router.call(Session("ours"), "call_page_tool", Arguments.of(arguments)))
-    assert "nam" in text or "$.arguments" in text
+    assert "name" in text or "arguments is an object" in text
 
 
 async def test_a_name_that_nobody_offers_is_a_result_that_says_what_to_call(router: Router) -> None:

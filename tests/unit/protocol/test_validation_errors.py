@@ -1,4 +1,4 @@
-"""What the audit log says of rejected arguments: field and rule, never a value."""
+"""Validation errors of msgspec: explained as structure, to users, to models, and in the audit log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
-from native_host.protocol.validation_errors import rejected_field
+from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.tool import Given, Tool
+from bridge.browser_tools.tool_output import Answer, Told
+from bridge.errors import CallError
+from bridge.hub.argument_validation import Arguments
+from native_host.protocol.validation_errors import (
+    ProblemKind,
+    ValidationProblem,
+    describe_problem,
+    explain,
+    rejected_field,
+)
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,3 +88,100 @@ def test_no_text_of_the_sender_is_ever_named(value: object) -> None:
     except msgspec.ValidationError as error:
         texts.append(rejected_field(error))
     assert "hunter2" not in "".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("item", "problem", "text"),
+    [
+        ({}, ValidationProblem("items[0]", ProblemKind.MISSING, "kind"), "items[0]: kind is missing"),
+        (
+            {"kind": "x"},
+            ValidationProblem("items[0].kind", ProblemKind.CHOICE, actual="x"),
+            "items[0].kind: x is not one of its values",
+        ),
+        (
+            {"kind": "tea", "count": 11},
+            ValidationProblem("items[0].count", ProblemKind.RANGE, "int", comparison="<=", limit=10),
+            "items[0].count: expected int <= 10",
+        ),
+        (
+            {"kind": "tea", "name": "hunter2"},
+            ValidationProblem("items[0].name", ProblemKind.LENGTH, "str", comparison="<=", limit=5),
+            "items[0].name: expected str of length <= 5",
+        ),
+        (
+            {"kind": "tea", "name": "HUNT"},
+            ValidationProblem("items[0].name", ProblemKind.PATTERN, "str", comparison="^[a-z]*$"),
+            "items[0].name: expected str matching ^[a-z]*$",
+        ),
+        (
+            {"kind": "tea", "count": {}},
+            ValidationProblem("items[0].count", ProblemKind.TYPE, "int", "object"),
+            "items[0].count: expected int, got table",
+        ),
+        (
+            {"kind": "tea", "sugar": 1},
+            ValidationProblem("items[0]", ProblemKind.UNKNOWN, actual="sugar"),
+            "items[0]: there is no key sugar",
+        ),
+    ],
+)
+def test_a_rejected_value_is_explained(item: Any, problem: ValidationProblem, text: str) -> None:
+    error = error_of({"items": [item]})
+    assert explain(error) == problem
+    assert describe_problem(error) == text
+
+
+# ── Arguments of a tool ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Cup(msgspec.Struct):
+    """A part of what is given."""
+
+    tea: Literal["green", "black"]
+
+
+class CupOrder(Given):
+    """What is given."""
+
+    size: Literal["small", "large"]
+    sugar: Annotated[float, Meta(ge=0.5, le=30)] = 1
+    count: int = 1
+    place: Annotated[list[float], Meta(min_length=2, max_length=2)] = []
+    name: Annotated[str, Meta(min_length=1)] = "Ada"
+    cups: list[Cup] = []
+    hot: bool | None = None
+
+
+async def run(_given: CupOrder, _turn: Turn) -> Answer:
+    raise AssertionError
+
+
+TOOL = Tool(name="order", title="", description="", given=CupOrder, told=Told, run=run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "size is missing"),
+        ({"size": "huge"}, "size is one of large, small"),
+        ({"milk": 1}, "there is no argument milk; there are size, sugar, count, place, name, cups, hot"),
+        ({"sugar": 31}, "sugar is at most 30"),
+        ({"sugar": 0}, "sugar is at least 0.5"),
+        ({"sugar": "x"}, "sugar is a number, not text"),
+        ({"count": 1.5}, "count is a whole number, not a number"),
+        ({"place": [1]}, "place has at least 2 items"),
+        ({"place": [1, 2, 3]}, "place has at most 2 items"),
+        ({"place": [1, "x"]}, "place[1] is a number, not text"),
+        ({"name": ""}, "name has at least 1 character"),
+        ({"cups": {"tea": 1}}, "cups is a list, not an object"),
+        ({"cups": [{}]}, "cups[0].tea is missing"),
+        ({"cups": [{"tea": "red"}]}, "cups[0].tea is one of black, green"),
+        ({"hot": [1]}, "hot is true or false or null, not a list"),
+    ],
+)
+def test_a_rejected_argument_is_explained_to_the_model(arguments: dict[str, Any], said: str) -> None:
+    whole = {"size": "small", **arguments} if arguments else arguments
+    with pytest.raises(CallError) as refused:
+        TOOL.read(Arguments.of(whole))
+    assert refused.value.detail == said
