@@ -287,7 +287,7 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
     Raises:
         ListenError: nobody could connect.
         TokenError: there is no token that could be relied on.
-        EndpointError: the state directory is not private.
+        PrivateFileError: the state directory is not private.
     """
     log_file.configure(_state())
     trio.run(_serve_http, config, tell)

@@ -13,6 +13,7 @@ from pathlib import Path
 from bridge.config.settings import HttpSettings
 from http_serving.port_owner import describe_port_owner
 from native_host.ipc import endpoint
+from native_host.system.private_files import PrivateFileError, prepare_directory
 
 _LOOPBACK = ("127.0.0.1", "::1")
 """What `localhost` can mean to a client: nobody else may answer where we do not."""
@@ -150,8 +151,8 @@ def _prepare(directory: Path) -> None:
             f"{directory.parent} is not there: --socket makes the last folder of its path at most"
         )
     try:
-        endpoint.prepare(directory)
-    except endpoint.EndpointError:
+        prepare_directory(directory)
+    except PrivateFileError:
         text = (
             f"{directory} is no place for the socket: it has to be a real directory that only you can open. "
             "One that is not there yet is made: --socket ~/.mcpb/run/http.sock"

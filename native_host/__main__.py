@@ -19,10 +19,10 @@ gc.disable()  # imports leave nothing to collect, and looking for it takes a ten
 import trio
 
 from native_host import __version__, host, startup
-from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
+from native_host.system.private_files import PrivateFileError
 
 gc.freeze()  # what has been imported stays: no collection has to walk through it, neither now nor later
 gc.enable()
@@ -90,7 +90,7 @@ def _refuse(browser_out: int, caller: str) -> int:
 def _serve(browser_in: int, browser_out: int, caller: str) -> int:
     try:
         trio.run(host.run, browser_in, browser_out, caller)
-    except endpoint.EndpointError as error:
+    except PrivateFileError as error:
         logging.getLogger(__name__).error("%s", error)  # noqa: TRY400  (the text says it all)
         _say_error(browser_out, Code.INTERNAL_ERROR, str(error), "mcpb status")
         return 1

@@ -19,7 +19,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     """Serve one browser until it closes its end.
 
     Raises:
-        EndpointError: there is no private directory for the socket.
+        EndpointError: no private directory exists for the socket.
     """
     malloc.keep_freed()
     place = endpoint.open_first(endpoint.candidates())

@@ -18,8 +18,8 @@ from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.state.server_record import running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, url
-from native_host.ipc.endpoint import EndpointError
 from native_host.system.home_layout import mcpb_home
+from native_host.system.private_files import PrivateFileError
 
 _print_config = click.option(
     "--print-config",
@@ -68,7 +68,7 @@ def serve(
             msgspec.structs.replace(config, http=settings, existing_channel=channel),
             lambda url, published: _tell(url, published, settings),
         )
-    except (ListenError, TokenError, EndpointError) as error:
+    except (ListenError, TokenError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -18,12 +18,14 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from bridge.config import toml_text
 from bridge.config.restrictions import is_allowed
 from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
 from native_host.system import private_files
+from native_host.system.private_files import PrivateFileError
 
 FILE = "config.toml"
 
@@ -134,8 +136,8 @@ def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
         file = private_files.read(path)
         if file is None:
             return b"", {}
-        found = private_files.toml(path, file.content)
-    except private_files.OwnFileError as error:
+        found = toml_text.parse(path, file.content)
+    except PrivateFileError as error:
         raise ConfigError(str(error)) from error
     if file.is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
         mend = f"chmod go-r {shlex.quote(str(path))}"
@@ -144,7 +146,7 @@ def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _at_line(content: bytes, key: str) -> str:
-    line = private_files.line_of(content, key)
+    line = toml_text.line_of(content, key)
     return f" (at line {line})" if line else ""
 
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, field
 
+from bridge.config import toml_text
 from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
+from native_host.system.private_files import PrivateFileError
 
 
 class ShortcutsError(Exception):
@@ -68,9 +70,9 @@ def read(home: Path) -> Sequence[Shortcut]:
     path = home / FILE
     try:
         file = private_files.read(path)
-        found = private_files.toml(path, file.content) if file else {}
+        found = toml_text.parse(path, file.content) if file else {}
         shortcuts = msgspec.convert(found, _File).shortcuts
-    except private_files.OwnFileError as error:
+    except PrivateFileError as error:
         raise ShortcutsError(str(error)) from error
     except msgspec.ValidationError as error:
         raise ShortcutsError(f"{path}: {describe_problem(error)}") from None

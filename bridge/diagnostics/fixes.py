@@ -15,7 +15,7 @@ from install.plan import apply
 from install.plan import install_plan as planning
 from install.plan.steps import Step, Write
 from native_host.ipc import endpoint
-from native_host.ipc.endpoint import EndpointError
+from native_host.system.private_files import PrivateFileError, check_directory
 
 OPEN = 0o077
 """Others may enter, or more: too much for sockets."""
@@ -61,8 +61,8 @@ def _is_news(step: Step) -> bool:
 
 
 def _swept(directory: Path) -> Iterator[str]:
-    with suppress(EndpointError, OSError):  # the report says it
-        endpoint.check_directory(directory)
+    with suppress(PrivateFileError, OSError):  # the report says it
+        check_directory(directory)
         if left := endpoint.left_by_dead_hosts(directory):
             endpoint.sweep(directory)
             names = ", ".join(path.name for path in left)

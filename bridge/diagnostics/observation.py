@@ -62,6 +62,7 @@ from native_host.protocol.untrusted_text import (
     single_line,
 )
 from native_host.system.home_layout import mcpb_home
+from native_host.system.private_files import PrivateFileError, check_directory
 
 
 def _known(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:
@@ -222,7 +223,7 @@ def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterat
     A directory that cannot be used is a finding of its own.
     """
     for directory in endpoint.candidates():
-        with suppress(EndpointError, OSError):
+        with suppress(PrivateFileError, OSError):
             for record in endpoint.live_hosts(directory):
                 if record.instance not in linked and not record.channel:
                     yield unlinked_host(record, problems.get(record.instance))
@@ -266,8 +267,8 @@ def _environment(here: Environment) -> Iterator[Finding]:
 def _sockets() -> Iterator[Finding]:
     for directory in endpoint.candidates():
         yield from _unusable(directory)
-        with suppress(EndpointError, OSError):
-            endpoint.check_directory(directory)
+        with suppress(PrivateFileError, OSError):
+            check_directory(directory)
             if left := endpoint.left_by_dead_hosts(directory):
                 names = ", ".join(path.name for path in left)
                 text = f"{directory} has {names} of native hosts that were killed"
@@ -283,11 +284,11 @@ def _unusable(directory: Path) -> Iterator[Finding]:
     if not os.path.lexists(directory):
         return
     try:
-        endpoint.check_directory(directory)
-    except EndpointError as error:
+        check_directory(directory)
+    except PrivateFileError as error:
         is_ours = is_open_to_others(directory)
         command = f"chmod 700 {shlex.quote(str(directory))}" if is_ours else ""
-        yield _socket_finding("socket-directory", str(error), command, is_safe=is_ours)
+        yield _socket_finding("socket-directory", f"{directory} {error.reason}", command, is_safe=is_ours)
 
 
 def _socket_finding(

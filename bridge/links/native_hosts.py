@@ -36,10 +36,11 @@ from bridge.hub.transport import (
 )
 from bridge.links.host_connection import Link, LinkError
 from native_host.ipc import endpoint
-from native_host.ipc.endpoint import EndpointError, Record
+from native_host.ipc.endpoint import Record
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError
 from native_host.protocol.wire import Code, Wire
+from native_host.system.private_files import PrivateFileError
 
 LOOK_EVERY_S = 0.25
 LINKED_LOOK_EVERY_S = 0.75
@@ -198,7 +199,7 @@ class NativeLinks(TabTransport):
     def _live_hosts(self, directory: HostDirectory) -> list[Record]:
         try:
             found = directory.live_hosts(self._busy)
-        except (EndpointError, OSError) as error:
+        except (PrivateFileError, OSError) as error:
             if str(directory.path) not in self.problems:
                 _log.warning("%s", error)
             self.problems[str(directory.path)] = Problem(str(error), 0)
@@ -216,7 +217,7 @@ class NativeLinks(TabTransport):
             await self._link(directory, instance)
         except LinkError as error:
             text, is_final = str(error), error.is_final
-        except (FrameError, EndpointError, OSError, trio.BrokenResourceError) as error:
+        except (FrameError, PrivateFileError, OSError, trio.BrokenResourceError) as error:
             text = str(error) or "the connection broke"
         finally:
             link = self._links.pop(instance, None)
@@ -267,7 +268,7 @@ class HostDirectory:
         """The hosts that live now; of those that are `linked` that is known.
 
         Raises:
-            EndpointError: the directory is there but not private.
+            PrivateFileError: the directory exists and is not private.
             OSError: it cannot be read.
         """
         changed_ns = _changed_ns(self.path)

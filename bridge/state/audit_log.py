@@ -25,10 +25,9 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
 from bridge.hub.client_session import Session
-from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
-from native_host.system.private_files import open_regular
+from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
 MAX_BYTES = 10 * 1024 * 1024
@@ -236,14 +235,14 @@ class AuditLog:
                     self._append(_registration_line(now, record), now)
                 case Redefined() if self._allowances["redefined"].allows(record.site.origin, now):
                     self._append(_redefinition_line(now, record), now)
-        except (OSError, endpoint.EndpointError) as error:
+        except (OSError, PrivateFileError) as error:
             self._warn(error)
 
     def close(self) -> None:
         """Say what was left out so far, and let go of the file."""
         try:
             self._tell_left_out(self._clock(), ended_by=math.inf)
-        except (OSError, endpoint.EndpointError) as error:
+        except (OSError, PrivateFileError) as error:
             self._warn(error)
         self._file.close()
 
@@ -322,7 +321,7 @@ class _SharedFile:
         """Write a line at the end. `now` may be of any clock.
 
         Raises:
-            EndpointError: the directory is not private, or cannot be made.
+            PrivateFileError: the directory is not private, or cannot be created.
             OSError: the disk refuses.
         """
         descriptor = self._current(now)
@@ -360,7 +359,7 @@ class _SharedFile:
         return descriptor
 
     def _open(self) -> int:
-        endpoint.prepare(self._directory)
+        prepare_directory(self._directory)
         return open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def _found(self, descriptor: int) -> os.stat_result | None:

@@ -9,8 +9,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from native_host.ipc import endpoint
-from native_host.system.private_files import open_regular
+from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 MAX_BYTES = 1024 * 1024
 """Of the file; the one before it is kept as well. All bridges of a user write the same one."""
@@ -37,9 +36,9 @@ def configure(state: Path | None = None) -> None:
 
 def _add_file(state: Path) -> None:
     try:
-        endpoint.prepare(state)
+        prepare_directory(state)
         handler = _PrivateFile(state / "mcpb.log", maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8")
-    except (endpoint.EndpointError, OSError) as error:
+    except (PrivateFileError, OSError) as error:
         _log.warning("there will be no log file: %s", error)
         return
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))

@@ -6,7 +6,6 @@ Every writer merges under a file lock: of two changes of one pause the later one
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,10 +14,9 @@ import msgspec
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.rules.site_patterns import read_pattern
 from bridge.origins import OriginError
-from native_host.ipc import endpoint
 from native_host.protocol.wire import PauseChange
 from native_host.system import private_files
-from native_host.system.private_files import create_private, lock_directory
+from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
 FILE = "pauses.json"
 KEPT_CHANGES = 256
@@ -64,14 +62,16 @@ class PausesFile:
             PausesFileError: the file cannot be read or written; it stays as it was.
         """
         try:
-            endpoint.prepare(self.path.parent)
+            prepare_directory(self.path.parent)
             with lock_directory(self.path.parent):
                 before = Pauses(self._read())
                 merged = Pauses([*before.changes, *changes])
                 if merged.changes != before.changes:
                     self._write(_bounded(merged.changes, now_ms))
-        except (endpoint.EndpointError, OSError) as error:
-            raise PausesFileError(f"{self.path} cannot be written: {error}") from error
+        except PrivateFileError as error:
+            raise PausesFileError(str(error)) from error
+        except OSError as error:
+            raise PausesFileError(f"{self.path} cannot be written: {error.strerror}") from error
         self.refresh()
 
     def _read(self) -> list[PauseChange]:
@@ -80,7 +80,7 @@ class PausesFile:
             found = msgspec.json.decode(file.content, type=_Content).changes if file else []
             for change in found:
                 _check(change)
-        except private_files.OwnFileError as error:
+        except PrivateFileError as error:
             raise PausesFileError(str(error)) from error
         except (ValueError, msgspec.DecodeError) as error:
             text = f"{self.path} cannot be read ({error}): remove it, and pause again what shall be paused"
@@ -88,13 +88,8 @@ class PausesFile:
         return found
 
     def _write(self, changes: Sequence[PauseChange]) -> None:
-        """Replace the file atomically, private to this user."""
-        draft = self.path.with_suffix(".json.new")
-        with open(draft, "wb", opener=create_private) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(_Content(list(changes)))) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(self.path)
+        content = msgspec.json.format(msgspec.json.encode(_Content(list(changes)))) + b"\n"
+        private_files.replace(self.path, content)
 
 
 def _check(change: PauseChange) -> None:

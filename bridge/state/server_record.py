@@ -6,17 +6,13 @@ servers the one that was started last is found.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from native_host.ipc import endpoint
-from native_host.system.private_files import open_regular
+from native_host.system.private_files import hold_file, prepare_directory, read_held
 
 FILES = "serve-*.json"
 _MAX_BYTES = 4096
@@ -39,21 +35,12 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
     """Let the server be found as long as the block runs.
 
     Raises:
-        endpoint.EndpointError: the directory cannot be made, or is not private.
-        OSError: the file cannot be written.
+        PrivateFileError: the directory is not private, or the file cannot be written.
     """
-    endpoint.prepare(state)
-    running(state)  # which removes what killed servers have left
-    path, draft = state / f"serve-{record.pid}.json", state / f".serve-{record.pid}"
-    lock = open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.write(lock, msgspec.json.encode(record))
-        draft.rename(path)
+    prepare_directory(state)
+    running(state)  # removes the records of servers that were killed
+    with hold_file(state / f"serve-{record.pid}.json", msgspec.json.encode(record)):
         yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(lock)
 
 
 def running(state: Path) -> ServeRecord | None:
@@ -68,29 +55,13 @@ def all_running(state: Path) -> list[ServeRecord]:
 
 
 def _record(path: Path) -> ServeRecord | None:
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    file = read_held(path, _MAX_BYTES)
+    if file is None:
         return None
-    try:
-        return _read(path, file)
-    finally:
-        os.close(file)
-
-
-def _read(path: Path, file: int) -> ServeRecord | None:
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
-        return None
-    try:
-        # Shared, so that two that look at the same moment do not take each other for the server.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pass  # its server lives
-    else:
+    if not file.is_held:
         path.unlink(missing_ok=True)
         return None
     try:
-        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=ServeRecord)
+        return msgspec.json.decode(file.content, type=ServeRecord)
     except msgspec.DecodeError:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -19,9 +18,8 @@ import msgspec
 import trio
 
 from bridge import origins
-from native_host.ipc import endpoint
 from native_host.system import private_files
-from native_host.system.private_files import create_private, lock_directory
+from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
 FILE = "approvals.json"
 HOUR_S = 3600
@@ -210,7 +208,7 @@ class Approvals:
             return
         try:
             file = private_files.read(self.path)
-        except private_files.OwnFileError as error:
+        except PrivateFileError as error:
             raise ApprovalsError(str(error)) from error
         found = self._decoded(file.content) if file else {}
         approved: dict[str, list[Approval]] = {}
@@ -220,14 +218,16 @@ class Approvals:
 
     def _change(self, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
         try:
-            endpoint.prepare(self.path.parent)
+            prepare_directory(self.path.parent)
             with lock_directory(self.path.parent):
                 self.refresh()
                 changed = change(self._found)
                 if changed != self._found:
                     self._write(_without_ended(changed))
-        except (endpoint.EndpointError, OSError) as error:
-            raise ApprovalsError(f"{self.path} cannot be written: {error}") from error
+        except PrivateFileError as error:
+            raise ApprovalsError(str(error)) from error
+        except OSError as error:
+            raise ApprovalsError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def _decoded(self, content: bytes) -> dict[str, Any]:
         try:
@@ -256,15 +256,8 @@ class Approvals:
         return ApprovalsError(f"{self.path}: {why}. Correct it, or remove it to be asked again")
 
     def _write(self, found: Mapping[str, Any]) -> None:
-        """Replace the file in one step, readable for this user alone."""
-        path = self.path.resolve()
-        draft = path.with_suffix(".json.new")
         content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-        with open(draft, "w", encoding="utf-8", opener=create_private) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
+        private_files.replace(self.path.resolve(), content.encode())
 
 
 class ApprovalsOf:

@@ -21,8 +21,8 @@ import msgspec
 from bridge.hub.cached_tools import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.origins import get_web_origin
-from native_host.ipc import endpoint
 from native_host.protocol import wire
+from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 FILE = "tools.sqlite"
 SCHEMA = 1
@@ -60,7 +60,7 @@ class StoreError(Exception):
     """The file cannot be used; the text says why and what to do."""
 
 
-_FAILURES = (StoreError, endpoint.EndpointError, sqlite3.Error, OSError)
+_FAILURES = (StoreError, PrivateFileError, sqlite3.Error, OSError)
 
 
 class SqliteToolStore:
@@ -146,7 +146,7 @@ class SqliteToolStore:
             self._make(going)
         except _FAILURES as error:
             self._file.close()
-            again = "" if isinstance(error, StoreError | endpoint.EndpointError) else ". Try again."
+            again = "" if isinstance(error, StoreError | PrivateFileError) else ". Try again."
             raise StoreError(f"Nothing was forgotten: {error}{again}") from error
         return len(going.gone_tools)
 
@@ -280,7 +280,7 @@ class _File:
 
     def _claim(self) -> None:
         """A file of ours, for us alone, is there. The directory is private: nobody can exchange it."""
-        endpoint.prepare(self.path.parent)
+        prepare_directory(self.path.parent)
         for path in (self.path, *map(self._beside, _COMPANIONS)):
             with suppress(FileNotFoundError):
                 found = path.lstat()
@@ -288,7 +288,7 @@ class _File:
                     raise StoreError(f"{path} is not a file of yours. Remove it.")
         # SQLite gives its other files the same mode.
         with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            os.close(open_regular(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR))
         self.path.chmod(0o600)
         self._identity = _identity(self.path)
 

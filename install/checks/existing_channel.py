@@ -29,9 +29,9 @@ from native_host.existing_channel.channel_sockets import (
     still_runs,
 )
 from native_host.ipc import endpoint
-from native_host.ipc.endpoint import EndpointError
 from native_host.protocol.untrusted_text import escape
 from native_host.system import proc, sock_diag
+from native_host.system.private_files import PrivateFileError
 
 THEIR_HOST = "--chrome-native-host"
 """In the command line of its hosts."""
@@ -128,7 +128,7 @@ def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
     """The pids of our processes that hold one of its sockets, by that, of these directories of hosts."""
     found: dict[str, int] = {}
     for directory in directories:
-        with suppress(EndpointError, OSError):
+        with suppress(PrivateFileError, OSError):
             found |= {each.channel: each.pid for each in endpoint.live_hosts(directory) if each.channel}
     return found
 

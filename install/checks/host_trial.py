@@ -28,11 +28,11 @@ from install.plan.apply import LARGEST_FILE_BYTES
 from install.targets import INSTALL
 from native_host import __version__
 from native_host.ipc import endpoint
-from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, FrameError
 from native_host.protocol.untrusted_text import escape
 from native_host.system import proc
+from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.untrusted_files import head
 
 HELLO_SECONDS = 5.0
@@ -171,8 +171,8 @@ def _sweep_after(program: Path) -> None:
     if made is None:
         return
     for directory in endpoint.candidates({"MCPB_HOME": made.home} if made.home else {}):
-        with suppress(EndpointError, OSError):
-            endpoint.check_directory(directory)
+        with suppress(PrivateFileError, OSError):
+            check_directory(directory)
             endpoint.sweep(directory)
 
 

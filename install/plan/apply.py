@@ -17,6 +17,7 @@ from pathlib import Path
 
 from install.plan.ownership import Found
 from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from native_host.system.private_files import open_directory, open_regular
 
 LARGEST_FILE_BYTES = 256 * 1024
 """Of what may be ours; longer files are not read whole."""
@@ -154,8 +155,8 @@ def _replace(step: Write) -> None:
 
 
 def _write_new(directory: int, name: str, step: Write) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, step.mode, dir_fd=directory), "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(open_regular(name, flags, step.mode, directory=directory), "wb") as file:
         file.write(step.content)
         file.flush()
         if step.mtime_ns is not None:
@@ -166,7 +167,7 @@ def _write_new(directory: int, name: str, step: Write) -> None:
 @contextmanager
 def _directory(path: Path) -> Iterator[int]:
     """A directory of ours, held open so that nobody can put another in its place."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    directory = open_directory(path)
     try:
         if os.fstat(directory).st_uid != os.getuid():
             raise ApplyError(f"{path} belongs to another user")
@@ -182,9 +183,8 @@ def _check_unchanged(directory: int, path: Path, before: bytes | None) -> None:
 
 def _content(name: Path | str, directory: int | None = None) -> bytes | None:
     """The first bytes of a file; None when there is none."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(name, flags, dir_fd=directory)
+        descriptor = open_regular(name, os.O_RDONLY, directory=directory)
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as file:

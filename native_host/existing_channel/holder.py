@@ -8,13 +8,10 @@ product's files are only looked at.
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import logging
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import trio
@@ -26,6 +23,7 @@ from native_host.existing_channel.channel_sockets import Users, judged, what_bec
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
 from native_host.system import malloc, proc
+from native_host.system.private_files import PrivateFileError, lock_directory
 
 LINGERS_S = 5.0
 """Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
@@ -57,7 +55,7 @@ def _hold(path: Path) -> int:
     malloc.keep_freed()
     try:
         trio.run(hold, path)
-    except (endpoint.EndpointError, OSError) as error:
+    except (PrivateFileError, OSError) as error:
         _log.error("%s", error)
         return 1
     return 0
@@ -67,16 +65,17 @@ async def hold(path: Path) -> None:
     """Hold the socket until nobody wants it, or it is gone.
 
     Raises:
-        EndpointError: it may not be used, or there is no private directory for a socket of ours.
+        PrivateFileError: it must not be used, or no private directory exists for our socket.
         OSError: nobody answers there.
     """
     found = judged(path)
     if found.fault:
-        raise endpoint.EndpointError(f"{path}: {found.fault}")
+        raise endpoint.EndpointError(None, f"{path}: {found.fault}")
     with closing(endpoint.open_first(endpoint.candidates())) as place:
         record = relay_server.record_of(place, "", proc.find_parent(found.pid or 0), channel=str(path))
         record.browser = BRAND
-        with _one_at_a_time(place.directory):
+        # Several bridges may have found the same socket, and each have started a holder.
+        with lock_directory(place.directory):
             if any(other.channel == str(path) for other in endpoint.live_hosts(place.directory)):
                 return
             stream = await endpoint.connect_to(path)
@@ -113,17 +112,6 @@ async def _watch(users: Users, side: Channel) -> None:
     while not side.names_calls:
         users.look()
         await trio.sleep(_COMPANY_LOOK_S)
-
-
-@contextmanager
-def _one_at_a_time(directory: Path) -> Iterator[None]:
-    """Several bridges may have seen the same socket, and each have started one of us."""
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 async def why_ended(path: Path, pid: int | None) -> str:

@@ -24,7 +24,8 @@ import msgspec
 
 from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES
 from native_host.ipc import endpoint
-from native_host.ipc.endpoint import EndpointError
+from native_host.system import private_files
+from native_host.system.private_files import PrivateFileError
 
 RECORDS = "channel-*.json"
 """In the state directory: one for each server that publishes a socket, held by it as long as it lives."""
@@ -100,8 +101,7 @@ def directory_for(chosen: str = "") -> Path:
     if os.path.lexists(named):
         return named
     for found in sorted(Path(ABOVE).glob(DIRECTORIES)):
-        with suppress(EndpointError):
-            endpoint.check_directory(found)
+        if private_files.is_private(found):
             return found
     return named
 
@@ -111,18 +111,19 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
     """A socket that listens in `directory` as that product's do; all of it is gone when the block is left.
 
     Raises:
-        EndpointError: the directory is not private, or the system refuses.
+        PrivateFileError: the directory is not private, or the system refuses.
     """
     path = directory / f"{os.getpid()}.sock"
     draft = directory / f".mcpb-{os.getpid()}"
     endpoint.check_length(path)
     if not directory.parent.is_dir():
-        raise EndpointError(f"{directory.parent} is not there: of the directory only the last folder is made")
-    endpoint.prepare(state)
+        raise PrivateFileError(directory.parent, "is missing: only the last directory of the path is created")
+    private_files.prepare_directory(state)
     is_new = not os.path.lexists(directory)
     record = _Record(path=str(path), draft=str(draft), made_directory=is_new, pid=os.getpid())
     with ExitStack() as stack:
-        file = stack.enter_context(_held(state / f"channel-{os.getpid()}.json", record))
+        held = state / f"channel-{os.getpid()}.json"
+        file = stack.enter_context(private_files.hold_file(held, msgspec.json.encode(record)))
         stack.callback(lambda: _remove(_left_by(record)))
         _prepare(directory)
         stack.enter_context(_in_use(directory))
@@ -130,7 +131,7 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
             draft.unlink()
         listener = stack.enter_context(closing(endpoint.bind(draft)))
         _mark(draft, record)
-        _write(file, record)
+        private_files.rewrite(held, file, msgspec.json.encode(record))
         _reveal(draft, path)
         yield Published(path, listener)
 
@@ -164,16 +165,15 @@ def left_behind(state: Path) -> Left:
 
 
 def _prepare(directory: Path) -> None:
-    """As `endpoint.prepare`, but what others' sockets are in is not to be removed."""
+    """Prepare the directory, but do not advise to remove one that has sockets of Claude in Chrome."""
     try:
-        endpoint.prepare(directory)
-    except EndpointError:
+        private_files.prepare_directory(directory)
+    except PrivateFileError:
         if not _has_sockets(directory):
             raise
-        raise EndpointError(
-            f"{directory} is open to other users, and {BRAND}'s sockets are in it too. "
-            f"Run: chmod 700 {shlex.quote(str(directory))}"
-        ) from None
+        reason = f"is open to other users, and {BRAND}'s sockets are in it too"
+        command = f"chmod 700 {shlex.quote(str(directory))}"
+        raise PrivateFileError(directory, reason, command) from None
 
 
 def _has_sockets(directory: Path) -> bool:
@@ -196,7 +196,7 @@ def _user_name() -> str:
 @contextmanager
 def _in_use(directory: Path) -> Iterator[None]:
     """What clears /tmp of old files passes over a directory that is locked, as systemd-tmpfiles does."""
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    lock = private_files.open_directory(directory)
     try:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -219,7 +219,7 @@ def _mark(draft: Path, record: _Record) -> None:
 def _reveal(draft: Path, path: Path) -> None:
     """Under the name that clients look for; a host of theirs that had our pid may have left one."""
     if os.path.lexists(path):
-        raise EndpointError(f"{path} is there already, and not ours to remove: start mcpb serve again")
+        raise PrivateFileError(path, "exists already, and is not ours to remove: restart mcpb serve")
     draft.rename(path)
 
 
@@ -256,55 +256,12 @@ def _remove(left: Left) -> None:
 # ── The record ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@contextmanager
-def _held(path: Path, record: _Record) -> Iterator[int]:
-    """Its file, locked: liveness is the lock, never the pid."""
-    draft = path.with_name(f".{path.stem}")
-    try:
-        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise EndpointError(f"{path} cannot be written: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        _write(file, record)
-        draft.rename(path)
-        yield file
-    finally:
-        draft.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-        os.close(file)
-
-
-def _write(file: int, record: _Record) -> None:
-    try:
-        os.ftruncate(file, 0)
-        os.pwrite(file, msgspec.json.encode(record), 0)
-    except OSError as error:
-        raise EndpointError(f"the state directory cannot be written: {error.strerror}") from error
-
-
 def _read(path: Path) -> tuple[_Record | None, bool]:
-    """The record, None where it is none of ours, and whether its server is dead."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    """Return the record, None where there is none of ours, and whether its server is dead."""
+    file = private_files.read_held(path, _MAX_BYTES)
+    if file is None:
         return None, False
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-            return None, False
-        is_left = _is_free(file)
-        return msgspec.json.decode(os.read(file, _MAX_BYTES), type=_Record), is_left
+        return msgspec.json.decode(file.content, type=_Record), not file.is_held
     except msgspec.DecodeError:
         return None, False
-    finally:
-        os.close(file)
-
-
-def _is_free(file: int) -> bool:
-    """Nobody holds it; shared, so that two that look at the same moment do not take each other for it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shlex
 import socket
 import stat
 import struct
@@ -25,7 +24,9 @@ import msgspec
 import trio
 
 from native_host.protocol.wire import Wire
+from native_host.system import private_files
 from native_host.system.home_layout import mcpb_home
+from native_host.system.private_files import PrivateFileError
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """What fits into a socket address (measured on Linux: 107 binds, 108 fails)."""
@@ -33,8 +34,8 @@ _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _CONNECTABLE_GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK}
 
 
-class EndpointError(Exception):
-    """The directory or the socket cannot be used; the text says why and what to do."""
+class EndpointError(PrivateFileError):
+    """A socket cannot be used."""
 
 
 class Record(Wire, kw_only=True):
@@ -64,42 +65,7 @@ def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
     if environ.get("MCPB_HOME"):
         return [below_home]
     runtime = Path(f"/run/user/{os.getuid()}")
-    return [runtime / "mcpb", below_home] if _is_private(runtime) else [below_home]
-
-
-def prepare(directory: Path) -> None:
-    """Make the directory if it is not there (0700), and check it.
-
-    Raises:
-        EndpointError: it cannot be made, or is not private.
-    """
-    try:
-        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise EndpointError(f"{directory} cannot be made: {error.strerror}") from error
-    check_directory(directory)
-
-
-def check_directory(directory: Path) -> None:
-    """Only a real directory of ours, closed to everybody else, is used.
-
-    Raises:
-        EndpointError: it is missing or not private.
-    """
-    if not _is_private(directory):
-        raise EndpointError(
-            f"{directory} is not a private directory of yours (a link, another owner, or open to others). "
-            f"Remove it, or: chmod 700 {shlex.quote(str(directory))}"
-        )
-
-
-def _is_private(directory: Path) -> bool:
-    try:
-        found = directory.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return [runtime / "mcpb", below_home] if private_files.is_private(runtime) else [below_home]
 
 
 # ── The host's side ─────────────────────────────────────────────────────────────────────────────────────────
@@ -118,19 +84,13 @@ class Endpoint:
         self._lock = lock
 
     def publish(self, record: Record) -> None:
-        """Write the record, whole or not at all; bridges connect when it is there.
+        """Replace the record atomically. Bridges connect when it exists.
 
         Raises:
-            EndpointError: it cannot be written.
+            PrivateFileError: it cannot be written.
         """
         path = self.directory / f"{self.instance}.json"
-        draft = path.with_suffix(".json.new")
-        try:
-            with open(draft, "wb", opener=_create_private) as file:
-                file.write(msgspec.json.encode(record))
-            draft.rename(path)
-        except OSError as error:
-            raise EndpointError(f"{path} cannot be written: {error.strerror}") from error
+        private_files.replace(path, msgspec.json.encode(record), is_durable=False)
 
     def is_in_place(self) -> bool:
         """Whether bridges can still find it: somebody may have removed the directory under a running host."""
@@ -144,33 +104,33 @@ class Endpoint:
 
 
 def open_first(directories: Sequence[Path]) -> Endpoint:
-    """An endpoint in the first directory that will do.
+    """Return an endpoint in the first directory that can be used.
 
     Raises:
-        EndpointError: none will; the text says why of each.
+        EndpointError: none can; the reason has the reason of each.
     """
     refusals = []
     for directory in directories:
         try:
             return open_endpoint(directory)
-        except EndpointError as error:
+        except PrivateFileError as error:
             refusals.append(str(error))
-    raise EndpointError(" ".join(refusals))
+    raise EndpointError(None, "; ".join(refusals))
 
 
 def open_endpoint(directory: Path) -> Endpoint:
-    """Make a socket in `directory` under a fresh instance name, after clearing what dead hosts left.
+    """Create a socket in `directory` under a new instance name, and remove the files of dead hosts.
 
     Raises:
-        EndpointError: the directory is not private, the path is too long for a socket address, or the system
-            refuses.
+        PrivateFileError: the directory is not private, the path is too long for a socket address, or the
+            system refuses.
     """
-    prepare(directory)
+    private_files.prepare_directory(directory)
     try:
         sweep(directory)
         instance, lock = _claim(directory)
     except OSError as error:
-        raise EndpointError(f"{directory} cannot be used: {error.strerror}") from error
+        raise EndpointError(directory, f"cannot be used: {error.strerror}") from error
     try:
         return Endpoint(directory, instance, lock, _listen(directory, instance))
     except BaseException:
@@ -200,7 +160,7 @@ def left_by_dead_hosts(directory: Path) -> list[Path]:
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
     """Hold the lock of a dead host for a moment: False when its host lives, or when it is not ours to ask."""
-    lock = _open_lock(path)
+    lock = private_files.open_own(path, os.O_RDWR)
     if lock is None:
         yield False
         return
@@ -217,7 +177,7 @@ def _claim(directory: Path) -> tuple[str, int]:
     while True:
         instance = secrets.token_hex(4)
         path = directory / f"{instance}.lock"
-        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = private_files.open_regular(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.stat().st_ino == os.fstat(lock).st_ino:
@@ -244,7 +204,7 @@ def bind(path: Path) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise EndpointError(f"{path} cannot be bound: {error.strerror}") from error
+        raise EndpointError(path, f"cannot be bound: {error.strerror}") from error
     finally:
         os.umask(umask)
     listener.setblocking(False)
@@ -260,13 +220,11 @@ def check_length(path: Path) -> None:
     size = len(os.fsencode(path))
     if size > SOCKET_PATH_BYTES:
         raise EndpointError(
-            f"{path} is {size} bytes long; a socket's path may have {SOCKET_PATH_BYTES} on this system. "
-            "Set MCPB_HOME to a shorter directory and run: mcpb install-native-host"
+            path,
+            f"is {size} bytes long; a socket's path may have {SOCKET_PATH_BYTES} on this system. "
+            "Set MCPB_HOME to a shorter directory first",
+            "mcpb install-native-host",
         )
-
-
-def _create_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _remove(directory: Path, instance: str) -> None:
@@ -304,14 +262,14 @@ def answers(path: Path) -> bool:
 
 
 def live_hosts(directory: Path) -> list[Record]:
-    """The hosts in `directory` that live now; what is not a record of ours is passed over.
+    """Return the hosts in `directory` that live now. Files that are no record of a host are ignored.
 
     Raises:
-        EndpointError: the directory is there but not private.
+        PrivateFileError: the directory exists and is not private.
     """
     if not directory.exists() and not directory.is_symlink():
         return []
-    check_directory(directory)
+    private_files.check_directory(directory)
     return [record for path in sorted(directory.glob("*.json")) if (record := _read_live(path))]
 
 
@@ -333,7 +291,7 @@ async def connect_to(path: Path) -> trio.SocketStream:
         OSError: nobody answers.
     """
     if not _is_ours(path, stat.S_ISSOCK):
-        raise EndpointError(f"{path} is not a socket of yours")
+        raise EndpointError(path, "is not a socket of yours")
     stream = await trio.open_unix_socket(path)
     try:
         check_peer(stream)
@@ -356,17 +314,13 @@ def _read_live(path: Path) -> Record | None:
 
 
 def _is_held(path: Path) -> bool:
-    lock = _open_lock(path)
+    lock = private_files.open_own(path, os.O_RDWR)
     if lock is None:
         return False
     try:
-        # Shared, so that bridges that look at the same moment do not take each other for the host.
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return private_files.is_locked(lock)
     finally:
         os.close(lock)
-    return False
 
 
 # ── Both sides ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -388,9 +342,9 @@ def check_peer(stream: trio.SocketStream) -> None:
     try:
         uid = peer_uid(stream)
     except OSError as error:  # macOS knows the user of a connected socket only
-        raise EndpointError(f"the other end of the socket has gone ({error.strerror})") from error
+        raise EndpointError(None, f"the other end of the socket has gone ({error.strerror})") from error
     if uid != os.getuid():
-        raise EndpointError(f"the other end of the socket belongs to user {uid}, not to you")
+        raise EndpointError(None, f"the other end of the socket belongs to user {uid}, not to you")
 
 
 class HasOptions(Protocol):
@@ -413,12 +367,3 @@ def peer_uid(unix_socket: HasOptions) -> int:
     # macOS: struct xucred {u_int version; uid_t uid; …} by LOCAL_PEERCRED (1) at level SOL_LOCAL (0).
     raw = unix_socket.getsockopt(0, 1, 76)
     return int(struct.unpack_from("II", raw)[1])
-
-
-def _open_lock(path: Path) -> int | None:
-    if not _is_ours(path, stat.S_ISREG):
-        return None
-    try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None

@@ -29,6 +29,7 @@ from native_host.relay.browser_adapter import BrowserSide, Turned
 from native_host.relay.coalescing import Newest
 from native_host.relay.message_router import Delivery, Switchboard
 from native_host.system import malloc
+from native_host.system.private_files import PrivateFileError
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class Relay:
         self._record.profile_label = browser.profile.label
         try:
             self._place.publish(self._record)
-        except endpoint.EndpointError as error:  # bridges hear all of it over the socket as well
+        except PrivateFileError as error:  # bridges receive all of it over the socket as well
             logger.warning("%s", error)
 
     async def _complain_to_browser(self, text: str) -> None:

@@ -1,9 +1,7 @@
-"""Private regular files, opened without following a link and without waiting; a lock for their directory.
+"""Private files: directories and regular files that belong to this user.
 
-It does not check who may read the directory: `native_host.ipc.endpoint.prepare` does.
-
-Files in which the person says what may be done. One that others could have written, or taken away, is not
-read.
+No function follows a link in the last step of a path, or waits for the other end of a FIFO. What the files
+are for, and where they lie: `home_layout.py`. Files of other programs: `untrusted_files.py`.
 """
 
 from __future__ import annotations
@@ -11,43 +9,89 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import shlex
 import stat
-import tomllib
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+MAX_BYTES = 1024 * 1024
+"""Limit of a file that `read` accepts."""
 
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
-def open_regular(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a regular file, and create it for this user alone where `flags` have O_CREAT; usable as `opener`.
+class PrivateFileError(Exception):
+    """A file or directory cannot be used, or cannot be trusted."""
 
-    A FIFO would block until another process opens its other end, and a device may do anything.
+    def __init__(self, path: Path | None, reason: str, command: str = "") -> None:
+        """Name the path, why it cannot be used, and the command that remedies it."""
+        super().__init__(path, reason, command)
+        self.path = path
+        """None: the reason names what cannot be used."""
+        self.reason = reason
+        self.command = command
+        """Empty: no single command remedies it."""
+
+    def __str__(self) -> str:
+        """Return all of it as one line."""
+        text = f"{self.path} {self.reason}" if self.path else self.reason
+        return f"{text}. Run: {self.command}" if self.command else text
+
+
+# ── Directories ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def prepare_directory(directory: Path) -> None:
+    """Create a directory with mode 0700 if it is missing, and check it.
+
+    Raises:
+        PrivateFileError: it cannot be created, or is not private.
+    """
+    try:
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise PrivateFileError(directory, f"cannot be created: {error.strerror}") from error
+    check_directory(directory)
+
+
+def check_directory(directory: Path) -> None:
+    """Check that a directory is private.
+
+    Raises:
+        PrivateFileError: it is missing, a link or another kind of file, or other users have access.
+    """
+    try:
+        found = directory.lstat()
+    except OSError as error:
+        raise PrivateFileError(directory, f"cannot be used: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "not a directory"
+        raise PrivateFileError(directory, f"is {kind}: remove it")
+    if found.st_uid != os.getuid():
+        raise PrivateFileError(directory, "belongs to another user: remove it, or use another directory")
+    if found.st_mode & 0o077:
+        command = f"chmod 700 {shlex.quote(str(directory))}"
+        raise PrivateFileError(directory, "is open to other users", command)
+
+
+def is_private(directory: Path) -> bool:
+    """Return whether a directory exists, belongs to this user and is closed to other users."""
+    with suppress(PrivateFileError):
+        check_directory(directory)
+        return True
+    return False
+
+
+def open_directory(path: Path) -> int:
+    """Open a directory.
 
     Raises:
         OSError: the system refuses, or another kind of file is there.
     """
-    descriptor = os.open(path, flags | _FLAGS, 0o600)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
-    return descriptor
-
-
-def create_private(path: str, _flags: int) -> int:
-    """Create or empty a file for this user alone; usable as `opener`.
-
-    Raises:
-        OSError: the system refuses, or a link is there.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 @contextmanager
@@ -61,113 +105,216 @@ def lock_directory(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-MAX_BYTES = 1024 * 1024
-_STATEMENT = re.compile(rb"[ \t]*(?:(?P<head>\[\[?)[ \t]*(?P<table>[\w.-]+)[ \t]*\]|(?P<key>[\w.-]+)[ \t]*=)")
-"""How a table or a key begins in TOML, as most people write it."""
+# ── Files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class OwnFileError(Exception):
-    """A file cannot be relied on, or read; the text has its path, what is wrong, what to do."""
+def open_regular(
+    path: str | os.PathLike[str], flags: int, mode: int = 0o600, *, directory: int | None = None
+) -> int:
+    """Open a regular file, and create it with `mode` where `flags` have O_CREAT; usable as `opener`.
 
+    A FIFO would block until another process opens its other end, and a device may do anything.
 
-class OwnFile(NamedTuple):
-    """What is in one."""
-
-    content: bytes
-    is_open: bool
-    """Others can read it."""
-
-
-def read(path: Path) -> OwnFile | None:
-    """The file; None where there is none.
+    Args:
+        path: an absolute path, or one that is relative to `directory`.
+        flags: as `os.open` takes them.
+        mode: permissions of a new file, before the umask.
+        directory: descriptor of an open directory.
 
     Raises:
-        OwnFileError: it cannot be read, or others could have written it.
+        OSError: the system refuses, or another kind of file is there.
     """
+    descriptor = os.open(path, flags | _FLAGS, mode, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+    return descriptor
+
+
+def open_own(path: Path, flags: int) -> int | None:
+    """Open a regular file that belongs to this user; None if there is none."""
     try:
-        _check_directory(path.parent, path.name)
-        return _read(path)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise OwnFileError(f"{path} is a link that leads nowhere: remove it, or mend it") from None
+        descriptor = open_regular(path, flags)
+    except OSError:
         return None
-    except OSError as error:
-        raise OwnFileError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def toml(path: Path, content: bytes) -> dict[str, Any]:
-    """What a file says in TOML.
-
-    Raises:
-        OwnFileError: it is none; the text has the line where the parser knows it.
-    """
-    try:
-        return tomllib.loads(content.decode())
-    except tomllib.TOMLDecodeError as error:
-        # The parser names no line where the document ends too early.
-        lines = content.count(b"\n", 0, len(content.rstrip())) + 1
-        raise OwnFileError(f"{path} is not valid TOML: {error}, of {lines} lines") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise OwnFileError(f"{path} is not valid TOML: line {line} is not UTF-8") from error
-    except RecursionError:
-        raise OwnFileError(f"{path} is not valid TOML: it is nested too deeply") from None
-
-
-def line_of(content: bytes, key: str) -> int | None:
-    """Return the line of a key such as `policy.tools[1].allow` in valid TOML, or of the array that has it.
-
-    None: it is spelled otherwise (quoted, for instance), or a string of several lines could be taken for it.
-    """
-    if b'"""' in content or b"'''" in content:
-        return None
-    table, heads = "", Counter[str]()
-    for number, line in enumerate(content.split(b"\n"), 1):
-        if not (found := _STATEMENT.match(line)):
-            continue
-        if found["table"]:
-            table = found["table"].decode()
-            if found["head"] == b"[[":
-                heads[table] += 1
-                table = f"{table}[{heads[table] - 1}]"
-            if key == table:
-                return number
-        else:
-            here = f"{table}.{found['key'].decode()}".lstrip(".")
-            if key == here or key.startswith((f"{here}[", f"{here}.")):
-                return number
+    if os.fstat(descriptor).st_uid == os.getuid():
+        return descriptor
+    os.close(descriptor)
     return None
 
 
-def _check_directory(directory: Path, name: str) -> None:
-    """Who may write to it can take the file away, and without one everything is allowed."""
+def replace(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+    """Replace a file atomically, readable by this user alone. Callers exclude other writers.
+
+    Args:
+        path: the file, which need not exist.
+        content: all of it.
+        is_durable: whether it has to survive a power failure.
+
+    Raises:
+        PrivateFileError: it cannot be written; the earlier file stays.
+    """
+    draft = draft_of(path)
+    try:
+        draft.unlink(missing_ok=True)  # a process that was killed may have left one
+        with open(draft, "xb", opener=open_regular) as file:
+            file.write(content)
+            file.flush()
+            if is_durable:
+                os.fsync(file.fileno())
+        draft.rename(path)
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
+
+
+def draft_of(path: Path) -> Path:
+    """Return the name under which `replace` writes."""
+    return path.with_name(f"{path.name}.new")
+
+
+def read_secret(path: Path, max_bytes: int) -> bytes:
+    """Read at most `max_bytes` of a file that other users cannot read.
+
+    Raises:
+        PrivateFileError: they can, or the file cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=open_regular) as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                return file.read(max_bytes)
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be read: {error.strerror}") from error
+    raise PrivateFileError(path, "is not a file that only you can read")
+
+
+# ── Files that a process holds while it lives ───────────────────────────────────────────────────────────────
+
+
+class HeldFile(NamedTuple):
+    """A file that `hold_file` of some process has written."""
+
+    content: bytes
+    is_held: bool
+    """Its process lives. The lock decides, never the process id."""
+
+
+@contextmanager
+def hold_file(path: Path, content: bytes) -> Iterator[int]:
+    """Keep a locked file while the block runs, and yield its descriptor. It appears locked and complete.
+
+    Raises:
+        PrivateFileError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.stem}")
+    try:
+        descriptor = open_regular(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        rewrite(path, descriptor, content)
+        draft.rename(path)
+        yield descriptor
+    finally:
+        draft.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def rewrite(path: Path, descriptor: int, content: bytes) -> None:
+    """Write a held file again, in place.
+
+    Raises:
+        PrivateFileError: the system refuses.
+    """
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, content, 0)
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
+
+
+def read_held(path: Path, max_bytes: int) -> HeldFile | None:
+    """Read a file that a process holds, or held; None if there is none of this user."""
+    descriptor = open_own(path, os.O_RDONLY)
+    if descriptor is None:
+        return None
+    try:
+        return HeldFile(os.read(descriptor, max_bytes), is_locked(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(descriptor: int) -> bool:
+    """Return whether another process holds the lock of an open file."""
+    try:
+        # A shared lock: two processes that ask at the same moment do not see each other.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+# ── Files in which the user says what is allowed ────────────────────────────────────────────────────────────
+
+
+class TrustedFile(NamedTuple):
+    """Content of a file that other users could not have written."""
+
+    content: bytes
+    is_open: bool
+    """Other users can read it."""
+
+
+def read(path: Path) -> TrustedFile | None:
+    """Read a file if only this user could have written or removed it; None if it is missing.
+
+    Unlike the other functions this follows links: users keep such files where they like.
+
+    Raises:
+        PrivateFileError: it cannot be read, or is not to be trusted.
+    """
+    try:
+        _check_writers(path.parent, path.name)
+        return _read(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise PrivateFileError(path, "is a link that leads nowhere: remove or correct it") from None
+        return None
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be read: {error.strerror}") from error
+
+
+def _check_writers(directory: Path, name: str) -> None:
+    """Check who could remove the file: without it everything may be allowed."""
     status = directory.stat()
     if status.st_uid != os.getuid():
-        raise OwnFileError(f"{directory} belongs to another user, who could remove your {name}: use your own")
+        reason = f"belongs to another user, who could remove your {name}: use your own"
+        raise PrivateFileError(directory, reason)
     if status.st_mode & 0o022:
-        mend = f"chmod go-w {shlex.quote(str(directory))}"
-        raise OwnFileError(f"{directory} can be written by others, who could remove your {name}: {mend}")
+        command = f"chmod go-w {shlex.quote(str(directory))}"
+        raise PrivateFileError(directory, f"can be written by others, who could remove your {name}", command)
 
 
-def _read(path: Path) -> OwnFile:
-    with open(path, "rb", opener=_without_waiting) as file:
-        # What is checked is what is read, wherever links lead.
-        _check_directory(path.resolve().parent, path.name)
+def _read(path: Path) -> TrustedFile:
+    with open(path, "rb", opener=_open_at_once) as file:
+        # Links lead elsewhere: the directory of the file that was opened counts too.
+        _check_writers(path.resolve().parent, path.name)
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OwnFileError(f"{path} is not a file")
+            raise PrivateFileError(path, "is not a file")
         if status.st_uid != os.getuid():
-            raise OwnFileError(
-                f"{path} belongs to another user, who could allow what you have denied: replace it"
-            )
+            reason = "belongs to another user, who could allow what you have denied: replace it"
+            raise PrivateFileError(path, reason)
         if status.st_mode & 0o022:
-            mend = f"chmod go-w {shlex.quote(str(path))}"
-            raise OwnFileError(f"{path} can be written by others. Look at what it says, then: {mend}")
+            command = f"chmod go-w {shlex.quote(str(path))}"
+            raise PrivateFileError(path, "can be written by others: check its content first", command)
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise OwnFileError(f"{path} is longer than {MAX_BYTES} bytes")
-    return OwnFile(content, bool(status.st_mode & 0o044))
+        raise PrivateFileError(path, f"is longer than {MAX_BYTES} bytes")
+    return TrustedFile(content, bool(status.st_mode & 0o044))
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its writer
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO would block until another process opens it

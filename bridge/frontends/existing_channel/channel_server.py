@@ -8,6 +8,7 @@ By which name clients of another product's socket tell this machine's mcpb from 
 from __future__ import annotations
 
 import logging
+import shlex
 import socket
 import struct
 import uuid
@@ -34,7 +35,7 @@ from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.untrusted_text import single_line
-from native_host.system.private_files import open_regular
+from native_host.system.private_files import PrivateFileError, open_regular
 from native_host.system.proc import find_program_name
 
 TRANSPORT = "channel"
@@ -236,7 +237,7 @@ def device_id(state: Path) -> str:
     """The same as long as the state directory is there: made when it is first asked for.
 
     Raises:
-        EndpointError: it cannot be read or written.
+        PrivateFileError: it cannot be read or written.
     """
     path = state / FILE
     try:
@@ -245,6 +246,5 @@ def device_id(state: Path) -> str:
         with open(path, "rb", opener=open_regular) as file:
             return str(uuid.UUID(file.read(_MAX_BYTES).decode().strip()))
     except (OSError, ValueError) as error:
-        raise EndpointError(
-            f"{path} cannot be used: {error}. Remove it, and start mcpb serve again"
-        ) from error
+        command = f"rm {shlex.quote(str(path))}"
+        raise PrivateFileError(path, f"cannot be used: {error}", command) from error

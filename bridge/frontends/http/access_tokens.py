@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import re
-import secrets
 import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,16 +21,14 @@ import msgspec
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import FILE as DEFAULT_FILE
-from bridge.frontends.http.bearer_token import TokenError, token_for
-from native_host.ipc import endpoint
+from bridge.frontends.http.bearer_token import TokenError, new_token, token_for
 from native_host.system import private_files
-from native_host.system.private_files import lock_directory
+from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
 FILE = "http-tokens.json"
 DEFAULT = "default"
 """Name of the client whose token `mcpb serve` prints."""
 MAX_TOKENS = 256
-_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _log = logging.getLogger(__name__)
@@ -123,7 +120,7 @@ def add_token(state: Path, name: str) -> str:
     if not _NAME.fullmatch(name):
         text = f'"{name}" cannot be the name of a token: use at most 64 letters, digits and . _ -'
         raise TokenError(text)
-    token = secrets.token_urlsafe(_BYTES)
+    token = new_token()
 
     def add(stored: dict[str, _StoredToken]) -> None:
         if name == DEFAULT or name in stored:
@@ -176,11 +173,13 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
         text = "The token of default is auth_token in config.toml: change it there and restart mcpb serve"
         raise TokenError(text)
     try:
-        endpoint.prepare(state)
+        prepare_directory(state)
         with lock_directory(state):
-            _replace(state / DEFAULT_FILE, f"{secrets.token_urlsafe(_BYTES)}\n".encode())
-    except (endpoint.EndpointError, OSError) as error:
-        raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error}") from error
+            private_files.replace(state / DEFAULT_FILE, new_token().encode() + b"\n")
+    except PrivateFileError as error:
+        raise TokenError(str(error)) from error
+    except OSError as error:
+        raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error.strerror}") from error
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,13 +187,15 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
 
 def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> None:
     try:
-        endpoint.prepare(state)
+        prepare_directory(state)
         with lock_directory(state):
             stored = _read(state)
             change(stored)
-            _replace(state / FILE, msgspec.json.format(msgspec.json.encode(stored)) + b"\n")
-    except (endpoint.EndpointError, OSError) as error:
-        raise TokenError(f"{state / FILE} cannot be written: {error}") from error
+            private_files.replace(state / FILE, msgspec.json.format(msgspec.json.encode(stored)) + b"\n")
+    except PrivateFileError as error:
+        raise TokenError(str(error)) from error
+    except OSError as error:
+        raise TokenError(f"{state / FILE} cannot be written: {error.strerror}") from error
 
 
 def _read(state: Path) -> dict[str, _StoredToken]:
@@ -202,28 +203,13 @@ def _read(state: Path) -> dict[str, _StoredToken]:
     try:
         file = private_files.read(path)
         return msgspec.json.decode(file.content, type=dict[str, _StoredToken]) if file else {}
-    except private_files.OwnFileError as error:
+    except PrivateFileError as error:
         raise TokenError(str(error)) from error
     except msgspec.DecodeError as error:
         text = (
             f"{path} cannot be read: {error}. Remove it and add the tokens again: rm {shlex.quote(str(path))}"
         )
         raise TokenError(text) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing, readable by this user alone. Call it with the lock."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)  # left by a process that was killed
-    with open(draft, "xb", opener=_private) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _signature(path: Path) -> _Signature:

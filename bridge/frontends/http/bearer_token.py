@@ -6,16 +6,16 @@ import os
 import re
 import secrets
 import shlex
-import stat
 from pathlib import Path
 
 from bridge.config.settings import HttpSettings
-from native_host.ipc import endpoint
+from native_host.system import private_files
+from native_host.system.private_files import PrivateFileError, prepare_directory
 
 FILE = "http-token"
 
 _BYTES = 32
-_KEPT = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
+_STORED = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 """What `secrets.token_urlsafe` makes of so many, and perhaps a person's newline."""
 
 
@@ -29,54 +29,36 @@ def token_for(settings: HttpSettings, state: Path) -> str:
     Raises:
         TokenError: others may know the one in the file, or it cannot be read or made.
     """
-    return settings.auth_token or _kept(state)
+    return settings.auth_token or _stored_token(state)
 
 
-def _kept(state: Path) -> str:
+def _stored_token(state: Path) -> str:
     path = state / FILE
     try:
-        endpoint.prepare(state)
+        prepare_directory(state)
         if not os.path.lexists(path):
-            _make(path)
-        return _read(path)
-    except endpoint.EndpointError as error:
-        raise TokenError(str(error)) from error
+            _create(path)
+        content = private_files.read_secret(path, _BYTES * 2)
+    except PrivateFileError as error:
+        # Of the directory the error has the command.
+        raise TokenError(f"{error}. {_remedy(path)}" if error.path == path else str(error)) from error
     except OSError as error:
-        raise TokenError(f"{path} cannot be used ({error.strerror}). {_mended(path)}") from error
-
-
-def _make(path: Path) -> None:
-    """Write the file whole or not at all; another process may do the same just now."""
-    draft = path.with_name(f"{FILE}.{secrets.token_hex(4)}.new")
-    with open(draft, "xb", opener=_private) as file:
-        file.write(f"{secrets.token_urlsafe(_BYTES)}\n".encode())
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # the other's is as good
-    finally:
-        draft.unlink()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _read(path: Path) -> str:
-    with open(path, "rb", opener=_as_it_is) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise TokenError(f"{path} is not a file that only you can read. {_mended(path)}")
-        content = file.read(_BYTES * 2)
-    if not _KEPT.fullmatch(content):
-        raise TokenError(f"{path} has no token of mcpb in it. {_mended(path)}")
+        raise TokenError(f"{path} cannot be used ({error.strerror}). {_remedy(path)}") from error
+    if not _STORED.fullmatch(content):
+        raise TokenError(f"{path} has no token of mcpb in it. {_remedy(path)}")
     return content.decode().strip()
 
 
-def _as_it_is(path: str, flags: int) -> int:
-    """No link is followed, and a pipe is not waited for."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _create(path: Path) -> None:
+    with private_files.lock_directory(path.parent):
+        if not os.path.lexists(path):  # another process may have created it meanwhile
+            private_files.replace(path, new_token().encode() + b"\n")
 
 
-def _mended(path: Path) -> str:
+def new_token() -> str:
+    """Return a new random token."""
+    return secrets.token_urlsafe(_BYTES)
+
+
+def _remedy(path: Path) -> str:
     return f"Remove it, and the next start makes another: rm -r {shlex.quote(str(path))}"

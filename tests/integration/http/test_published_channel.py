@@ -35,10 +35,10 @@ from install.removable_files import left_by_dead_hosts, runtime_directories
 from native_host.existing_channel import published_socket
 from native_host.existing_channel.channel_messages import CLIENT_ID, FRAME_BYTES
 from native_host.existing_channel.channel_sockets import find_channels, judged
-from native_host.ipc.endpoint import EndpointError
 from native_host.protocol import wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
+from native_host.system.private_files import PrivateFileError
 from second_user import CONNECT, as_nobody, needs_root
 from serve_process import SOON_S, serving
 
@@ -682,7 +682,7 @@ def test_a_directory_that_is_not_private_is_refused_and_left_alone(short_tmp: Pa
             directory.write_text("")
     before = directory.lstat().st_ino, directory.lstat().st_mode
     with (
-        pytest.raises(EndpointError, match="channels"),
+        pytest.raises(PrivateFileError, match="channels"),
         published_socket.publishing(short_tmp / "state", directory),
     ):
         pass
@@ -697,7 +697,7 @@ def test_a_directory_with_that_product_s_sockets_is_to_be_closed_and_never_remov
     with socket.socket(socket.AF_UNIX) as theirs:
         theirs.bind(str(directory / "4711.sock"))
         with (
-            pytest.raises(EndpointError) as refused,
+            pytest.raises(PrivateFileError) as refused,
             published_socket.publishing(short_tmp / "state", directory),
         ):
             pass
@@ -713,7 +713,7 @@ def test_a_socket_that_another_has_left_under_our_pid_stays(short_tmp: Path) -> 
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(theirs))
     with (
-        pytest.raises(EndpointError, match="not ours to remove"),
+        pytest.raises(PrivateFileError, match="not ours to remove"),
         published_socket.publishing(short_tmp / "state", directory),
     ):
         pass
@@ -763,7 +763,7 @@ def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "pwrite", full)
     publishing = published_socket.publishing(short_tmp / "state", short_tmp / "channels")
-    with pytest.raises(EndpointError, match="No space left"), publishing:
+    with pytest.raises(PrivateFileError, match="No space left"), publishing:
         pass
     assert list((short_tmp / "state").iterdir()) == []
 

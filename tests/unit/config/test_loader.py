@@ -299,8 +299,8 @@ def test_a_directory_in_which_others_could_remove_the_file_is_refused_with_the_c
     if text is not None:
         write(tmp_path, text)
     tmp_path.chmod(mode)
-    mend = re.escape(f"{tmp_path} can be written by others, who could remove your config.toml: chmod go-w")
-    with pytest.raises(ConfigError, match=mend):
+    closing = f"{tmp_path} can be written by others, who could remove your config.toml. Run: chmod go-w"
+    with pytest.raises(ConfigError, match=re.escape(closing)):
         read(tmp_path, {})
     tmp_path.chmod(0o755)
     assert read(tmp_path, {}).max_name == (30 if text else Config().max_name)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, token_for
+from native_host.system import private_files
 
 NOTHING_SET = HttpSettings()
 
@@ -55,15 +57,15 @@ def test_every_installation_has_its_own(tmp_path: Path) -> None:
 def test_of_two_that_start_at_once_both_take_the_same(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one has made its own between our look and our writing."""
     state.mkdir(mode=0o700)
-    link = os.link
+    lock_directory = private_files.lock_directory
 
-    def come_second(draft: Path, path: Path) -> None:
-        monkeypatch.setattr(os, "link", link)
+    def come_second(directory: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(private_files, "lock_directory", lock_directory)
         theirs.append(token_for(NOTHING_SET, state))
-        link(draft, path)
+        return lock_directory(directory)
 
     theirs: list[str] = []
-    monkeypatch.setattr(os, "link", come_second)
+    monkeypatch.setattr(private_files, "lock_directory", come_second)
     assert [token_for(NOTHING_SET, state)] == theirs
     assert [path.name for path in state.iterdir()] == ["http-token"]
 
@@ -97,15 +99,15 @@ def test_a_link_is_not_followed_wherever_it_leads(state: Path) -> None:
     token_for(NOTHING_SET, state)
     kept(state).rename(state / "elsewhere")
     kept(state).symlink_to(state / "elsewhere")
-    assert f"{kept(state)} cannot be used" in complaint(state)
+    assert f"{kept(state)} cannot be read" in complaint(state)
     (state / "elsewhere").unlink()
-    assert f"{kept(state)} cannot be used" in complaint(state)
+    assert f"{kept(state)} cannot be read" in complaint(state)
 
 
 def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(state: Path) -> None:
     state.mkdir(mode=0o700)
     os.mkfifo(kept(state), 0o600)
-    assert "is not a file that only you can read" in complaint(state)
+    assert f"rm -r {kept(state)}" in complaint(state)
     kept(state).unlink()
     kept(state).mkdir(0o700)
     assert "rm -r" in complaint(state)

@@ -17,6 +17,7 @@ import trio
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.system.home_layout import mcpb_home
+from native_host.system.private_files import PrivateFileError
 from second_user import CONNECT, NOBODY, as_nobody, needs_root
 
 
@@ -122,7 +123,7 @@ def test_the_first_directory_that_will_do_is_taken(short_tmp: Path) -> None:
 
 def test_when_no_directory_will_do_the_reason_is_given_for_each(short_tmp: Path) -> None:
     (short_tmp / "file").touch()
-    with pytest.raises(EndpointError, match=r"file cannot be made: .*below cannot be made: "):
+    with pytest.raises(EndpointError, match=r"file cannot be created: .*below cannot be created: "):
         endpoint.open_first([short_tmp / "file", short_tmp / "file" / "below"])
 
 
@@ -130,20 +131,20 @@ def test_when_no_directory_will_do_the_reason_is_given_for_each(short_tmp: Path)
 def test_a_directory_that_is_open_to_others_is_refused_with_the_remedy(directory: Path, mode: int) -> None:
     directory.mkdir()
     directory.chmod(mode)
-    with pytest.raises(EndpointError, match=f"chmod 700 {directory}"):
-        endpoint.open_endpoint(directory)
-    with pytest.raises(EndpointError):
-        endpoint.live_hosts(directory)
+    for use in (endpoint.open_endpoint, endpoint.live_hosts):
+        with pytest.raises(PrivateFileError) as rejected:
+            use(directory)
+        assert rejected.value.command == f"chmod 700 {directory}"
 
 
 def test_a_link_in_place_of_the_directory_is_not_followed(directory: Path, short_tmp: Path) -> None:
     elsewhere = short_tmp / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     directory.symlink_to(elsewhere)
-    with pytest.raises(EndpointError, match="a link"):
-        endpoint.open_endpoint(directory)
-    with pytest.raises(EndpointError):
-        endpoint.live_hosts(directory)
+    for use in (endpoint.open_endpoint, endpoint.live_hosts):
+        with pytest.raises(PrivateFileError) as rejected:
+            use(directory)
+        assert rejected.value.path == directory
     assert names(elsewhere) == set()
 
 
@@ -225,10 +226,10 @@ def test_what_a_second_user_planted_in_the_directory_s_place_is_refused_and_left
     short_tmp.chmod(0o777)
     assert as_nobody(plant, directory).returncode == 0
     planted = directory.lstat()
-    with pytest.raises(EndpointError):
-        endpoint.open_endpoint(directory)
-    with pytest.raises(EndpointError):
-        endpoint.live_hosts(directory)
+    for use in (endpoint.open_endpoint, endpoint.live_hosts):
+        with pytest.raises(PrivateFileError) as rejected:
+            use(directory)
+        assert rejected.value.path == directory
     assert directory.lstat().st_ino == planted.st_ino
 
 

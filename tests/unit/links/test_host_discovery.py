@@ -13,6 +13,7 @@ from bridge.links import native_hosts
 from bridge.links.native_hosts import HostDirectory
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint, Record
+from native_host.system.private_files import PrivateFileError
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_rights_that_become_too_wide_are_seen(run: Path, host: Endpoint, reads: 
     found(hosts)
     pass_a_tick(run)
     run.chmod(0o755)
-    with pytest.raises(endpoint.EndpointError, match="chmod 700"):
+    with pytest.raises(PrivateFileError, match="chmod 700"):
         found(hosts, host.instance)
     run.chmod(0o700)
     assert found(hosts, host.instance) == {host.instance}

@@ -192,7 +192,7 @@ def test_a_file_that_others_could_have_written_is_not_read(state: Path) -> None:
 
 def test_a_directory_that_is_open_to_others_keeps_nothing(state: Path) -> None:
     state.chmod(0o755)
-    with pytest.raises(ApprovalsError, match="is not a private directory of yours"):
+    with pytest.raises(ApprovalsError, match="is open to other users"):
         Approvals(state).grant([SHOP], ["act"])
 
 

@@ -1,0 +1,58 @@
+"""TOML of the user's files: parses them, and finds the line of a key for error messages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from native_host.system.private_files import PrivateFileError
+
+_STATEMENT = re.compile(rb"[ \t]*(?:(?P<head>\[\[?)[ \t]*(?P<table>[\w.-]+)[ \t]*\]|(?P<key>[\w.-]+)[ \t]*=)")
+"""How a table or a key begins in TOML, as most people write it."""
+
+
+def parse(path: Path, content: bytes) -> dict[str, Any]:
+    """Parse the TOML of a file.
+
+    Raises:
+        PrivateFileError: it is not valid; the reason has the line where the parser knows it.
+    """
+    try:
+        return tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        # The parser names no line where the document ends too early.
+        lines = content.count(b"\n", 0, len(content.rstrip())) + 1
+        raise PrivateFileError(path, f"is not valid TOML: {error}, of {lines} lines") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise PrivateFileError(path, f"is not valid TOML: line {line} is not UTF-8") from error
+    except RecursionError:
+        raise PrivateFileError(path, "is not valid TOML: it is nested too deeply") from None
+
+
+def line_of(content: bytes, key: str) -> int | None:
+    """Return the line of a key such as `policy.tools[1].allow` in valid TOML, or of the array that has it.
+
+    None: it is spelled otherwise (quoted, for instance), or a string of several lines could be taken for it.
+    """
+    if b'"""' in content or b"'''" in content:
+        return None
+    table, heads = "", Counter[str]()
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not (found := _STATEMENT.match(line)):
+            continue
+        if found["table"]:
+            table = found["table"].decode()
+            if found["head"] == b"[[":
+                heads[table] += 1
+                table = f"{table}[{heads[table] - 1}]"
+            if key == table:
+                return number
+        else:
+            here = f"{table}.{found['key'].decode()}".lstrip(".")
+            if key == here or key.startswith((f"{here}[", f"{here}.")):
+                return number
+    return None
