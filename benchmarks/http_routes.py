@@ -25,6 +25,7 @@ from benchmarks.processes import Corner, started
 from benchmarks.routes import BRIDGE, running_host
 from benchmarks.subject import Bench, Caller, Role, Subject
 from bridge.state import server_record
+from native_host.system.home_layout import HomeLayout
 
 WITHOUT_PACE = f'[http]\ncalls_per_minute = 0\nauth_token = "{TOKEN}"\n'
 """The config.toml of `mcpb serve`."""
@@ -79,7 +80,7 @@ def _subject(
 @contextmanager
 def running_serve(corner: Corner) -> Iterator[tuple[int, int]]:
     """`mcpb serve`, as soon as it takes connections."""
-    config = corner.directory / "config.toml"
+    config = HomeLayout(corner.directory).config
     config.touch(0o600)
     config.write_text(WITHOUT_PACE)
     with started(corner, SERVE, subprocess.DEVNULL, subprocess.DEVNULL) as process:
@@ -100,7 +101,7 @@ def running_asgi(corner: Corner, module: str) -> Iterator[int]:
 def _port(process: subprocess.Popen[bytes], corner: Corner) -> int:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and process.poll() is None:
-        if record := server_record.running(corner.directory / "state"):
+        if record := server_record.running(HomeLayout(corner.directory).state.path):
             return urlsplit(record.url).port or 0
         time.sleep(_PAUSE_S)
     raise EndError(f"mcpb serve does not serve. {corner.last_words()}")

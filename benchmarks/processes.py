@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from native_host.system.home_layout import HomeLayout
+
 _GOODBYE_S = 5.0
 
 
@@ -36,7 +38,7 @@ class Corner:
     @property
     def run(self) -> Path:
         """Where native hosts have their sockets."""
-        return self.directory / "run"
+        return HomeLayout(self.directory).run
 
     @property
     def log(self) -> Path:

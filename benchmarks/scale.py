@@ -23,6 +23,7 @@ from benchmarks.processes import Corner
 from benchmarks.routes import running_bridge, running_host
 from benchmarks.subject import Bench
 from benchmarks.table import Compared, Row, Table
+from native_host.system.home_layout import HomeLayout
 
 SIZES = ((10, 1), (10, 10), (10, 100), (1_000, 1), (1_000, 10), (1_000, 100), (10_000, 10), (10_000, 100))
 """How many tools, in how many tabs; the first is what the others are compared to. One page may have 1 024."""
@@ -78,7 +79,7 @@ def _took_ms(caller: DrivenCaller, load: Load, count: int) -> list[float]:
 @contextmanager
 def _serving(bench: Bench, tools: int, tabs: int) -> Iterator[DrivenCaller]:
     corner = Corner.below(bench.directory)
-    (corner.directory / "config.toml").write_text("max_listed_tools = 0\n")
+    HomeLayout(corner.directory).config.write_text("max_listed_tools = 0\n")
     with (
         running_host(bench, corner, tabs=tabs, other_tools=tools - len(ALL)),
         running_bridge(corner) as conversation,

@@ -45,7 +45,7 @@ from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace
 from native_host.system import malloc
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
 if TYPE_CHECKING:
     from bridge.links.holder_processes import ChannelHolders
@@ -197,7 +197,7 @@ def _audit(config: Config) -> AuditLog:
 
 
 def _state() -> Path:
-    return mcpb_home() / "state"
+    return HomeLayout(mcpb_home()).state.path
 
 
 def serve_stdio(*, existing_channel: bool = False) -> None:

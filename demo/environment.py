@@ -22,7 +22,7 @@ from install.installation import Home, Host
 from install.interpreter import current_interpreter
 from install.plan import apply
 from install.plan import install_plan as planning
-from install.plan.ownership import wrapper_path
+from native_host.system.home_layout import HomeLayout
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _SimulatedShop:
 async def simulated_shop(place: Place) -> AsyncIterator[Shop]:
     """No browser: its end of the wire, spoken to the real native host."""
     with place.browser_log.open("wb") as log:
-        async with SimulatedBrowser([str(wrapper_path(place.home))], stderr=log.fileno()) as browser:
+        async with SimulatedBrowser([str(HomeLayout(place.home).wrapper)], stderr=log.fileno()) as browser:
             script = shop.SimulatedShop()
             url = "http://localhost:8123/"
             script.open_in(browser.add_tab(url, shop.TITLE))

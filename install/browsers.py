@@ -21,13 +21,13 @@ from install.machine import Machine, System
 from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.validation_errors import ProblemKind, describe_problem, explain
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.home_layout import HomeLayout
 
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]
 Exists = Callable[[Path], bool]
 """Whether a folder is there: how these rules look at the disk."""
 
-FILE = "browsers.toml"
 _CHROMIUMS = "NativeMessagingHosts"
 """How Chromium's folder of a user's manifests is called, everywhere."""
 
@@ -106,7 +106,7 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
     ours = _shipped_rows()
     if mcpb_home is None:
         return tuple(ours.values())
-    path = mcpb_home / FILE
+    path = HomeLayout(mcpb_home).browsers
     try:
         known = tuple((ours | _rows(_content(path))).values())
         _check_borrowing(known)
@@ -280,7 +280,7 @@ def _content(path: Path) -> bytes:
 @cache
 def _shipped_rows() -> dict[str, Browser]:
     """Read the package's own table, which does not change while a process runs."""
-    return _rows((resources.files("manifests") / FILE).read_bytes())
+    return _rows((resources.files("manifests") / "browsers.toml").read_bytes())
 
 
 def _rows(content: bytes) -> dict[str, Browser]:

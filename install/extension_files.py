@@ -18,10 +18,11 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 import extension
 from install.browsers import Kind
 from native_host.protocol.wire import FIREFOX_ID
+from native_host.system.home_layout import HomeLayout
 
-_NAMES: dict[Kind, str] = {"chromium": "extension", "firefox": "extension-firefox"}
 _COMMANDS: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
 _MANIFEST = "manifest.json"
+_DRAFT = HomeLayout.extension_drafts.pattern.rstrip("*")
 
 
 class UnpackedError(Exception):
@@ -34,10 +35,11 @@ def unpack(home: Path, kind: Kind = "chromium") -> Path:
     Raises:
         UnpackedError: what is there is not an earlier copy of ours, or the disk refuses.
     """
-    target = home / _NAMES[kind]
+    layout = HomeLayout(home)
+    target = layout.extension if kind == "chromium" else layout.firefox_extension
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".extension-", dir=home) as beside:
+        with tempfile.TemporaryDirectory(prefix=_DRAFT, dir=home) as beside:
             new = _copy_into(Path(beside), kind)
             if not (_is_free(target) or _is_earlier_copy(target, new)):
                 raise UnpackedError(

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from install.browsers import Level
-from install.ledger import ledger_path
 from install.machine import Machine
-from install.wrapper import NAME
 from native_host import __version__
+from native_host.system.home_layout import HomeLayout
 
 SYSTEM_HOME = "usr/local/lib/mcpb"
 """Where wrapper and ledger of an installation for all users are, from the root."""
@@ -27,22 +26,22 @@ class Home:
     @property
     def wrapper(self) -> Path:
         """What manifests point at."""
-        return self.path / "bin" / NAME
+        return HomeLayout(self.path).wrapper
 
     @property
     def ledger(self) -> Path:
         """What we have written."""
-        return ledger_path(self.path)
+        return HomeLayout(self.path).ledger
 
     @property
     def backup(self) -> Path:
         """Where other people's files wait that stood in our places."""
-        return self.path / "state" / "backup"
+        return HomeLayout(self.path).backup
 
     @property
     def run(self) -> Path:
         """Where hosts put their sockets, unless the system has a better place."""
-        return self.path / "run"
+        return HomeLayout(self.path).run
 
     @property
     def directories(self) -> list[Path]:

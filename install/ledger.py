@@ -13,16 +13,15 @@ from typing import Literal
 
 import msgspec
 
-from install import wrapper
 from install.checks.other_hosts import CLAUDES
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.home_layout import HomeLayout
 
-FILE = "state/ledger.json"
 FORMAT = 1
 
 
 _OURS = {
-    "wrapper": [f"bin/{wrapper.NAME}"],
+    "wrapper": [HomeLayout.wrapper.name],
     "manifest": [f"{HOST_NAME}.json"],
     # Of an earlier mcpb with `--shim`; `uninstall-native-host` restores them.
     "shim": [f"bin/shim-{name}" for name in CLAUDES],
@@ -100,11 +99,6 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
-def ledger_path(mcpb_home: Path) -> Path:
-    """Where it is."""
-    return mcpb_home / FILE
-
-
 def new_ledger(home: Path, user_home: Path, version: str) -> Ledger:
     """The first one. Its id follows from the place, so that a dry run shows the very bytes."""
     install_id = digest(str(home).encode())[:16]
@@ -145,7 +139,9 @@ def _astray(ledger: Ledger) -> Iterator[str]:
         ours = _OURS[entry.what]
         if not (entry.path.startswith("/") and any(map(Path(entry.path).match, ours))):
             yield entry.path
-        if entry.backup and not (entry.backup.startswith("/") and Path(entry.backup).match("state/backup/*")):
+        if entry.backup and not (
+            entry.backup.startswith("/") and Path(entry.backup).match(f"{HomeLayout.backup.name}/*")
+        ):
             yield entry.backup
 
 
@@ -186,7 +182,7 @@ def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], 
     """
     if (ledger.home, ledger.user_home) == (str(home), str(user_home)) or not ledger.home:
         return ledger
-    is_copy = ledger.home != str(home) and exists(ledger_path(Path(ledger.home)))
+    is_copy = ledger.home != str(home) and exists(HomeLayout(Path(ledger.home)).ledger)
     moves = [(Path(ledger.home), home), (Path(ledger.user_home), user_home)]
 
     def now(text: str) -> str:

@@ -11,47 +11,34 @@ import extension
 from native_host.existing_channel.published_socket import left_behind
 from native_host.ipc import endpoint
 from native_host.protocol.wire import FIREFOX_ID
-
-_FILES = (
-    "config.toml",
-    "browsers.toml",
-    "shortcuts.toml",
-    "state/mcpb.log",
-    "state/mcpb.log.1",
-    "state/audit.jsonl",
-    "state/audit.1.jsonl",
-    "state/tools.sqlite",
-    "state/tools.sqlite-wal",
-    "state/tools.sqlite-shm",
-    "state/tools.sqlite-journal",
-    "state/tools.sqlite.broken",
-    "state/http-token",
-    "state/http-token.new",
-    "state/http-tokens.json",
-    "state/http-tokens.json.new",
-    "state/device-id",
-    "state/approvals.json",
-    "state/approvals.json.new",
-    "state/pauses.json",
-    "state/pauses.json.new",
-    "state/ledger.json.damaged",
-)
-_SERVERS = "state/serve-*.json"
-"""Of servers that were killed, or run."""
-_COPIES = ("extension", "extension-firefox")
-"""Folders that `mcpb extension` fills."""
-_PICTURES = "pictures"
-"""Where they are saved if there is no folder for downloads."""
-_HALF_COPIES = ".extension-*"
-"""Of them: half made, or half removed."""
+from native_host.system.home_layout import HomeLayout, Layout, Numbered, Place
+from native_host.system.private_files import draft_of
 
 
 def kept_files(home: Path) -> list[Path]:
-    """Logs, settings, kept tools, pictures and copies of the extension, as far as they are there."""
-    files = [home / name for name in _FILES if (home / name).is_file() or (home / name).is_symlink()]
-    copies = [home / name for name in _COPIES if _is_copy(home / name)]
-    pictures = [home / _PICTURES] if _is_folder(home / _PICTURES) else []
-    return sorted(home.glob(_HALF_COPIES)) + files + sorted(home.glob(_SERVERS)) + copies + pictures
+    """Return what --purge removes besides the installation: settings, logs, pictures, copies."""
+    return [path for layout in _layouts(home) for place in layout.places() for path in _found(layout, place)]
+
+
+def _layouts(home: Path) -> list[Layout]:
+    layout = HomeLayout(home)
+    return [layout, layout.state]
+
+
+def _found(layout: Layout, place: Place | Numbered) -> list[Path]:
+    if place.removal == "managed":
+        return []
+    if isinstance(place, Numbered):
+        return place.of(layout).existing()
+    path = place.of(layout)
+    match place.removal:
+        case "extension":
+            return [path] if _is_copy(path) else []
+        case "directory":
+            return [path] if _is_folder(path) else []
+        case "file":
+            beside = (path.with_name(path.name + suffix) for suffix in place.beside)
+            return [each for each in (path, draft_of(path), *beside) if each.is_file() or each.is_symlink()]
 
 
 def _is_copy(folder: Path) -> bool:
@@ -82,7 +69,7 @@ def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
     product's; running ones remove their own.
     """
     of_hosts = [endpoint.left_by_dead_hosts(folder) for folder in _meeting_places(environ, home)]
-    return [*chain.from_iterable(of_hosts), *left_behind(home / "state").files]
+    return [*chain.from_iterable(of_hosts), *left_behind(HomeLayout(home).state.path).files]
 
 
 def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
@@ -93,12 +80,14 @@ def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
-    return list(dict.fromkeys([*endpoint.candidates(environ), home / "run"]))
+    return list(dict.fromkeys([*endpoint.candidates(environ), HomeLayout(home).run]))
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
     """Outside of mcpb's home: where else hosts meet bridges, and what servers that were killed made for a
     socket beside another product's, as far as it is there.
     """
-    meeting = [path for path in endpoint.candidates(environ) if path != home / "run"]
-    return [path for path in [*meeting, *left_behind(home / "state").directories] if path.is_dir()]
+    meeting = [path for path in endpoint.candidates(environ) if path != HomeLayout(home).run]
+    return [
+        path for path in [*meeting, *left_behind(HomeLayout(home).state.path).directories] if path.is_dir()
+    ]

@@ -14,7 +14,6 @@ import msgspec
 from native_host.protocol import framing, jsonrpc, wire
 from native_host.protocol.wire import Code
 
-NAME = "mcpb-native-host"
 _MARK = "# Written by `mcpb install-native-host` from "
 
 

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from native_host import __version__
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
-_WRAPPER = "bin/mcpb-native-host"
 _ENOUGH_BYTES = 64 * 1024
 """For the first three lines of a wrapper of ours."""
 
@@ -42,7 +41,7 @@ def registered_interpreter() -> str:
 def _stamp() -> str:
     """The wrapper's third line, `# mcpb <version> <interpreter>`; empty when there is none."""
     try:
-        descriptor = os.open(mcpb_home() / _WRAPPER, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(HomeLayout(mcpb_home()).wrapper, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             lines = os.fsdecode(file.read(_ENOUGH_BYTES)).split("\n", 3)
     except OSError:

@@ -14,7 +14,7 @@ import click
 from bridge import origins
 from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
 from native_host.protocol.untrusted_text import for_terminal
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 
@@ -73,7 +73,7 @@ def allow(
         raise click.UsageError("--revoke needs an ORIGIN; `mcpb allow` lists what is approved.")
     if revoke and lasts_s is not None:
         raise click.UsageError("--revoke cannot be combined with --for.")
-    approvals = Approvals(mcpb_home() / "state")
+    approvals = Approvals(HomeLayout(mcpb_home()).state.path)
     try:
         if revoke and origin:
             _revoke(approvals, origin, what, client)

@@ -16,10 +16,9 @@ import click
 
 from bridge.cli.columns import Columns
 from bridge.state import audit_rows
-from bridge.state.audit_log import NAME
 from bridge.state.audit_reader import Filter, follow, outcomes, recent
 from native_host.protocol.untrusted_text import for_terminal
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FOLLOW_S = 0.25
@@ -84,24 +83,25 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
     Each step of a batch or a shortcut is a line of its own: BATCH.STEP TOOL.
     A ! before a GLOB means all others.
     """
-    state, wanted = mcpb_home() / "state", Filter(**where)
+    layout, wanted = HomeLayout(mcpb_home()).state, Filter(**where)
+    state, log = layout.path, layout.audit_log
     show = _audit_printer(as_json=as_json)
-    if not (state / NAME).exists():
-        click.echo(f"Nothing has been called yet. The log will be {state / NAME}", err=True)
+    if not log.exists():
+        click.echo(f"Nothing has been called yet. The log will be {log}", err=True)
     try:
         if is_following:
             for line in follow(state, count, wanted, lambda: time.sleep(_FOLLOW_S)):
                 show([line])
         elif found := recent(state, count, wanted):
             show(found)
-        elif (state / NAME).exists():
+        elif log.exists():
             click.echo("The log has no such line.", err=True)
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        raise click.ClickException(f"{state / NAME} cannot be read: {error.strerror}") from None
+        raise click.ClickException(f"{log} cannot be read: {error.strerror}") from None
 
 
 def _audit_printer(*, as_json: bool) -> Callable[[list[dict[str, Any]]], None]:

@@ -18,7 +18,7 @@ from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.state.server_record import running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, url
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
 
 _print_config = click.option(
@@ -123,7 +123,7 @@ def revoke(*, name: str) -> None:
 
 
 def _state() -> Path:
-    return mcpb_home() / "state"
+    return HomeLayout(mcpb_home()).state.path
 
 
 def _default_token(settings: HttpSettings) -> str:

@@ -73,17 +73,17 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 def _show_web_page(*, opens: bool) -> None:
     from bridge.app import configuration
     from bridge.cli.status_page import show_page
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    show_page(mcpb_home() / "state", configuration().http, opens=opens)
+    show_page(HomeLayout(mcpb_home()).state.path, configuration().http, opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:
     from bridge.state.audit_reader import Filter, recent
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
-        return recent(mcpb_home() / "state", _RECENT_CALLS, Filter())
+        return recent(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, Filter())
     return []
 
 
@@ -107,9 +107,9 @@ def _published() -> list[dict[str, Any]]:
     import msgspec
 
     from native_host.existing_channel.published_socket import standing
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    return [msgspec.to_builtins(each) for each in standing(mcpb_home() / "state")]
+    return [msgspec.to_builtins(each) for each in standing(HomeLayout(mcpb_home()).state.path)]
 
 
 def _servers() -> list[dict[str, Any]]:
@@ -117,9 +117,9 @@ def _servers() -> list[dict[str, Any]]:
     import msgspec
 
     from bridge.state.server_record import all_running
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    return [msgspec.to_builtins(record) for record in all_running(mcpb_home() / "state")]
+    return [msgspec.to_builtins(record) for record in all_running(HomeLayout(mcpb_home()).state.path)]
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:

@@ -51,9 +51,9 @@ def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
 
 def _forget(origin: str) -> None:
     from bridge.state.tool_cache import SqliteToolStore, StoreError
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    with closing(SqliteToolStore(mcpb_home() / "state")) as store:
+    with closing(SqliteToolStore(HomeLayout(mcpb_home()).state.path)) as store:
         try:
             count = store.forget(origin)
         except StoreError as error:

@@ -25,9 +25,8 @@ from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
 from native_host.system import private_files
+from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError
-
-FILE = "config.toml"
 
 _SHOWN_CHARS = 60
 _HIDDEN = "auth_token"
@@ -83,7 +82,7 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
     """
-    path = home / FILE
+    path = HomeLayout(home).config
     content, found = _parsed(path)
     try:
         _refuse_unknown_keys(found)
@@ -107,7 +106,7 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 def identity(home: Path) -> tuple[object, ...]:
     """What changes when the file does, or who may write it."""
-    path = home / FILE
+    path = HomeLayout(home).config
     return _stat(path), _stat(path.parent), path.is_symlink()
 
 
@@ -263,7 +262,9 @@ class _Environment:
             value = _value_of(variable, text, hints[key])
             dotted = f"{table}.{key}" if table else key
             if not is_allowed(dotted, value, getattr(of_file, key), is_in_file=key in in_file):
-                _warn_once(variable, f"{variable} is ignored: it would loosen {dotted} of {FILE}")
+                _warn_once(
+                    variable, f"{variable} is ignored: it would loosen {dotted} of {HomeLayout.config.name}"
+                )
                 continue
             try:
                 settings = msgspec.structs.replace(settings, **{key: value})

@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from bridge.config import toml_text
 from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
+from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError
 
 
@@ -67,7 +68,7 @@ def read(home: Path) -> Sequence[Shortcut]:
     Raises:
         ShortcutsError: the file cannot be used, or others could have written it.
     """
-    path = home / FILE
+    path = HomeLayout(home).shortcuts
     try:
         file = private_files.read(path)
         found = toml_text.parse(path, file.content) if file else {}
@@ -82,7 +83,6 @@ def read(home: Path) -> Sequence[Shortcut]:
     return shortcuts
 
 
-FILE = "shortcuts.toml"
 Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
 
 

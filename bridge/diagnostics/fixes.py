@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from install import ledger
 from install.installation import Host
 from install.plan import apply
 from install.plan import install_plan as planning
 from install.plan.steps import Step, Write
 from native_host.ipc import endpoint
+from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError, check_directory
 
 OPEN = 0o077
@@ -57,7 +57,7 @@ def is_open_to_others(directory: Path, bits: int = OPEN) -> bool:
 
 def _is_news(step: Step) -> bool:
     """The ledger is written before and after whatever is done."""
-    return isinstance(step, Write) and not step.path.match(ledger.FILE)
+    return isinstance(step, Write) and not step.path.match(HomeLayout.ledger.name)
 
 
 def _swept(directory: Path) -> Iterator[str]:

@@ -47,7 +47,7 @@ from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError
 from install.machine import Machine, this_machine
 from install.plan.apply import ApplyError, look
-from install.plan.ownership import installed_wrapper, wrapper_path
+from install.plan.ownership import installed_wrapper
 from install.targets import Choice, Names, UnknownBrowserError
 from install.wrapper_repair import registered_interpreter
 from native_host.existing_channel.published_socket import standing
@@ -61,7 +61,7 @@ from native_host.protocol.untrusted_text import (
     for_terminal,
     single_line,
 )
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
 
@@ -153,7 +153,7 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         is_attached=channel.attach,
         only_directory=channel.only_directory,
         is_published=channel.publish,
-        published=standing(home / "state"),
+        published=standing(HomeLayout(home).state.path),
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,
@@ -165,7 +165,7 @@ async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
 def _of_browser_tools(home: Path) -> Iterator[Finding]:
     """Files of the browser's own tools that the person may edit."""
     try:
-        Approvals(home / "state").refresh()
+        Approvals(HomeLayout(home).state.path).refresh()
     except ApprovalsError as error:
         yield Finding(code="approvals-invalid", hop="environment", text=str(error), level="warning")
     try:
@@ -302,7 +302,7 @@ def _details(home: Path) -> dict[Hop, str]:
     if directories := [str(directory) for directory in endpoint.candidates() if directory.is_dir()]:
         found["socket"] = ", ".join(directories)
     if installed_wrapper(home, look):
-        found["wrapper"] = str(wrapper_path(home))
+        found["wrapper"] = str(HomeLayout(home).wrapper)
     return found
 
 

@@ -27,9 +27,9 @@ from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
 from bridge.hub.client_session import Session
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
-NAME, PREDECESSOR = "audit.jsonl", "audit.1.jsonl"
 MAX_BYTES = 10 * 1024 * 1024
 """Of the file; the one before it is kept as well."""
 LINE_BYTES = 4096
@@ -309,7 +309,7 @@ class _SharedFile:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._path = directory / NAME
+        self._path = StateLayout(directory).audit_log
         self._descriptor: int | None = None
         self._looked_at = -math.inf
         self._size = 0
@@ -382,6 +382,6 @@ class _SharedFile:
             return
         try:
             if self._found(descriptor):
-                self._path.rename(self._directory / PREDECESSOR)
+                self._path.rename(StateLayout(self._directory).earlier_audit_log)
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)

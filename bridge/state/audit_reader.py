@@ -13,8 +13,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from bridge.state.audit_log import NAME, PREDECESSOR, moment
+from bridge.state.audit_log import moment
 from native_host.protocol import wire
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import open_regular
 
 _BLOCK_BYTES = 64 * 1024
@@ -142,9 +143,10 @@ def _read(raw: bytes) -> dict[str, Any] | None:
 def _open_both(directory: Path) -> list[BinaryIO]:
     """What there is, the newer file first, each at its end. One that is renamed just now is there once."""
     files: list[BinaryIO] = []
-    for name in (NAME, PREDECESSOR):
+    layout = StateLayout(directory)
+    for path in (layout.audit_log, layout.earlier_audit_log):
         with suppress(FileNotFoundError):
-            file = _open_to_read(directory / name)
+            file = _open_to_read(path)
             if files and _is_same(files[0], file):
                 file.close()
             else:
@@ -187,7 +189,7 @@ class _Tail:
     """The log from here on, whichever file it is in."""
 
     def __init__(self, directory: Path, file: BinaryIO | None) -> None:
-        self._path = directory / NAME
+        self._path = StateLayout(directory).audit_log
         self._files = [_Lines(file)] if file else []
         """The newest, and the one before it: bridges write on there for a moment (`audit.LOOK_EVERY_S`)."""
 

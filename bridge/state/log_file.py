@@ -9,6 +9,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 MAX_BYTES = 1024 * 1024
@@ -37,7 +38,7 @@ def configure(state: Path | None = None) -> None:
 def _add_file(state: Path) -> None:
     try:
         prepare_directory(state)
-        handler = _PrivateFile(state / "mcpb.log", maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8")
+        handler = _PrivateFile(StateLayout(state).log, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8")
     except (PrivateFileError, OSError) as error:
         _log.warning("there will be no log file: %s", error)
         return

@@ -16,9 +16,9 @@ from bridge.hub.rules.site_patterns import read_pattern
 from bridge.origins import OriginError
 from native_host.protocol.wire import PauseChange
 from native_host.system import private_files
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
-FILE = "pauses.json"
 KEPT_CHANGES = 256
 """Limit of session pauses, and of removals: the oldest are forgotten."""
 KEPT_MS = 30 * 24 * 3600 * 1000
@@ -37,7 +37,7 @@ class PausesFile:
     """The file in a state directory, read again when it has changed."""
 
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
+        self.path = StateLayout(state).pauses
         self.changes: Sequence[PauseChange] = ()
         """As last read. They stay when the file breaks."""
         self._identity: tuple[int, ...] | None = None

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import hold_file, prepare_directory, read_held
 
-FILES = "serve-*.json"
 _MAX_BYTES = 4096
 
 
@@ -39,7 +39,7 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
     """
     prepare_directory(state)
     running(state)  # removes the records of servers that were killed
-    with hold_file(state / f"serve-{record.pid}.json", msgspec.json.encode(record)):
+    with hold_file(StateLayout(state).server_records.path_of(record.pid), msgspec.json.encode(record)):
         yield
 
 
@@ -50,7 +50,7 @@ def running(state: Path) -> ServeRecord | None:
 
 def all_running(state: Path) -> list[ServeRecord]:
     """All servers that live, the latest first."""
-    found = [record for path in state.glob(FILES) if (record := _record(path))]
+    found = [record for path in StateLayout(state).server_records.existing() if (record := _record(path))]
     return sorted(found, key=lambda record: record.started_at, reverse=True)
 
 

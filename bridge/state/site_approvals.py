@@ -19,9 +19,9 @@ import trio
 
 from bridge import origins
 from native_host.system import private_files
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
-FILE = "approvals.json"
 HOUR_S = 3600
 WORDS = ("read", "act", "page-tools", "upload")
 """What a site can be approved for. Later versions add words; unknown ones in the file have no effect."""
@@ -90,7 +90,7 @@ class Approvals:
 
     def __init__(self, state: Path) -> None:
         """Use the file in the directory `state`, which the first approval creates."""
-        self.path = state / FILE
+        self.path = StateLayout(state).approvals
         self._found: dict[str, Any] = {}
         """The file's content, unknown members included."""
         self._approved: dict[str, list[Approval]] = {}

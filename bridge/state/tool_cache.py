@@ -22,9 +22,9 @@ from bridge.hub.cached_tools import CachedTool, CalledSite, Change, KeptTab, Kep
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.origins import get_web_origin
 from native_host.protocol import wire
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
-FILE = "tools.sqlite"
 SCHEMA = 1
 """`PRAGMA user_version`. A file with a higher one is left alone."""
 BUSY_S = 0.25
@@ -201,7 +201,7 @@ class _File:
     """The database: opened when it is needed, and again when another file is in its place."""
 
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
+        self.path = StateLayout(state).tool_cache
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None

@@ -19,6 +19,7 @@ from install.ledger import Entry
 from install.wrapper import Wrapper
 from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.home_layout import HomeLayout
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,9 @@ _EXPOSED = "can be written by others, who could change what the browser starts"
 _ELSEWHERE = "Choose another folder with MCPB_HOME"
 
 
-def wrapper_path(home: Path) -> Path:
-    """What manifests point at, below mcpb's home directory."""
-    return home / "bin" / wrapper.NAME
-
-
 def installed_wrapper(home: Path, look: Look) -> Wrapper | None:
     """What the wrapper in place was made from; None when there is none of ours, or it does not say it."""
-    content = look(wrapper_path(home)).content
+    content = look(HomeLayout(home).wrapper).content
     return wrapper.read(content.decode(errors="replace")) if content is not None else None
 
 
@@ -124,7 +120,7 @@ def refused_home(home: Path, look: Look) -> str:
         return f"{home.parent} is another user's, who could change what the browser starts. {_ELSEWHERE}"
     if above.mode & stat.S_IWOTH and not above.mode & stat.S_ISVTX and stat.S_ISDIR(above.mode):
         return f"{home.parent} {_EXPOSED}. Run: chmod o-w {_quoted(home.parent)}"
-    inside = [home, home / "state"]
+    inside = [home, HomeLayout(home).state.path]
     refusals = [_refused_private(path, look(path)) or _refused_making(path, look) for path in inside]
     return next(filter(None, refusals), "")
 

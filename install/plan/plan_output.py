@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from install.checks.other_hosts import CLAUDES
-from install.ledger import ledger_path
 from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
+from native_host.system.home_layout import HomeLayout
 
 _LEDGER = "the list of what mcpb has written, for uninstalling"
 
@@ -25,7 +25,7 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
         yield verb, f"{text} (another product's)"
     for path in plan.kept:
         yield "keep", str(path)
-    ledger = [step for step in plan.steps if step.path == ledger_path(plan.home)]
+    ledger = [step for step in plan.steps if step.path == HomeLayout(plan.home).ledger]
     for step in plan.steps:
         if not _is_anothers(step) and step not in ledger[1:]:
             verb, text = _line(step)

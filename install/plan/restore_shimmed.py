@@ -18,6 +18,7 @@ from install.ledger import Ledger, draft_path, new_ledger
 from install.plan.install_plan import backups
 from install.plan.ownership import Look, refused_file, refused_manifest_folder, refused_view
 from install.plan.steps import Plan, Remove, Step, Write
+from native_host.system.home_layout import HomeLayout
 
 _SCRIPT_MARK = b"#!/bin/sh\n# Written by `mcpb install-native-host --shim` from "
 
@@ -70,7 +71,7 @@ def _restore(plan: Plan, steps: list[Step], path: Path, home: Home, ledger: Ledg
 
 
 def _script(home: Home, name: str) -> Path:
-    return home.path / "bin" / f"shim-{name}"
+    return HomeLayout(home.path).bin / f"shim-{name}"
 
 
 def _names(path: Path, home: Home, ledger: Ledger, look: Look) -> bool:

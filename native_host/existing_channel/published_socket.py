@@ -25,10 +25,9 @@ import msgspec
 from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES
 from native_host.ipc import endpoint
 from native_host.system import private_files
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError
 
-RECORDS = "channel-*.json"
-"""In the state directory: one for each server that publishes a socket, held by it as long as it lives."""
 MARK_NS = 109_099_112
 """`mcp` in ASCII."""
 
@@ -122,7 +121,7 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
     is_new = not os.path.lexists(directory)
     record = _Record(path=str(path), draft=str(draft), made_directory=is_new, pid=os.getpid())
     with ExitStack() as stack:
-        held = state / f"channel-{os.getpid()}.json"
+        held = StateLayout(state).channel_records.path_of(os.getpid())
         file = stack.enter_context(private_files.hold_file(held, msgspec.json.encode(record)))
         stack.callback(lambda: _remove(_left_by(record)))
         _prepare(directory)
@@ -139,7 +138,7 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
 def standing(state: Path) -> list[Standing]:
     """All that are there now, for who only looks."""
     found = []
-    for path in sorted(state.glob(RECORDS)):
+    for path in StateLayout(state).channel_records.existing():
         record, is_left = _read(path)
         if record and _is_that(Path(record.path), record):
             found.append(Standing(path=record.path, pid=record.pid, is_left=is_left))
@@ -155,7 +154,7 @@ def left_behind(state: Path) -> Left:
     """What `sweep` removes."""
     files: list[Path] = []
     directories: list[Path] = []
-    for path in sorted(state.glob(RECORDS)):
+    for path in StateLayout(state).channel_records.existing():
         record, is_left = _read(path)
         if record and is_left:
             left = _left_by(record)

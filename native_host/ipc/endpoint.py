@@ -25,7 +25,7 @@ import trio
 
 from native_host.protocol.wire import Wire
 from native_host.system import private_files
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
@@ -61,7 +61,7 @@ def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
     `MCPB_HOME` leaves only its own `run`; else `/run/user/<uid>/mcpb` where its parent is private and ours,
     then `run` below `home()`.
     """
-    below_home = mcpb_home(environ) / "run"
+    below_home = HomeLayout(mcpb_home(environ)).run
     if environ.get("MCPB_HOME"):
         return [below_home]
     runtime = Path(f"/run/user/{os.getuid()}")

@@ -1,11 +1,145 @@
-"""Where everything of mcpb is: a file of its own, wanted where nothing heavy may be imported."""
+"""Layout of mcpb's home directory (`~/.mcpb`): where it lies, and every path below it.
+
+It neither reads nor writes files, and imports little: every start of mcpb imports it.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal, NamedTuple, overload
+
+Removal = Literal["file", "directory", "extension", "managed"]
+"""How `uninstall-native-host --purge` removes what is in a place.
+
+file: a file or link, with its draft and the files that SQLite or the log put beside it. directory: with
+everything in it. extension: a directory, if a copy of the extension is in it. managed: not by --purge, but
+by what wrote it: installation and native hosts know which of these files are theirs.
+"""
+
+
+class Place:
+    """A name below a directory: on a layout its path, on the class the place itself."""
+
+    def __init__(self, name: str, removal: Removal = "file", *, beside: tuple[str, ...] = ()) -> None:
+        """Declare a place; `beside` has the suffixes of files that belong to it."""
+        self.name = name
+        self.removal: Removal = removal
+        self.beside = beside
+
+    @overload
+    def __get__(self, layout: None, owner: type[object]) -> Place: ...
+
+    @overload
+    def __get__(self, layout: Layout, owner: type[object]) -> Path: ...
+
+    def __get__(self, layout: Layout | None, owner: type[object]) -> Place | Path:
+        """Return the path, or on the class this place."""
+        return self if layout is None else self.of(layout)
+
+    def of(self, layout: Layout) -> Path:
+        """Return the path on a layout."""
+        return layout.path / self.name
+
+
+class NumberedFiles(NamedTuple):
+    """One file for each process, with the process id in its name."""
+
+    directory: Path
+    pattern: str
+
+    def path_of(self, pid: int) -> Path:
+        """Return the file of a process."""
+        return self.directory / self.pattern.replace("*", str(pid))
+
+    def existing(self) -> list[Path]:
+        """Return the files of all processes, sorted by name."""
+        return sorted(self.directory.glob(self.pattern))
+
+
+class Numbered:
+    """A pattern of names below a directory: on a layout the files, on the class the pattern itself."""
+
+    def __init__(self, pattern: str, removal: Removal = "file") -> None:
+        """Declare a pattern with one `*`."""
+        self.pattern = pattern
+        self.removal: Removal = removal
+
+    @overload
+    def __get__(self, layout: None, owner: type[object]) -> Numbered: ...
+
+    @overload
+    def __get__(self, layout: Layout, owner: type[object]) -> NumberedFiles: ...
+
+    def __get__(self, layout: Layout | None, owner: type[object]) -> Numbered | NumberedFiles:
+        """Return the files, or on the class this pattern."""
+        return self if layout is None else self.of(layout)
+
+    def of(self, layout: Layout) -> NumberedFiles:
+        """Return the files on a layout."""
+        return NumberedFiles(layout.path, self.pattern)
+
+
+class Layout:
+    """Names below one directory, declared as attributes of a subclass."""
+
+    def __init__(self, path: Path) -> None:
+        """Lay out this directory, whether it exists or not."""
+        self.path = path
+
+    @classmethod
+    def places(cls) -> Iterator[Place | Numbered]:
+        """Return all that is declared, in order."""
+        return (each for each in vars(cls).values() if isinstance(each, Place | Numbered))
+
+
+class StateLayout(Layout):
+    """What mcpb stores for itself, in `state`."""
+
+    log = Place("mcpb.log", beside=(".1",))
+    audit_log = Place("audit.jsonl")
+    earlier_audit_log = Place("audit.1.jsonl")
+    tool_cache = Place("tools.sqlite", beside=("-wal", "-shm", "-journal", ".broken"))
+    approvals = Place("approvals.json")
+    pauses = Place("pauses.json")
+    bearer_token = Place("http-token")
+    access_tokens = Place("http-tokens.json")
+    device_id = Place("device-id")
+    server_records = Numbered("serve-*.json")
+    """Of running servers."""
+    channel_records = Numbered("channel-*.json", "managed")
+    """Of servers that publish a socket beside those of Claude in Chrome."""
+    damaged_ledger = Place("ledger.json.damaged")
+    """Where `ledger` is moved when it cannot be read."""
+
+
+class HomeLayout(Layout):
+    """Everything below mcpb's home. Of an installation for all users only bin, state and run are used."""
+
+    config = Place("config.toml")
+    browsers = Place("browsers.toml")
+    shortcuts = Place("shortcuts.toml")
+    pictures = Place("pictures", "directory")
+    """Screenshots, where the user has no directory for downloads."""
+    extension_drafts = Numbered(".extension-*")
+    """Copies of the extension that were interrupted."""
+    extension = Place("extension", "extension")
+    firefox_extension = Place("extension-firefox", "extension")
+    bin = Place("bin", "managed")
+    wrapper = Place("bin/mcpb-native-host", "managed")
+    """The program that host manifests name."""
+    run = Place("run", "managed")
+    """Sockets of native hosts, unless the system has a better directory."""
+    ledger = Place("state/ledger.json", "managed")
+    backup = Place("state/backup", "managed")
+    """Files of other programs that were moved away by --replace."""
+
+    @property
+    def state(self) -> StateLayout:
+        """Return the layout of `state`."""
+        return StateLayout(self.path / "state")
 
 
 def mcpb_home(environ: Mapping[str, str] = os.environ) -> Path:

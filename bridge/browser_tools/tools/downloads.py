@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridge.browser_tools.tool_output import ToolError
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
 MAX_NAME = 100
 _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)
@@ -21,7 +21,7 @@ def downloads(environ: Mapping[str, str] = os.environ) -> Path:
         folder = Path(named.replace("$HOME", str(home)))
         if named and folder.is_absolute() and folder.is_dir() and folder != home:
             return folder
-    return mcpb_home(environ) / "pictures"
+    return HomeLayout(mcpb_home(environ)).pictures
 
 
 def _configured(home: Path, environ: Mapping[str, str]) -> str:

@@ -17,7 +17,8 @@ from bridge.browser_tools.tool import Given, MaybeTab, Tool
 from bridge.browser_tools.tool_output import Answer, Told, ToolError
 from bridge.browser_tools.tools import batch
 from bridge.browser_tools.tools.batch import Batch, Step
-from bridge.config.shortcuts_file import FILE, Shortcut, ShortcutsError, read
+from bridge.config.shortcuts_file import Shortcut, ShortcutsError, read
+from native_host.system.home_layout import HomeLayout
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +156,7 @@ class ExecuteShortcut(Given):
 async def shortcuts_list(_given: ListShortcuts, turn: Turn) -> Answer:
     """What there is."""
     listed = [_listed(shortcut) for shortcut in _read(turn)]
-    path = turn.around.home / FILE
+    path = HomeLayout(turn.around.home).shortcuts
     if not listed:
         return Answer(
             Listed(message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[])
@@ -214,7 +215,11 @@ def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
         if shortcut.name == name.removeprefix("/"):
             return shortcut
     names = ", ".join(shortcut.name for shortcut in known)
-    there_are = f"there are: {names}" if names else f"there are none yet: the user keeps them in {FILE}"
+    there_are = (
+        f"there are: {names}"
+        if names
+        else f"there are none yet: the user keeps them in {HomeLayout.shortcuts.name}"
+    )
     raise ShortcutsError(f"There is no shortcut {name}; {there_are}")
 
 

@@ -35,6 +35,7 @@ from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.untrusted_text import single_line
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular
 from native_host.system.proc import find_program_name
 
@@ -229,7 +230,6 @@ def _own(browser: Browser, session: Session) -> list[wire.Tab]:
     return [tab for tab in browser.tabs.values() if tab.owner == session.id]
 
 
-FILE = "device-id"
 _MAX_BYTES = 64
 
 
@@ -239,7 +239,7 @@ def device_id(state: Path) -> str:
     Raises:
         PrivateFileError: it cannot be read or written.
     """
-    path = state / FILE
+    path = StateLayout(state).device_id
     try:
         with suppress(FileExistsError), open(path, "xb", opener=open_regular) as file:
             file.write(str(uuid.uuid4()).encode())

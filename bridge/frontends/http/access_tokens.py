@@ -20,12 +20,11 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.config.settings import HttpSettings
-from bridge.frontends.http.bearer_token import FILE as DEFAULT_FILE
 from bridge.frontends.http.bearer_token import TokenError, new_token, token_for
 from native_host.system import private_files
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
 
-FILE = "http-tokens.json"
 DEFAULT = "default"
 """Name of the client whose token `mcpb serve` prints."""
 MAX_TOKENS = 256
@@ -99,13 +98,14 @@ class AccessTokens:
 
     def _has_default(self) -> bool:
         # A file that was removed while the server runs is created again at the next start alone.
-        return bool(self._settings.auth_token) or os.path.lexists(self._state / DEFAULT_FILE)
+        return bool(self._settings.auth_token) or os.path.lexists(StateLayout(self._state).bearer_token)
 
     def _accept(self, name: str, digest: str) -> None:
         self._by_digest.setdefault(digest, TokenClient(name, digest))
 
     def _read_signatures(self) -> list[_Signature]:
-        return [_signature(self._state / name) for name in (DEFAULT_FILE, FILE)]
+        files = StateLayout(self._state)
+        return [_signature(path) for path in (files.bearer_token, files.access_tokens)]
 
 
 # ── Commands of the user ────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ def list_tokens(settings: HttpSettings, state: Path) -> list[tuple[str, str]]:
     Raises:
         TokenError: the file cannot be used; show the text to the user.
     """
-    origin = "auth_token in config.toml" if settings.auth_token else str(state / DEFAULT_FILE)
+    origin = "auth_token in config.toml" if settings.auth_token else str(StateLayout(state).bearer_token)
     added = [(name, f"since {stored.since}") for name, stored in _read(state).items()]
     return [(DEFAULT, origin), *added]
 
@@ -175,11 +175,11 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
     try:
         prepare_directory(state)
         with lock_directory(state):
-            private_files.replace(state / DEFAULT_FILE, new_token().encode() + b"\n")
+            private_files.replace(StateLayout(state).bearer_token, new_token().encode() + b"\n")
     except PrivateFileError as error:
         raise TokenError(str(error)) from error
     except OSError as error:
-        raise TokenError(f"{state / DEFAULT_FILE} cannot be written: {error.strerror}") from error
+        raise TokenError(f"{StateLayout(state).bearer_token} cannot be written: {error.strerror}") from error
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,15 +191,17 @@ def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> N
         with lock_directory(state):
             stored = _read(state)
             change(stored)
-            private_files.replace(state / FILE, msgspec.json.format(msgspec.json.encode(stored)) + b"\n")
+            private_files.replace(
+                StateLayout(state).access_tokens, msgspec.json.format(msgspec.json.encode(stored)) + b"\n"
+            )
     except PrivateFileError as error:
         raise TokenError(str(error)) from error
     except OSError as error:
-        raise TokenError(f"{state / FILE} cannot be written: {error.strerror}") from error
+        raise TokenError(f"{StateLayout(state).access_tokens} cannot be written: {error.strerror}") from error
 
 
 def _read(state: Path) -> dict[str, _StoredToken]:
-    path = state / FILE
+    path = StateLayout(state).access_tokens
     try:
         file = private_files.read(path)
         return msgspec.json.decode(file.content, type=dict[str, _StoredToken]) if file else {}

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from bridge.config.settings import HttpSettings
 from native_host.system import private_files
+from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, prepare_directory
-
-FILE = "http-token"
 
 _BYTES = 32
 _STORED = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
@@ -33,7 +32,7 @@ def token_for(settings: HttpSettings, state: Path) -> str:
 
 
 def _stored_token(state: Path) -> str:
-    path = state / FILE
+    path = StateLayout(state).bearer_token
     try:
         prepare_directory(state)
         if not os.path.lexists(path):

@@ -14,13 +14,13 @@ from typing import Any
 import httpx2
 import trio
 
-from bridge.state.audit_log import NAME
 from channel_client import RawChannelClient
 from demo.chromium import Chromium
 from fake_claude_socket import TheirSocket
 from full_chain import MCPB, Chain, RawClient, until_listens
 from http_frontend import CLOSES_EARLY, INITIALIZE, Events, request
 from native_host.ipc import endpoint
+from native_host.system.home_layout import StateLayout
 from wire_peers import until
 
 PASSWORD = "hunter2-Passw0rd-of-a-user"
@@ -220,7 +220,7 @@ async def assert_not_on_status_page(chain: Chain) -> None:
 
 def logged_calls(chain: Chain) -> list[dict[str, Any]]:
     """Return the lines of all calls, without those of their steps."""
-    lines = map(json.loads, (chain.home / "state" / NAME).read_text().splitlines())
+    lines = map(json.loads, (chain.home / "state" / StateLayout.audit_log.name).read_text().splitlines())
     return [line for line in lines if line["event"] == "call" and not line.get("step")]
 
 
@@ -307,4 +307,4 @@ async def test_arguments_are_in_the_audit_log_once_the_user_wants_them(
         await chain.open(browser, "tabserver.html")
         async with stdio_client(chain) as client:
             await client.ask(1, "tools/call", name="navigate", arguments={"url": [PASSWORD]})
-        assert PASSWORD in (chain.home / "state" / NAME).read_text()
+        assert PASSWORD in (chain.home / "state" / StateLayout.audit_log.name).read_text()

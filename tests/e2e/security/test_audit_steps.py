@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.state.audit_log import NAME
 from demo.chromium import Chromium
 from full_chain import Chain, until_listed
 from logged_hosts import LoggedHosts
+from native_host.system.home_layout import StateLayout
 from tool_browser import Browsing, Tools
 from wire_peers import until
 
@@ -93,7 +93,7 @@ async def test_a_page_that_changes_a_definition_leaves_a_line_with_both_hashes(
     chain: Chain, browser: Chromium
 ) -> None:
     def redefined() -> list[dict[str, Any]]:
-        log = chain.home / "state" / NAME
+        log = chain.home / "state" / StateLayout.audit_log.name
         kept = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return [line for line in kept if line["event"] == "redefined"]
 

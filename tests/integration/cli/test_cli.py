@@ -24,11 +24,12 @@ from bridge.hub.audit_records import Called, Registered, Site
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools
 from bridge.hub.tool_definition import mark_of
-from bridge.state.audit_log import NAME, AuditLog
+from bridge.state.audit_log import AuditLog
 from bridge.state.tool_cache import SqliteToolStore
 from demo.simulated.browser import SimulatedBrowser
 from fixed_tools import FIXED
 from native_host.protocol.wire import ClientInfo, FrameTools
+from native_host.system.home_layout import StateLayout
 from wire_peers import HOST_COMMAND
 
 SHOP = "http://localhost:8123/"
@@ -388,7 +389,7 @@ def test_audit_shows_registrations_when_asked_for(mcpb_home: Path) -> None:
 def test_audit_gives_scripts_the_lines_as_they_are_kept(mcpb_home: Path) -> None:
     log_calls(mcpb_home, "ok", "timed_out")
     said = [json.loads(line) for line in audit("--json", "--all").output.splitlines()]
-    kept = (mcpb_home / "state" / NAME).read_text().splitlines()
+    kept = (mcpb_home / "state" / StateLayout.audit_log.name).read_text().splitlines()
     assert said == [json.loads(line) for line in kept]
 
 
@@ -446,10 +447,10 @@ def test_audit_says_when_no_line_passes(mcpb_home: Path) -> None:
 
 
 def test_audit_says_why_a_log_cannot_be_read(mcpb_home: Path) -> None:
-    (mcpb_home / "state" / NAME).mkdir(parents=True)
+    (mcpb_home / "state" / StateLayout.audit_log.name).mkdir(parents=True)
     done = audit()
     assert done.exit_code == 1
-    assert f"{NAME} cannot be read: it is not a regular file" in done.output
+    assert f"{StateLayout.audit_log.name} cannot be read: it is not a regular file" in done.output
 
 
 async def test_audit_follows_until_ctrl_c(mcpb_home: Path) -> None:

@@ -13,8 +13,8 @@ from install.browsers import user_data_dir_target
 from install.cli import install_native_host, uninstall_native_host
 from install.installation import Home, Host
 from install.plan import apply, install_plan
-from install.plan.ownership import wrapper_path
 from native_host.protocol import wire
+from native_host.system.home_layout import HomeLayout
 
 MANIFEST = f"NativeMessagingHosts/{wire.HOST_NAME}.json"
 OTHER_EXTENSION = "a" * 32
@@ -215,10 +215,10 @@ def test_a_linked_manifest_directory_is_refused(home: Path, chromium: Path) -> N
 
 
 def test_a_program_in_the_wrapper_s_place_is_refused(home: Path, chromium: Path) -> None:
-    wrapper_path(home / "mcpb").parent.mkdir(parents=True)
-    wrapper_path(home / "mcpb").write_text("#!/bin/sh\necho mine\n")
+    HomeLayout(home / "mcpb").wrapper.parent.mkdir(parents=True)
+    HomeLayout(home / "mcpb").wrapper.write_text("#!/bin/sh\necho mine\n")
     assert install().exit_code == 1
-    assert wrapper_path(home / "mcpb").read_text() == "#!/bin/sh\necho mine\n"
+    assert HomeLayout(home / "mcpb").wrapper.read_text() == "#!/bin/sh\necho mine\n"
 
 
 def test_a_wrapper_directory_that_others_can_write_is_refused(home: Path, chromium: Path) -> None:
@@ -256,15 +256,15 @@ def test_uninstall_finds_the_named_directories_again(home: Path) -> None:
     install("--user-data-dir", str(home / "profile"))
     uninstall()
     assert not (home / "profile" / MANIFEST).exists()
-    assert not wrapper_path(home / "mcpb").exists()
+    assert not HomeLayout(home / "mcpb").wrapper.exists()
 
 
 def test_the_wrapper_stays_until_the_last_browser_is_gone(home: Path, chromium: Path) -> None:
     install("--browser", "chromium", "--user-data-dir", str(home / "profile"))
     uninstall("--browser", "chromium")
-    assert wrapper_path(home / "mcpb").exists()
+    assert HomeLayout(home / "mcpb").wrapper.exists()
     uninstall("--user-data-dir", str(home / "profile"))
-    assert not wrapper_path(home / "mcpb").exists()
+    assert not HomeLayout(home / "mcpb").wrapper.exists()
 
 
 def test_uninstall_keeps_other_products_manifests(home: Path, chromium: Path) -> None:
@@ -275,7 +275,7 @@ def test_uninstall_keeps_other_products_manifests(home: Path, chromium: Path) ->
     uninstall()
     assert other.read_text() == "{}"
     assert (chromium / MANIFEST).exists()
-    assert not wrapper_path(home / "mcpb").exists()
+    assert not HomeLayout(home / "mcpb").wrapper.exists()
 
 
 def test_uninstall_without_an_installation_says_so(home: Path, chromium: Path) -> None:

@@ -17,7 +17,7 @@ from forked_commands import listing
 from install.browsers import Browser, Kind, Place, Target
 from install.cli import this_home, this_host
 from install.interpreter import unreachable
-from install.ledger import Entry, Ledger, draft_path, ledger_path, moved, read
+from install.ledger import Entry, Ledger, draft_path, moved, read
 from install.machine import Machine
 from install.plan import install_plan as planning
 from install.plan import uninstall_plan
@@ -25,6 +25,7 @@ from install.plan.apply import ApplyError, apply, look
 from install.plan.steps import Discard, Move, Plan, Remove, Step, Write
 from install.targets import Choice, selector
 from installer_home import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
+from native_host.system.home_layout import HomeLayout
 
 WRAPPER = ".mcpb/bin/mcpb-native-host"
 
@@ -40,7 +41,7 @@ def chromium(home: Path) -> Path:
 
 
 def ledger(home: Path) -> Ledger:
-    path = ledger_path(home / ".mcpb")
+    path = HomeLayout(home / ".mcpb").ledger
     return read(path.read_bytes(), path)
 
 
@@ -374,7 +375,7 @@ def test_what_is_in_neither_place_stays_with_a_folder_that_is_there() -> None:
 
 
 def test_a_copy_claims_no_folder_of_the_original_s() -> None:
-    there = {OLD, ledger_path(OLD), Path("/data/profile")}
+    there = {OLD, HomeLayout(OLD).ledger, Path("/data/profile")}
     known = written_at_old(("/data/profile", f"{OLD}/deep"))
     copy = moved(known, NEW, Path("/old"), there.__contains__)
     assert copy.directories == (f"{NEW}/deep",)

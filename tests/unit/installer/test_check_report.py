@@ -27,12 +27,13 @@ from install.checks.other_hosts import CLAUDE_CODE
 from install.findings import Finding
 from install.host_manifest import OUR_CALLERS, manifest_text
 from install.installation import Home, Host, system_home
-from install.ledger import Ledger, ledger_path
+from install.ledger import Ledger
 from install.machine import Machine
 from install.plan import apply
 from install.plan import install_plan as planning
 from install.plan.apply import look
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.home_layout import HomeLayout
 
 ROWS = known_browsers()
 
@@ -316,7 +317,7 @@ def test_what_is_wrong_with_a_manifest_of_all_users_is_mended_there(place: Place
 
 def test_a_browser_that_was_taken_out_is_a_note(installed: Place) -> None:
     installed.manifest().unlink()
-    path = ledger_path(installed.mcpb)
+    path = HomeLayout(installed.mcpb).ledger
     ledger = msgspec.json.decode(path.read_bytes(), type=Ledger)
     path.write_bytes(msgspec.structs.replace(ledger, removed=("chromium",)).encoded())
     report = installed.examine()
@@ -398,7 +399,7 @@ def test_a_wrapper_behind_a_link_is_a_warning(installed: Place) -> None:
 
 
 def test_a_damaged_ledger_is_said_and_the_rest_examined(installed: Place) -> None:
-    ledger_path(installed.mcpb).write_text("{")
+    HomeLayout(installed.mcpb).ledger.write_text("{")
     report = installed.examine()
     assert faults(report) == []
     assert the(report, "ledger-unreadable").level == "warning"
@@ -416,8 +417,8 @@ def test_what_is_no_file_in_the_wrappers_place_is_moved_away_only_by_command(
 
 
 def test_a_ledger_that_is_no_file_is_not_taken_for_none(installed: Place) -> None:
-    ledger_path(installed.mcpb).unlink()
-    ledger_path(installed.mcpb).mkdir()
+    HomeLayout(installed.mcpb).ledger.unlink()
+    HomeLayout(installed.mcpb).ledger.mkdir()
     assert the(installed.examine(), "ledger-unreadable").level == "warning"
 
 

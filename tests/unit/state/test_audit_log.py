@@ -25,6 +25,9 @@ from bridge.state.audit_log import AuditLog
 from bridge.state.audit_reader import Filter, follow, recent
 from bridge.state.audit_rows import row
 from native_host.protocol import wire
+from native_host.system.home_layout import StateLayout
+
+NAME, EARLIER = StateLayout.audit_log.name, StateLayout.earlier_audit_log.name
 
 NOON = 1_795_262_400.25
 """2026-11-21 12:00:00.250 UTC."""
@@ -70,7 +73,7 @@ def written(value: dict[str, Any]) -> Arguments:
     return Arguments(text.encode(errors="backslashreplace"))
 
 
-def lines(state: Path, name: str = audit_log.NAME) -> list[dict[str, Any]]:
+def lines(state: Path, name: str = NAME) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (state / name).read_text().splitlines()]
 
 
@@ -299,7 +302,7 @@ def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: 
 
 def test_file_and_directory_are_the_user_s_alone(log: AuditLog, state: Path) -> None:
     log.keep(called())
-    assert (state / audit_log.NAME).stat().st_mode & 0o777 == 0o600
+    assert (state / NAME).stat().st_mode & 0o777 == 0o600
     assert state.stat().st_mode & 0o777 == 0o700
 
 
@@ -309,8 +312,8 @@ def test_a_full_file_is_renamed_and_only_one_predecessor_stays(
     monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
     for number in range(20):
         log.keep(called(detail=str(number)))
-    assert sorted(path.name for path in state.iterdir()) == [audit_log.PREDECESSOR, audit_log.NAME]
-    kept = lines(state, audit_log.PREDECESSOR) + lines(state)
+    assert sorted(path.name for path in state.iterdir()) == [EARLIER, NAME]
+    kept = lines(state, EARLIER) + lines(state)
     assert [line["detail"] for line in kept] == [str(number) for number in range(20)][-len(kept) :]
     assert all(path.stat().st_size < 2000 for path in state.iterdir())
 
@@ -326,7 +329,7 @@ def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
     other.keep(called(detail="after"))
     log.keep(called(detail="after"))
     other.close()
-    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["after", "after"]
 
 
@@ -348,7 +351,7 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
     monkeypatch.setattr(fcntl, "flock", be_overtaken)
     log.keep(called(detail="after"))
     other.close()
-    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "before"]
+    assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["other", "after"]
 
 
@@ -358,7 +361,7 @@ def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
     log.keep(called(detail="before"))
     clock.now += 2 * audit_log.LOOK_EVERY_S
     monkeypatch.setattr(audit_log, "MAX_BYTES", 100)
-    with (state / audit_log.NAME).open() as held:
+    with (state / NAME).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["before", "after"]
@@ -366,7 +369,7 @@ def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
 
 def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path, clock: Clock) -> None:
     log.keep(called(detail="before"))
-    (state / audit_log.NAME).unlink()
+    (state / NAME).unlink()
     clock.now += 2 * audit_log.LOOK_EVERY_S
     log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
@@ -376,12 +379,12 @@ def test_until_it_is_looked_at_again_lines_go_to_the_file_that_had_the_name(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
     log.keep(called(detail="before"))
-    (state / audit_log.NAME).rename(state / audit_log.PREDECESSOR)
+    (state / NAME).rename(state / EARLIER)
     clock.now += audit_log.LOOK_EVERY_S / 2
     log.keep(called(detail="at once"))
     clock.now += audit_log.LOOK_EVERY_S
     log.keep(called(detail="later"))
-    assert [line["detail"] for line in lines(state, audit_log.PREDECESSOR)] == ["before", "at once"]
+    assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "at once"]
     assert [line["detail"] for line in lines(state)] == ["later"]
 
 
@@ -389,7 +392,7 @@ def test_a_clock_that_is_put_back_does_not_keep_it_from_being_looked_at(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
     log.keep(called(detail="before"))
-    (state / audit_log.NAME).unlink()
+    (state / NAME).unlink()
     clock.now -= 3600
     log.keep(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
@@ -438,10 +441,10 @@ def test_many_bridges_write_at_once_and_no_line_is_lost_torn_or_doubled_when_one
         assert writer.wait(timeout=30) == 0
         assert writer.stdout
         writer.stdout.close()
-    found = [(line["tool"], line["detail"]) for line in lines(state, audit_log.PREDECESSOR) + lines(state)]
+    found = [(line["tool"], line["detail"]) for line in lines(state, EARLIER) + lines(state)]
     assert len(found) == 2000
     assert set(found) == {(str(writer), str(number)) for writer in range(4) for number in range(500)}
-    assert (state / audit_log.PREDECESSOR).stat().st_size >= max_bytes
+    assert (state / EARLIER).stat().st_size >= max_bytes
 
 
 @pytest.mark.parametrize("obstacle", ["a link", "a directory", "an open directory"])
@@ -451,9 +454,9 @@ def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
     state.mkdir(mode=0o700)
     match obstacle:
         case "a link":
-            (state / audit_log.NAME).symlink_to(state.parent / "elsewhere")
+            (state / NAME).symlink_to(state.parent / "elsewhere")
         case "a directory":
-            (state / audit_log.NAME).mkdir()
+            (state / NAME).mkdir()
         case _:
             state.chmod(0o755)
     with caplog.at_level(logging.WARNING):
@@ -501,7 +504,7 @@ def test_reading_begins_at_the_end_and_goes_on_in_the_file_before(
     monkeypatch.setattr(audit_log, "MAX_BYTES", 200_000)
     for number in range(1000):
         log.keep(called(detail=str(number)))
-    assert (state / audit_log.PREDECESSOR).exists()
+    assert (state / EARLIER).exists()
     assert details(recent(state, 3, Filter())) == ["997", "998", "999"]
     assert details(recent(state, 800, Filter())) == [str(number) for number in range(200, 1000)]
 
@@ -564,7 +567,7 @@ def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Pa
 )
 def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes) -> None:
     log.keep(called(detail="before"))
-    with (state / audit_log.NAME).open("ab") as file:
+    with (state / NAME).open("ab") as file:
         file.write(broken + b"\n")
     log.keep(called(detail="after"))
     assert details(recent(state, 20, EVERYTHING)) == ["before", "after"]
@@ -572,7 +575,7 @@ def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes)
 
 def test_members_of_an_unexpected_kind_do_not_stop_the_reader(log: AuditLog, state: Path) -> None:
     log.keep(called())
-    with (state / audit_log.NAME).open("a") as file:
+    with (state / NAME).open("a") as file:
         file.write('{"at": "2027", "event": [1], "client": [], "origin": {}, "tool": 5}\n')
     assert len(recent(state, 20, Filter(is_with_registrations=True, origin="*", client="*"))) == 2
 
@@ -605,7 +608,7 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
     followed = follow(state, 20, Filter(), wait)
     assert details([next(followed) for _ in range(300)]) == [str(number) for number in range(300)]
     followed.close()
-    assert (state / audit_log.PREDECESSOR).exists()
+    assert (state / EARLIER).exists()
 
 
 def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
@@ -618,7 +621,7 @@ def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
         """The reader has come to the end, and is about to look whether there is a new file."""
         monkeypatch.setattr(audit_reader, "_open_to_read", open_to_read)
         log.keep(called(detail="late"))
-        path.rename(state / audit_log.PREDECESSOR)
+        path.rename(state / EARLIER)
         clock.now += 2 * audit_log.LOOK_EVERY_S
         log.keep(called(detail="new"))
         return open_to_read(path)
@@ -638,8 +641,8 @@ def test_what_another_bridge_writes_to_the_renamed_file_is_followed_too(
     other.keep(called(detail="second"))
 
     def wait() -> None:
-        if not (state / audit_log.PREDECESSOR).exists():
-            (state / audit_log.NAME).rename(state / audit_log.PREDECESSOR)
+        if not (state / EARLIER).exists():
+            (state / NAME).rename(state / EARLIER)
             AuditLog(state, with_arguments=False).keep(called(detail="new"))
         else:
             other.keep(called(detail="late"))
@@ -658,8 +661,8 @@ def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
 
     def be_overtaken(path: Path) -> BinaryIO:
         file = open_to_read(path)
-        if path.name == audit_log.NAME:
-            path.rename(state / audit_log.PREDECESSOR)
+        if path.name == NAME:
+            path.rename(state / EARLIER)
         return file
 
     monkeypatch.setattr(audit_reader, "_open_to_read", be_overtaken)
@@ -668,8 +671,8 @@ def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
 
 def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> None:
     log.keep(called(detail="first"))
-    whole = (state / audit_log.NAME).read_bytes()
-    with (state / audit_log.NAME).open("ab", buffering=0) as file:
+    whole = (state / NAME).read_bytes()
+    with (state / NAME).open("ab", buffering=0) as file:
         file.write(whole[:50])
 
         def wait() -> None:

@@ -15,10 +15,12 @@ import pytest
 
 from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
 from bridge.state.tool_cache import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
+from native_host.system.home_layout import StateLayout
 from stored_tools import SHOP, names, offer, tools
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65_534
+FILE = StateLayout.tool_cache.name
 
 
 class Clock:
@@ -468,7 +470,9 @@ def test_a_directory_that_cannot_be_written_is_only_a_warning(short_tmp: Path, s
 import os, pathlib, sys
 sys.path.insert(0, "tests/support")
 from bridge.state.tool_cache import SqliteToolStore
+from native_host.system.home_layout import StateLayout
 from stored_tools import offer, names, tools
+FILE = StateLayout.tool_cache.name
 if os.getuid() == 0:
     os.setuid({NOBODY})  # modes do not stop root
 store = SqliteToolStore(pathlib.Path(sys.argv[1]))
