@@ -22,7 +22,7 @@ from install.installation import Home, Host
 from install.interpreter import current_interpreter
 from install.plan import apply
 from install.plan import install_plan as planning
-from native_host.system.home_layout import HomeLayout
+from native_host.system.home_layout import HomeLayout, user_home
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Place:
 
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
-        host = Host(Home(self.home, Path.home()), current_interpreter(), bakes_home=True)
+        host = Host(Home(self.home, user_home()), current_interpreter(), bakes_home=True)
         apply.apply(planning.install(host, [user_data_dir_target(self.profile)], [], apply.look))
 
 

@@ -35,7 +35,7 @@ from install.targets import (
     selector,
 )
 from install.wsl import is_wsl, recipe
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import foreign_home, is_home_chosen, mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
 
@@ -222,6 +222,22 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
+def check_home_owner() -> None:
+    """Reject a `HOME` of another user, as sudo may leave it: the command would write for the wrong user.
+
+    Raises:
+        click.ClickException: `HOME` is a directory of another user.
+    """
+    home = foreign_home()
+    if home is None:
+        return
+    owner, me = _user_name(home.stat().st_uid), os.getuid()
+    raise click.ClickException(
+        f"HOME is {home}, which is {owner}'s, and this command runs as {_user_name(me)}. Run it as "
+        f"{owner}{', without sudo' if me == 0 else ''}. (--system is for all users)"
+    )
+
+
 def this_home() -> Home:
     """Of the person who runs this command."""
     return Home(mcpb_home().absolute(), this_machine().user_home)
@@ -237,7 +253,7 @@ def this_host() -> Host:
     for name, path in (("MCPB_HOME", home.path), ("HOME", home.user_home)):
         if not _is_text(str(path)):
             raise click.ClickException(f"{name} is not UTF-8, and a host manifest can hold nothing else")
-    return Host(home, _interpreter(), bakes_home=bool(os.environ.get("MCPB_HOME")))
+    return Host(home, _interpreter(), bakes_home=is_home_chosen())
 
 
 def _interpreter() -> Path:
@@ -286,7 +302,7 @@ class _Asked:
     def home(self) -> Home:
         """Whose installation is meant."""
         if self.level == "user":
-            self._check_owner()
+            check_home_owner()
             return this_home()
         if os.geteuid() != 0:
             verb = click.get_current_context().info_name
@@ -309,19 +325,6 @@ class _Asked:
                 "sudo /opt/mcpb/bin/mcpb install-native-host --system"
             )
         return Host(home, interpreter)
-
-    def _check_owner(self) -> None:
-        """Root with a person's HOME, as sudo may leave it: its files would be no longer the person's."""
-        home, me = self.machine.user_home, os.geteuid()
-        try:
-            owner = home.stat().st_uid
-        except OSError:
-            return
-        if owner != me:
-            raise click.ClickException(
-                f"HOME is {home}, which is {_user(owner)}'s, and this command runs as {_user(me)}. Run it as "
-                f"{_user(owner)}{', without sudo' if me == 0 else ''}. (--system is for all users)"
-            )
 
     def usual(self, ledger: Ledger | None) -> list[Target]:
         """Where we may be without a ledger."""
@@ -377,7 +380,7 @@ class _Asked:
         return runtime_directories(os.environ, home.path) if self.level == "user" else []
 
 
-def _user(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

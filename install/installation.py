@@ -76,5 +76,5 @@ class Host:
     home: Home
     interpreter: Path
     bakes_home: bool = False
-    """Whether the host gets MCPB_HOME, as it is set now; otherwise it finds its user's own."""
+    """True if the wrapper exports `MCPB_HOME`; else the host follows the home rule."""
     version: str = __version__

@@ -21,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from native_host.system.home_layout import user_home
+
 PROBE_SECONDS = 20.0
 
 _CACHE_TAG = "CACHEDIR.TAG"
@@ -42,7 +44,7 @@ def current_interpreter() -> Path:
     interpreter = Path(sys.executable)
     if not interpreter.is_absolute():
         raise InterpreterError("Python does not know where it is: run mcpb by its full path")
-    if reason := vanishing(Path(sys.prefix), Path.home(), os.environ):
+    if reason := vanishing(Path(sys.prefix), user_home(), os.environ):
         raise InterpreterError(
             f"{interpreter} will not stay: it is {reason}, and a browser must find it for as long as mcpb is "
             f"registered. {how_to_install(clone())}"

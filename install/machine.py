@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from native_host.system.home_layout import user_home
+
 System = Literal["linux", "macos"]
 
 
@@ -18,7 +20,7 @@ class Machine:
 
     system: System
     user_home: Path
-    """`$HOME`, as browsers take it."""
+    """Home of the user by the home rule: `home_layout.user_home`."""
     environ: Mapping[str, str]
     root: Path = Path("/")
     """Where the folders for all users begin, and /proc."""
@@ -26,4 +28,4 @@ class Machine:
 
 def this_machine(environ: Mapping[str, str] = os.environ) -> Machine:
     """The one we run on. (Windows has been refused by the command line before.)"""
-    return Machine("macos" if sys.platform == "darwin" else "linux", Path.home(), environ)
+    return Machine("macos" if sys.platform == "darwin" else "linux", user_home(environ), environ)

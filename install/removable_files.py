@@ -80,14 +80,14 @@ def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
-    return list(dict.fromkeys([*endpoint.candidates(environ), HomeLayout(home).run]))
+    return list(dict.fromkeys([*endpoint.host_directories(environ), HomeLayout(home).run]))
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
     """Outside of mcpb's home: where else hosts meet bridges, and what servers that were killed made for a
     socket beside another product's, as far as it is there.
     """
-    meeting = [path for path in endpoint.candidates(environ) if path != HomeLayout(home).run]
+    meeting = [path for path in endpoint.host_directories(environ) if path != HomeLayout(home).run]
     return [
         path for path in [*meeting, *left_behind(HomeLayout(home).state.path).directories] if path.is_dir()
     ]

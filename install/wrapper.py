@@ -25,9 +25,17 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: str
     """Absolute; run with -I, so that neither PYTHON* variables nor the current directory decide what runs."""
     home: str | None
-    """MCPB_HOME, or None where it is not set; the browser's own environment has no say."""
+    """`MCPB_HOME` of the registration; None: it was not set. The browser's own has no effect."""
+    user_home: str | None = None
+    """`HOME` of the registration; None: the host serves all users, or mcpb before 0.2.0 wrote the wrapper."""
     callers: tuple[str, ...] = ()
     """The extensions that may start the host: origins of Chromium's, add-on ids of Firefox's."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What decides about the home of the host that this wrapper starts."""
+        found = {"HOME": self.user_home, "MCPB_HOME": self.home}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def stamp(version: str, interpreter: str) -> str:
@@ -37,13 +45,13 @@ def stamp(version: str, interpreter: str) -> str:
 
 def script(wrapper: Wrapper) -> str:
     """The text of the script."""
-    home = f"export MCPB_HOME={shlex.quote(wrapper.home)}" if wrapper.home is not None else "unset MCPB_HOME"
     interpreter = shlex.quote(wrapper.interpreter)
     return f"""\
 #!/bin/sh
 {_MARK}{msgspec.json.encode(wrapper).decode()}
 {stamp(wrapper.version, wrapper.interpreter)}
-{home}
+{_set("MCPB_HOME", wrapper.home)}
+{_set("HOME", wrapper.user_home)}
 export MCPB_CALLERS={shlex.quote(" ".join(wrapper.callers))}
 if [ -x {interpreter} ]; then
     exec {interpreter} -I -m native_host "$@"
@@ -52,6 +60,10 @@ fi
 {_print_frame(_interpreter_is_gone(wrapper.interpreter))}
 while read -r _; do :; done
 """
+
+
+def _set(variable: str, value: str | None) -> str:
+    return f"unset {variable}" if value is None else f"export {variable}={shlex.quote(value)}"
 
 
 def is_ours(text: str) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from native_host import __version__
-from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home, user_home
 
 _ENOUGH_BYTES = 64 * 1024
 """For the first three lines of a wrapper of ours."""
@@ -61,7 +61,7 @@ def _mended() -> str:
 
     if is_temporary(Path(sys.prefix)):  # a trial: what it mended would be gone with it
         return ""
-    home = Home(mcpb_home(), Path.home())
+    home = Home(mcpb_home(), user_home())
     with suppress(OSError, SubprocessError, LedgerError, InterpreterError, apply.ApplyError):
         ledger, known = planning.ledger_of(home, apply.look), installed_wrapper(home.path, apply.look)
         entry = ledger.entry(home.wrapper) if ledger else None

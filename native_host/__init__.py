@@ -6,4 +6,4 @@ Bottom to top: `framing`, `wire`, `envelope`, `correlation`, `topics`, `replay`,
 and pipes.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

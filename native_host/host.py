@@ -22,7 +22,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
         EndpointError: no private directory exists for the socket.
     """
     malloc.keep_freed()
-    place = endpoint.open_first(endpoint.candidates())
+    place = endpoint.open_first(endpoint.host_directories())
     record = record_of(place, extension_origin, os.getppid())
     side = browser_side(extension_origin, place.instance)
     try:

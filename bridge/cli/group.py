@@ -58,6 +58,7 @@ class _Commands(click.Group):
         self._refuse_unknown(ctx, args[0])
         found = super().resolve_command(ctx, args)
         _mend_registration(found[0], args)
+        _warn_of_foreign_home(found[0])
         return found
 
     def _refuse_unknown(self, ctx: click.Context, name: str) -> None:
@@ -92,6 +93,17 @@ def _mend_registration(command: str | None, args: Iterable[str]) -> None:
 
     if mended := mend():
         click.echo(mended, err=True)
+
+
+def _warn_of_foreign_home(command: str | None) -> None:
+    """Log that HOME of another user is ignored. Commands of the registration reject or report it."""
+    from native_host.system.home_layout import foreign_home, user_home  # Windows has no password database
+
+    if command in _SPEAKING_OF_REGISTRATION or not (home := foreign_home()):
+        return
+    import logging
+
+    logging.getLogger(__name__).warning("ignored HOME %s of another user, used %s", home, user_home())
 
 
 def _open_descriptors() -> None:

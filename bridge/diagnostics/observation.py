@@ -42,7 +42,7 @@ from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, called, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
-from install.cli import this_host
+from install.cli import check_home_owner, this_host
 from install.findings import Finding, Hop, Level
 from install.ledger import LedgerError
 from install.machine import Machine, this_machine
@@ -61,7 +61,7 @@ from native_host.protocol.untrusted_text import (
     for_terminal,
     single_line,
 )
-from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
 
@@ -98,6 +98,8 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
 
     Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
     """
+    if is_fixing:
+        check_home_owner()
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
     log_file.configure()
     looked = trio.run(_look, names, _fix() if is_fixing else None)
@@ -312,8 +314,9 @@ def _details(home: Path) -> dict[Hop, str]:
 def _private() -> Private:
     """Of this person and machine."""
     home = mcpb_home()
-    paths = {str(Path.home()): "~"}
-    paths |= {str(home): "$MCPB_HOME"} if os.environ.get("MCPB_HOME") else {str(home.parent): "~"}
+    paths = {str(each): "~" for each in (user_home(), password_home()) if each != Path("/")}
+    if is_home_chosen():
+        paths[str(home)] = "$MCPB_HOME"
     user = ""
     with suppress(OSError, KeyError):  # a user without a name
         user = getpass.getuser()

@@ -18,7 +18,12 @@ import trio
 from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
 from install.checks.host_trial import Trial, ended_by_signals, try_host
 from install.checks.ledger_and_wrapper import installed, wrapper_findings
-from install.checks.manifest_directories import all_users_target, elsewhere, strangers_home, usual_targets
+from install.checks.manifest_directories import (
+    all_users_target,
+    elsewhere,
+    foreign_home_finding,
+    usual_targets,
+)
 from install.checks.manifest_lookup import (
     ANOTHER_MCPB,
     LARGEST_MANIFEST_BYTES,
@@ -100,8 +105,6 @@ def first_fault(machine: Machine, home: Path) -> Finding | None:
     Raises:
         TableError: the person's own table of browsers cannot be used.
     """
-    if finding := strangers_home(machine):
-        return finding
     report = _registrations(machine, known_browsers(home), home).report()
     if any(target.is_startable for target in report.targets):
         return None
@@ -172,14 +175,14 @@ class _Examination:
 
 def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
     rows = known_browsers(home)
-    if finding := strangers_home(machine):
-        return _Examination(environment=[finding])
     running = [
         each
         for each in running_browsers(machine, rows, os.getuid())
         if not names or each.browser.name in names
     ]
     found = _registrations(machine, rows, home, names, running)
+    if finding := foreign_home_finding(machine):
+        found.environment.append(finding)
     found.running = running
     used = _used_browsers(found.targets, running, rows)
     extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}

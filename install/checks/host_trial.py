@@ -170,7 +170,7 @@ def _sweep_after(program: Path) -> None:
     made = wrapper.read((head(program, LARGEST_FILE_BYTES) or b"").decode(errors="replace"))
     if made is None:
         return
-    for directory in endpoint.candidates({"MCPB_HOME": made.home} if made.home else {}):
+    for directory in endpoint.host_directories(made.environ):
         with suppress(PrivateFileError, OSError):
             check_directory(directory)
             endpoint.sweep(directory)

@@ -160,4 +160,4 @@ def _command(here: Installed, *, replace: bool = False) -> str:
 
 
 def _home_of(made: wrapper.Wrapper) -> Path:
-    return Path(made.home) if made.home is not None else mcpb_home({})
+    return mcpb_home(made.environ)

@@ -4,7 +4,6 @@ browser that runs looks instead.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,8 @@ from install.ledger import Entry
 from install.machine import Machine
 from install.plan.apply import look
 from native_host.protocol.untrusted_text import escape
-from native_host.system.untrusted_files import resolved, status
+from native_host.system.home_layout import foreign_home
+from native_host.system.untrusted_files import resolved
 
 
 def usual_targets(
@@ -69,19 +69,19 @@ def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
 # ── Another home ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def strangers_home(machine: Machine) -> Finding | None:
-    """The home directory is another user's: whatever would be found in it could only be mended as that user.
+def foreign_home_finding(machine: Machine) -> Finding | None:
+    """Return the warning that `HOME` belongs to another user, as `sudo` may leave it, and is ignored.
 
-    So it is with `sudo mcpb …` where sudo keeps HOME.
+    Code: home-of-another-user.
     """
-    found = status(machine.user_home)
-    if found is None or found.st_uid == os.geteuid():
+    home = foreign_home(machine.environ)
+    if home is None:
         return None
     text = (
-        f"HOME is {machine.user_home}, which is another user's: run the command as that user, without sudo, "
-        "or with the HOME of the user that you are"
+        f"HOME is {home}, which is another user's: mcpb ignores it and uses {machine.user_home}. To examine "
+        "that user's browsers, run the command as that user, without sudo"
     )
-    return Finding(code="home-of-another-user", hop="environment", text=text)
+    return Finding(code="home-of-another-user", hop="environment", text=text, level="warning")
 
 
 # ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────

@@ -212,6 +212,7 @@ def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
         version=host.version,
         interpreter=str(host.interpreter),
         home=str(home.path) if host.bakes_home else None,
+        user_home=str(home.user_home) if home.level == "user" else None,
         callers=united(OUR_CALLERS, known.callers if known else [], callers),
     )
     content = wrapper.script(made).encode()

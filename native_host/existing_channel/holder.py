@@ -71,7 +71,7 @@ async def hold(path: Path) -> None:
     found = judged(path)
     if found.fault:
         raise endpoint.EndpointError(None, f"{path}: {found.fault}")
-    with closing(endpoint.open_first(endpoint.candidates())) as place:
+    with closing(endpoint.open_first(endpoint.host_directories())) as place:
         record = relay_server.record_of(place, "", proc.find_parent(found.pid or 0), channel=str(path))
         record.browser = BRAND
         # Several bridges may have found the same socket, and each have started a holder.

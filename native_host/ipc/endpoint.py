@@ -25,7 +25,7 @@ import trio
 
 from native_host.protocol.wire import Wire
 from native_host.system import private_files
-from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.home_layout import NAME, HomeLayout, is_home_chosen, mcpb_home, password_home
 from native_host.system.private_files import PrivateFileError
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
@@ -56,16 +56,29 @@ class Record(Wire, kw_only=True):
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The directories to watch; a host uses the first. Computed alike by a browser's child and a terminal's.
+    """Return the directories in which bridges look for hosts.
 
-    `MCPB_HOME` leaves only its own `run`; else `/run/user/<uid>/mcpb` where its parent is private and ours,
-    then `run` below `home()`.
+    These are those of `host_directories`. Browsers may run with another `HOME`, so the home that the password
+    database names counts too, unless `MCPB_HOME` is set.
+    """
+    found = host_directories(environ)
+    if is_home_chosen(environ):
+        return found
+    other = HomeLayout(password_home() / NAME).run
+    is_known = any(os.path.realpath(each) == os.path.realpath(other) for each in found)
+    return found if is_known else [*found, other]
+
+
+def host_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return the directories in which a host may open its endpoint; it takes the first that it can use.
+
+    `/run/user/<uid>/mcpb` where its parent is private, unless `MCPB_HOME` is set, and `run` in mcpb's home.
     """
     below_home = HomeLayout(mcpb_home(environ)).run
-    if environ.get("MCPB_HOME"):
-        return [below_home]
     runtime = Path(f"/run/user/{os.getuid()}")
-    return [runtime / "mcpb", below_home] if private_files.is_private(runtime) else [below_home]
+    if is_home_chosen(environ) or not private_files.is_private(runtime):
+        return [below_home]
+    return [runtime / "mcpb", below_home]
 
 
 # ── The host's side ─────────────────────────────────────────────────────────────────────────────────────────

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
+NAME = ".mcpb"
+"""mcpb's home below the user's."""
 Removal = Literal["file", "directory", "extension", "managed"]
 """How `uninstall-native-host --purge` removes what is in a place.
 
@@ -142,8 +145,46 @@ class HomeLayout(Layout):
         return StateLayout(self.path / "state")
 
 
+# ── The home rule ───────────────────────────────────────────────────────────────────────────────────────────
+
+
 def mcpb_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """`MCPB_HOME`, or `.mcpb` in the home directory that the password database names (not `$HOME`)."""
+    """Return `MCPB_HOME`, else `.mcpb` in the user's home."""
     if chosen := environ.get("MCPB_HOME"):
         return Path(chosen).absolute()
-    return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".mcpb"
+    return user_home(environ) / NAME
+
+
+def is_home_chosen(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `MCPB_HOME` is set: then no other home counts."""
+    return bool(environ.get("MCPB_HOME"))
+
+
+def user_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return `$HOME` if it is a directory of this user, else the home that the password database names."""
+    named = environ.get("HOME", "")
+    return Path(named).absolute() if _owner_of(named) == os.getuid() else password_home()
+
+
+def foreign_home(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return `$HOME` if it is a directory of another user, as `sudo` may leave it; `user_home` ignores it."""
+    named = environ.get("HOME", "")
+    return Path(named).absolute() if _owner_of(named) not in (None, os.getuid()) else None
+
+
+def password_home() -> Path:
+    """Return the home that the password database names; the root for a user that it does not know."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("/")
+
+
+def _owner_of(directory: str) -> int | None:
+    if not directory:
+        return None
+    try:
+        found = Path(directory).stat()
+    except (OSError, ValueError):  # ValueError: it has a NUL
+        return None
+    return found.st_uid if stat.S_ISDIR(found.st_mode) else None

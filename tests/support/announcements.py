@@ -18,7 +18,7 @@ def host_hello(instance: str, browser_pid: int = 100) -> wire.HostHello:
     return wire.HostHello(
         wire=1,
         instance=instance,
-        version="0.1.0",
+        version="0.2.0",
         pid=1,
         browser_pid=browser_pid,
         extension_origin="",
@@ -29,7 +29,7 @@ def host_hello(instance: str, browser_pid: int = 100) -> wire.HostHello:
 def browser_hello(profile: str = "p1", label: str = "") -> wire.BrowserHello:
     return wire.BrowserHello(
         wire=1,
-        extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.1.0"),
+        extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.2.0"),
         browser=wire.BrowserInfo(brand="Chromium", version="156"),
         profile=wire.Profile(id=profile, label=label),
     )

@@ -43,7 +43,7 @@ class PlayedHost:
             pid=os.getpid(),
             browser_pid=browser_pid,
             extension_origin="",
-            version="0.1.0",
+            version="0.2.0",
             started_at=time.time(),
             channel=channel,
         )

@@ -26,7 +26,7 @@ def live_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     passwords = SimpleNamespace(getpwuid=lambda _uid: SimpleNamespace(pw_dir=str(home)))
     monkeypatch.setattr("native_host.system.home_layout.pwd", passwords)
-    monkeypatch.setattr(endpoint, "candidates", lambda _environ: [home / ".mcpb/run"])
+    monkeypatch.setattr(endpoint, "host_directories", lambda _environ: [home / ".mcpb/run"])
     monkeypatch.setattr("install.interpreter._prove", lambda _interpreter: None)  # it starts a process
     return home
 

@@ -141,7 +141,7 @@ async def make_status_documents(home: Path) -> list[Any]:
 
 def _announce_everything(transport: PlayedTransport) -> None:
     """Connect a browser with everything that the status shows, and a host without a browser."""
-    client = wire.Client(connection="c1", pid=7, version="0.1.0", sessions=[_SESSION.on_wire()])
+    client = wire.Client(connection="c1", pid=7, version="0.2.0", sessions=[_SESSION.on_wire()])
     transport.connect(
         "h1",
         wire.Tabs(tabs=[tab(1, owner=_SESSION.id), tab(2, ordinal=2, handed_over=True)]),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridge.browser_tools.tool_output import ToolError
-from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home, user_home
 
 MAX_NAME = 100
 _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)
@@ -16,7 +16,7 @@ _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)
 
 def downloads(environ: Mapping[str, str] = os.environ) -> Path:
     """What the environment or the desktop names (xdg-user-dirs), else ~/Downloads; else a folder of ours."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = user_home(environ)
     for named in (environ.get("XDG_DOWNLOAD_DIR", ""), _configured(home, environ), "$HOME/Downloads"):
         folder = Path(named.replace("$HOME", str(home)))
         if named and folder.is_absolute() and folder.is_dir() and folder != home:

@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.secret_files import secret_content, secret_name
 from native_host.protocol.untrusted_text import single_line
+from native_host.system.home_layout import user_home
 from native_host.system.proc import find_descriptor_path
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -203,7 +204,7 @@ def _content(descriptor: int, most: int) -> bytes:
 
 
 def _holds_home(folder: str) -> bool:
-    return _real(Path.home()).is_relative_to(_real(folder))
+    return _real(user_home()).is_relative_to(_real(folder))
 
 
 def _real(path: str | Path) -> Path:

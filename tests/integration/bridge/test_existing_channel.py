@@ -461,7 +461,7 @@ def played(nursery: trio.Nursery, home: Path, rules: PolicyRules | None = None) 
     """Nothing but another product's extension is connected."""
     tools = PlayedTools(nursery, home, rules)
     tools.transport.happen(HostSeen("h1", 1.0), HostLinked("h1", host_hello("h1")))
-    tools.transport.announce("h1", offer("channel-1", "0.1.0", "linux"), wire.HostReplayed())
+    tools.transport.announce("h1", offer("channel-1", "0.2.0", "linux"), wire.HostReplayed())
     return tools
 
 

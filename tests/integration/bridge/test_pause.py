@@ -36,7 +36,7 @@ CURSOR_TOO = session("c0c0dddd", "Cursor")
 
 
 def clients(*sessions: wire.Session) -> wire.HostClients:
-    client = wire.Client(connection="c-1", pid=4711, version="0.1.0", sessions=list(sessions))
+    client = wire.Client(connection="c-1", pid=4711, version="0.2.0", sessions=list(sessions))
     return wire.HostClients(clients=[client])
 
 

@@ -66,7 +66,7 @@ async def run(*arguments: str) -> Result:
 
 def test_the_version_says_what_we_are_and_what_we_are_not() -> None:
     found = CliRunner().invoke(main, ["--version"]).output
-    assert found == "mcpb 0.1.0, MCP bridge for browsers (not the MCP Bundles tool)\n"
+    assert found == "mcpb 0.2.0, MCP bridge for browsers (not the MCP Bundles tool)\n"
 
 
 def test_help_names_every_command_and_imports_none() -> None:
@@ -241,7 +241,7 @@ def test_wrong_usage_exits_2_and_says_what_is_right(arguments: list[str], says: 
 async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrowser) -> None:
     done = await run("status")
     lines = done.output.splitlines()
-    assert lines[2] == "Simulated browser 0.1.0 “Work”"
+    assert lines[2] == "Simulated browser 0.2.0 “Work”"
     assert lines[4:] == [
         "  http://localhost:8123 · tab 1  “Shop” • Active",
         f"    {GET_CART}",

@@ -91,7 +91,7 @@ async def test_a_chain_that_works_ends_with_0_and_says_how_fast_the_extension_an
         found = await mcpb("doctor")
     assert found.exit_code == 0
     lines = [line.split() for line in found.output.splitlines()]
-    assert found.output.splitlines()[0] == "mcpb 0.1.0: It works. Connected: Chromium (1 tool)."
+    assert found.output.splitlines()[0] == "mcpb 0.2.0: It works. Connected: Chromium (1 tool)."
     assert ["✓", "worker", "answers", "in"] in [line[:4] for line in lines]
     assert ["✓", "page", "1", "tool"] in lines
 
@@ -311,7 +311,7 @@ async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(
                 pid=4711,
                 browser_pid=700,
                 extension_origin="",
-                version="0.1.0",
+                version="0.2.0",
                 started_at=1.0,
             )
         )
@@ -376,7 +376,7 @@ async def test_the_process_that_holds_a_channel_is_no_host_that_keeps_silent(
                 pid=4711,
                 browser_pid=700,
                 extension_origin="",
-                version="0.1.0",
+                version="0.2.0",
                 started_at=1.0,
                 channel=theirs.getsockname(),
             )

@@ -163,7 +163,7 @@ async def test_a_schema_of_any_shape_is_no_obstacle(page: Page, schema: dict[str
 async def test_clients_have_what_they_are_connected_over_and_a_button(page: Page) -> None:
     other = wire.Session(id="c0ffee00", client=wire.ClientInfo(name="cursor"))
     page.transport.connect("h1", *one_page("getCart"), wire.Paused(sessions=[other.id]))
-    clients = [wire.Client(connection="c", pid=4711, version="0.1.0", sessions=[CLAUDE, other])]
+    clients = [wire.Client(connection="c", pid=4711, version="0.2.0", sessions=[CLAUDE, other])]
     page.transport.announce("h1", wire.HostClients(clients=clients))
     shown = page.shown()
     assert "Claude Code version 2.1 · over Streamable HTTP · pid 4711 · session 5e551011 Pause" in shown.text
@@ -172,7 +172,7 @@ async def test_clients_have_what_they_are_connected_over_and_a_button(page: Page
 
 async def test_a_client_of_two_browsers_is_one_client(page: Page) -> None:
     clients = wire.HostClients(
-        clients=[wire.Client(connection="c", pid=1, version="0.1.0", sessions=[CLAUDE])]
+        clients=[wire.Client(connection="c", pid=1, version="0.2.0", sessions=[CLAUDE])]
     )
     page.transport.connect("h1", *one_page("getCart"), clients)
     page.transport.happen()

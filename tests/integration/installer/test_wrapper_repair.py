@@ -16,9 +16,11 @@ from bridge.cli.group import main
 from install import cli, installation, wrapper, wrapper_repair
 from install.cli import install_native_host
 from install.interpreter import InterpreterError
+from install.ledger import digest
 from install.wrapper_repair import mend, registered_interpreter
 from native_host import __version__
 from native_host.protocol.wire import HOST_NAME
+from native_host.system.home_layout import HomeLayout
 
 OWN = f"# mcpb {__version__} {sys.executable}"
 
@@ -129,9 +131,22 @@ def test_a_mended_wrapper_sends_the_host_to_the_same_home_as_before(
 ) -> None:
     as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable, bakes_home=bakes_home)
     said = f"export MCPB_HOME={home / 'mcpb'}" if bakes_home else "unset MCPB_HOME"
-    assert script.read_text().split("\n")[3] == said
+    homes = [said, f"export HOME={home}"]
+    assert script.read_text().split("\n")[3:5] == homes
     assert mend()
-    assert script.read_text().split("\n")[3] == said
+    assert script.read_text().split("\n")[3:5] == homes
+
+
+def test_a_wrapper_of_an_earlier_version_gets_the_home_of_its_registration(
+    home: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_if_written_by(home, monkeypatch, version="0.1.0", interpreter=sys.executable)
+    written, ledger = script.read_text(), HomeLayout(home / "mcpb").ledger
+    earlier = written.replace(f"export HOME={home}\n", "")
+    script.write_text(earlier)
+    ledger.write_text(ledger.read_text().replace(digest(written.encode()), digest(earlier.encode())))
+    assert mend()
+    assert f"export HOME={home}\n" in script.read_text()
 
 
 def left_alone(home: Path) -> bool:

@@ -52,7 +52,7 @@ async def test_versions_session_and_browsers_are_told(tools: PlayedTools) -> Non
     assert info["mcpb"] == __version__
     assert info["session"]["id"] == SESSION[:8]
     assert info["session"]["canAskTheUser"] is False
-    assert info["browsers"] == [{"deviceId": "p1", "name": "Chromium 156", "extension": "0.1.0", "tabs": 3}]
+    assert info["browsers"] == [{"deviceId": "p1", "name": "Chromium 156", "extension": "0.2.0", "tabs": 3}]
 
 
 async def test_an_echo_gives_back_the_text(tools: PlayedTools) -> None:

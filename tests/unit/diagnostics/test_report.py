@@ -191,7 +191,7 @@ def test_of_many_tabs_a_few_are_named() -> None:
 def silent(browser_pid: int = 100, **fields: Any) -> UnlinkedHost:
     """A host that lives and cannot be spoken with."""
     caller = f"chrome-extension://{wire.EXTENSION_ID}/"
-    known = {"reason": "it says nothing", "host_version": "0.1.0", **fields}
+    known = {"reason": "it says nothing", "host_version": "0.2.0", **fields}
     return UnlinkedHost(host="3fa2b1c0", host_pid=4711, browser_pid=browser_pid, caller=caller, **known)
 
 
@@ -701,16 +701,16 @@ def test_a_verdict_that_ends_with_a_question_has_no_full_stop_behind_it() -> Non
 BROKEN = judged(
     UNSTARTABLE,
     findings=[fault(command="mcpb install-native-host --browser chromium", is_safe=True)],
-    details={"environment": "mcpb 0.1.0"},
+    details={"environment": "mcpb 0.2.0"},
 )
 
 
 def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_mends_it() -> None:
     assert list(as_text(BROKEN)) == [
-        "mcpb 0.1.0: It does not work: Chromium: there is no manifest.",
+        "mcpb 0.2.0: It does not work: Chromium: there is no manifest.",
         "",
         "This machine",
-        "  ✓ environment  mcpb 0.1.0",
+        "  ✓ environment  mcpb 0.2.0",
         "",
         "Chromium (--browser chromium)",
         "  ✗ manifest     There is no manifest [manifest-missing]",
@@ -846,7 +846,7 @@ def test_folders_that_somebody_named_have_a_number_which_stays_the_same() -> Non
 @pytest.mark.parametrize("name", ["browser", "extension", "fault", "python", "chromium", "manifest"])
 def test_a_user_or_machine_that_is_called_like_a_word_of_ours_spoils_no_report(name: str) -> None:
     text = f"the browser's extension: /usr/bin/{name} -m python"
-    found = judged(UNSTARTABLE, findings=[fault(text=text)], details={"environment": "mcpb 0.1.0"})
+    found = judged(UNSTARTABLE, findings=[fault(text=text)], details={"environment": "mcpb 0.2.0"})
     private = Private(paths={f"/home/{name}": "~"}, user=name, machine=name)
     assert redacted(found, private) == found
 

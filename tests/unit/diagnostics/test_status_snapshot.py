@@ -53,7 +53,7 @@ def router(transport: PlayedTransport) -> Router:
 
 
 def client(*sessions: wire.Session, pid: int = 4711) -> wire.Client:
-    return wire.Client(connection=f"c-{pid}", pid=pid, version="0.1.0", sessions=list(sessions))
+    return wire.Client(connection=f"c-{pid}", pid=pid, version="0.2.0", sessions=list(sessions))
 
 
 def found(router: Router, *calls: Mapping[str, Any]) -> dict[str, Any]:

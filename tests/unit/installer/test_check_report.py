@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -79,7 +80,7 @@ class Place:
         """As Chromium notes an unpacked extension of ours."""
         folder = self.root / "extension"
         folder.mkdir(exist_ok=True)
-        (folder / "manifest.json").write_text('{"name": "mcpb", "version": "0.1.0"}')
+        (folder / "manifest.json").write_text('{"name": "mcpb", "version": "0.2.0"}')
         setting = {"path": str(folder), "location": 4, "disable_reasons": []}
         (data / "Default").mkdir(parents=True)
         preferences = {"extensions": {"settings": {"jhipampgcbajgajeedfncbijjojmbnbc": setting}}}
@@ -384,7 +385,7 @@ def test_what_browsers_do_not_mind_is_a_warning(
 
 
 def test_a_wrapper_of_another_version_is_a_warning(installed: Place) -> None:
-    edit(installed.wrapper, '"version":"0.1.0"', '"version":"0.0.9"')
+    edit(installed.wrapper, '"version":"0.2.0"', '"version":"0.0.9"')
     finding = the(installed.examine(), "wrapper-version")
     assert (finding.level, finding.is_safe) == ("warning", True)
 
@@ -430,12 +431,16 @@ def test_a_wrapper_by_another_path_is_ours(installed: Place) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_in_another_users_home_nothing_is_looked_at(installed: Place) -> None:
-    os.chown(installed.user, 65534, 65534)
-    report = installed.examine()
-    assert faults(report) == ["home-of-another-user"]
-    assert (report.targets, the(report, "home-of-another-user").hop) == ((), "environment")
-    assert first_fault(installed.machine, installed.mcpb) == report.findings[0]
+def test_a_home_of_another_user_is_reported_and_the_user_s_own_is_examined(installed: Place) -> None:
+    foreign = installed.root / "foreign"
+    foreign.mkdir()
+    os.chown(foreign, 65534, 65534)
+    machine = replace(installed.machine, environ={"HOME": str(foreign)})
+    report = examine(machine, installed.mcpb)
+    found = the(report, "home-of-another-user")
+    assert (found.hop, found.level, faults(report)) == ("environment", "warning", [])
+    assert report.targets != ()
+    assert first_fault(machine, installed.mcpb) is None
 
 
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────

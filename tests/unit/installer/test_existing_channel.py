@@ -115,7 +115,7 @@ def held(hosts: Path, channel: str) -> Iterator[None]:
             pid=4711,
             browser_pid=1,
             extension_origin="",
-            version="0.1.0",
+            version="0.2.0",
             started_at=1.0,
             channel=channel,
         )

@@ -510,12 +510,16 @@ def test_what_is_done_in_a_copy_of_a_home_leaves_the_original_alone(
     assert listing(home.parent) == before
 
 
-def test_another_home_variable_for_one_command_does_not_hide_what_is_installed(
+def test_another_home_of_the_user_has_an_installation_of_its_own(
     home: Path, chromium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = listing(home)
     install()
-    monkeypatch.setenv("HOME", str(use(home.with_name("elsewhere"))))
+    installed, elsewhere = listing(home), use(home.with_name("elsewhere"))
+    with monkeypatch.context() as patched:
+        patched.setenv("HOME", str(elsewhere))
+        assert "Nothing of mcpb is registered here" in uninstall().output
+    assert (listing(home), list(elsewhere.iterdir())) == (installed, [])
     uninstall()
     assert listing(home) == start
 

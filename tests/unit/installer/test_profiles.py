@@ -178,10 +178,10 @@ def test_a_broken_profiles_ini_names_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("active", [True, False])
 def test_an_add_on_of_firefox_is_found_by_its_id(active: bool, tmp_path: Path) -> None:
-    addons = [{"id": "other@example.com"}, {"id": FIREFOX_ID, "active": active, "version": "0.1.0"}]
+    addons = [{"id": "other@example.com"}, {"id": FIREFOX_ID, "active": active, "version": "0.2.0"}]
     (tmp_path / "extensions.json").write_text(json.dumps({"addons": addons}))
     found = only(firefox_extensions([tmp_path]))
-    assert (found.is_enabled, found.version) == (active, "0.1.0")
+    assert (found.is_enabled, found.version) == (active, "0.2.0")
 
 
 # ── What follows ────────────────────────────────────────────────────────────────────────────────────────────

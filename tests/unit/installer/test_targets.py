@@ -237,7 +237,7 @@ def test_for_all_users_everybody_can_read_it_and_no_home_is_baked_in(
     assert json.loads(manifest.read_bytes())["path"] == str(wrapper)
     assert (root / "usr/lib/mozilla" / FIREFOX_MANIFEST).exists()
     assert 'Undo: sudo "$(command -v mcpb)" uninstall-native-host --system' in install("--system").output
-    assert "\nunset MCPB_HOME\n" in wrapper.read_text()
+    assert "\nunset MCPB_HOME\nunset HOME\n" in wrapper.read_text()
     modes = {str(path.relative_to(root)): path.stat().st_mode & 0o7777 for path in root.rglob("*")}
     assert modes[str(wrapper.relative_to(root))] == 0o755
     assert modes["usr/local/lib/mcpb/state/ledger.json"] == modes[str(manifest.relative_to(root))] == 0o644

@@ -19,8 +19,10 @@ from native_host.protocol.framing import FrameDecoder
 ORIGIN = OUR_CALLERS[0]
 
 
-def a_wrapper(interpreter: str, mcpb_home: str | None = None) -> Wrapper:
-    return Wrapper(interpreter=interpreter, home=mcpb_home, callers=OUR_CALLERS, version="1.2.3")
+def a_wrapper(interpreter: str, mcpb_home: str | None = None, home: str | None = None) -> Wrapper:
+    return Wrapper(
+        interpreter=interpreter, home=mcpb_home, user_home=home, callers=OUR_CALLERS, version="1.2.3"
+    )
 
 
 def written(tmp_path: Path, made: Wrapper) -> str:
@@ -31,7 +33,7 @@ def written(tmp_path: Path, made: Wrapper) -> str:
 
 
 def test_a_wrapper_tells_what_it_was_made_from(tmp_path: Path) -> None:
-    made = a_wrapper("/opt/it's here/$HOME/`id`/python\n3", "/tmp/“home”")
+    made = a_wrapper("/opt/it's here/$HOME/`id`/python\n3", "/tmp/“home”", "/home/o'ana")
     assert wrapper.read(wrapper.script(made)) == made
     assert wrapper.read("#!/bin/sh\necho\n") is None
 
@@ -63,13 +65,19 @@ async def test_the_wrapper_becomes_the_native_host_in_an_empty_environment(tmp_p
 @pytest.mark.parametrize("inherited", ["/elsewhere", None])
 def test_the_browser_s_environment_has_no_say_about_the_home(tmp_path: Path, inherited: str | None) -> None:
     shows_home = tmp_path / "python"
-    shows_home.write_text('#!/bin/sh\necho "${MCPB_HOME-unset} $MCPB_CALLERS $*"\n')
+    shows_home.write_text('#!/bin/sh\necho "${MCPB_HOME-unset} ${HOME-unset} $MCPB_CALLERS $*"\n')
     shows_home.chmod(0o700)
-    env = {} if inherited is None else {"MCPB_HOME": inherited}
-    for baked, expected in ((None, "unset"), ("/baked in", "/baked in")):
-        path = written(tmp_path, a_wrapper(str(shows_home), baked))
+    env = {} if inherited is None else {"MCPB_HOME": inherited, "HOME": inherited}
+    for home, mcpb_home in ((None, None), ("/home/o'ana", None), ("/home/ana", "/baked in")):
+        path = written(tmp_path, a_wrapper(str(shows_home), mcpb_home, home))
         told = subprocess.run([path, "an origin"], env=env, capture_output=True, text=True, check=True).stdout
-        assert told == f"{expected} {' '.join(OUR_CALLERS)} -I -m native_host an origin\n"
+        homes = f"{mcpb_home or 'unset'} {home or 'unset'}"
+        assert told == f"{homes} {' '.join(OUR_CALLERS)} -I -m native_host an origin\n"
+
+
+def test_a_wrapper_knows_the_variables_that_decide_about_its_host_s_home() -> None:
+    assert a_wrapper("/python", "/m", "/home/ana").environ == {"MCPB_HOME": "/m", "HOME": "/home/ana"}
+    assert a_wrapper("/python").environ == {}
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash", "/usr/bin/dash"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import socket
 import stat
 import subprocess
@@ -16,7 +15,7 @@ import trio
 
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
-from native_host.system.home_layout import mcpb_home
+from native_host.system.home_layout import password_home
 from native_host.system.private_files import PrivateFileError
 from second_user import CONNECT, NOBODY, as_nobody, needs_root
 
@@ -51,13 +50,17 @@ def test_mcpb_home_replaces_every_other_place() -> None:
     assert endpoint.candidates({"MCPB_HOME": "/x/y"}) == [Path("/x/y/run")]
 
 
-def test_a_relative_mcpb_home_counts_from_where_we_are() -> None:
-    assert mcpb_home({"MCPB_HOME": "x"}) == Path.cwd() / "x"
+def test_bridges_also_scan_the_home_of_the_password_database_and_hosts_do_not(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": "/elsewhere"}
+    own, other = tmp_path / ".mcpb/run", password_home() / ".mcpb/run"
+    assert endpoint.candidates(environ)[-2:] == [own, other]
+    assert endpoint.host_directories(environ) == endpoint.candidates(environ)[:-1]
 
 
-def test_without_it_the_home_of_the_password_database_counts_and_no_other_environment() -> None:
-    expected = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".mcpb" / "run"
-    assert endpoint.candidates({"HOME": "/elsewhere", "XDG_RUNTIME_DIR": "/elsewhere"})[-1] == expected
+def test_where_both_homes_are_one_directory_it_is_scanned_once(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(password_home())
+    run = tmp_path / "link/.mcpb/run"
+    assert endpoint.candidates({"HOME": str(tmp_path / "link")})[-1] == run
 
 
 def test_directory_and_files_are_closed_to_everybody_else(directory: Path, opened: endpoint.Endpoint) -> None:

@@ -50,7 +50,7 @@ def appear(run: Path) -> Endpoint:
         pid=os.getpid(),
         browser_pid=100,
         extension_origin="",
-        version="0.1.0",
+        version="0.2.0",
         started_at=time.time(),
     )
     host.publish(record)

@@ -667,7 +667,7 @@ async def test_another_wire_version_is_remembered_and_says_what_to_run(links: Li
             await host.say("host/hello", hello)
             await until(lambda: host.instance in links.problems)
         problem = links.problems[host.instance]
-    assert "native host 0.1.0 speaks wire version 2" in problem.text
+    assert "native host 0.2.0 speaks wire version 2" in problem.text
     assert "install/install.sh" in problem.text
     assert problem.retry_at == float("inf")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
-from bridge.state.tool_cache import FILE, PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
+from bridge.state.tool_cache import PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host.system.home_layout import StateLayout
 from stored_tools import SHOP, names, offer, tools
 
