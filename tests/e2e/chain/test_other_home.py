@@ -17,8 +17,6 @@ from demo.chromium import open_chromium
 from full_chain import EXTENSION
 from native_host.system.home_layout import HomeLayout
 
-pytestmark = pytest.mark.chromium
-
 MCPB = Path(sys.executable).with_name("mcpb")
 """As pip installed it."""
 SOON_S = 60.0
