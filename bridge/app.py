@@ -8,7 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -93,7 +93,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
     with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
-            lambda registry: _whats_missing(registry, links, config.existing_channel, holders),
+            lambda registry: _connection_problem(registry, links, config.existing_channel, holders),
             terms=terms,
             store=store,
             keep=keep,
@@ -464,47 +464,10 @@ def _working_folder() -> str:
         return ""
 
 
-def _whats_missing(
+def _connection_problem(
     registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: ChannelHolders | None
 ) -> str:
-    from bridge.diagnostics.connection_problem import whats_missing  # noqa: PLC0415  (a bridge that has tools to offer is never asked)
+    # A bridge whose pages offer tools never imports the diagnosis.
+    from bridge.diagnostics.connection_problem import diagnose_connection  # noqa: PLC0415
 
-    channel = (
-        partial(holders.missing, partial(_stopped_host, settings))
-        if holders
-        else partial(_channel_hint, settings)
-    )
-    return whats_missing(registry, links, registration, channel)
-
-
-def _channel_hint(settings: ChannelSettings) -> str:
-    from install.checks.existing_channel import hint  # noqa: PLC0415  (as below)
-
-    return hint(settings.only_directory)
-
-
-def _stopped_host(settings: ChannelSettings) -> str:
-    from install.browsers import TableError  # noqa: PLC0415  (as below)
-    from install.checks.existing_channel import stopped_host  # noqa: PLC0415
-    from install.machine import this_machine  # noqa: PLC0415
-
-    with suppress(TableError):  # `mcpb doctor` says what is wrong with it
-        return stopped_host(this_machine(), mcpb_home(), settings.only_directory)
-    return ""
-
-
-def registration() -> str:
-    """Why no browser can start the native host, and the command that mends it; empty when one can."""
-    # Here, not on top: what examines a machine takes a tenth of a bridge's start, and most never need it.
-    from install.browsers import TableError  # noqa: PLC0415
-    from install.checks.check_report import first_fault  # noqa: PLC0415
-    from install.machine import this_machine  # noqa: PLC0415
-
-    try:
-        fault = first_fault(this_machine(), mcpb_home())
-    except TableError as error:
-        return str(error)
-    if fault is None:
-        return ""
-    text = f"No browser can start the native host: {fault.text}."
-    return f"{text} Run: {fault.command}" if fault.command else text
+    return diagnose_connection(registry, links, settings, holders.missing if holders else None)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from install.checks.other_hosts import CLAUDES
+from native_host.existing_channel.channel_messages import CLAUDES
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
 

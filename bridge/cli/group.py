@@ -21,7 +21,7 @@ _COMMANDS = {
     "bridge": ("bridge.cli.bridge:bridge", "Speak MCP on stdin and stdout (for MCP clients)."),
     "call": ("bridge.cli.tools:call", "Call the tool NAME, with KEY=VALUE for each argument."),
     "demo": ("bridge.cli.demo:demo", "Show the whole chain at work, in a throw-away browser profile."),
-    "doctor": ("bridge.diagnostics.observation:doctor", "Find out what is wrong, and what mends it."),
+    "doctor": ("bridge.cli.doctor:doctor", "Find out what is wrong, and what mends it."),
     "extension": (
         "bridge.cli.extension:extension",
         "Copy the browser extension to where it can stay, and say how to load it.",

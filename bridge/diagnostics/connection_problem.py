@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
+from bridge.config.settings import ChannelSettings
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router
+from native_host.system.home_layout import mcpb_home
 
 DOCTOR = "mcpb doctor"
 EXTENSION = "mcpb extension"
@@ -39,7 +43,7 @@ class Problems(Protocol):
         ...
 
 
-def whats_missing(
+def find_connection_problem(
     registry: Registry,
     links: Problems,
     registration: Callable[[], str] = lambda: "",
@@ -84,3 +88,59 @@ def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
         return _ONLY_A_CHANNEL
     missing = router.whats_missing()
     return missing.partition("\n")[0] if channels else missing
+
+
+def diagnose_connection(
+    registry: Registry,
+    links: Problems,
+    settings: ChannelSettings,
+    holder_problem: Callable[[Callable[[], str]], str] | None,
+) -> str:
+    """Return the connection problem of a running bridge: `find_connection_problem`.
+
+    Args:
+        registry: connected browsers.
+        links: live native hosts that are not linked.
+        settings: whether and where the existing channel is used.
+        holder_problem: returns why holders of the existing channel serve no browser; it takes a function that
+            looks for stopped hosts. None if the channel is not used.
+    """
+    channel = (
+        partial(holder_problem, partial(_find_stopped_host, settings))
+        if holder_problem
+        else partial(_hint_at_channel, settings)
+    )
+    return find_connection_problem(registry, links, find_registration_problem, channel)
+
+
+def _hint_at_channel(settings: ChannelSettings) -> str:
+    from install.checks.existing_channel import hint  # noqa: PLC0415
+
+    return hint(settings.only_directory)
+
+
+def _find_stopped_host(settings: ChannelSettings) -> str:
+    from install.browsers import TableError  # noqa: PLC0415
+    from install.checks.existing_channel import stopped_host  # noqa: PLC0415
+    from install.machine import this_machine  # noqa: PLC0415
+
+    with suppress(TableError):  # `mcpb doctor` says what is wrong with it
+        return stopped_host(this_machine(), mcpb_home(), settings.only_directory)
+    return ""
+
+
+def find_registration_problem() -> str:
+    """Return why no browser can start the native host, and the remedy; empty if a browser can."""
+    # The checks take a tenth of a bridge's start to import, and most bridges never need them.
+    from install.browsers import TableError  # noqa: PLC0415
+    from install.checks.check_report import first_fault  # noqa: PLC0415
+    from install.machine import this_machine  # noqa: PLC0415
+
+    try:
+        fault = first_fault(this_machine(), mcpb_home())
+    except TableError as error:
+        return str(error)
+    if fault is None:
+        return ""
+    text = f"No browser can start the native host: {fault.text}."
+    return f"{text} Run: {fault.command}" if fault.command else text

@@ -1,10 +1,8 @@
-"""`mcpb doctor`: examine files and processes, ask the browsers that are connected, and say what is wrong."""
+"""Observations for a report: files, processes, configuration and connected browsers."""
 
 from __future__ import annotations
 
 import getpass
-import json
-import logging
 import os
 import shlex
 import socket
@@ -13,42 +11,34 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from shutil import get_terminal_size
 
-import click
 import msgspec
 import trio
 
 from bridge import __version__
-from bridge.cli.doctor_output import as_text
 from bridge.config import shortcuts_file
 from bridge.config.loader import ConfigError
 from bridge.config.loader import read as read_config
 from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.diagnostics.browser_matching import Looked
-from bridge.diagnostics.fixes import fix, is_open_to_others
-from bridge.diagnostics.redaction import Private, named_folders, redacted, without_sites
-from bridge.diagnostics.report import diagnose
+from bridge.diagnostics.fixes import is_open_to_others
+from bridge.diagnostics.redaction import Private
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.native_hosts import NativeLinks, Problem
-from bridge.state import log_file
 from bridge.state.site_approvals import Approvals, ApprovalsError
-from install.browsers import TableError, known_browsers
+from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, called, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
-from install.cli import check_home_owner, this_host
 from install.findings import Finding, Hop, Level
-from install.ledger import LedgerError
 from install.machine import Machine, this_machine
-from install.plan.apply import ApplyError, look
+from install.plan.apply import look
 from install.plan.ownership import installed_wrapper
-from install.targets import Choice, Names, UnknownBrowserError
 from install.wrapper_repair import registered_interpreter
 from native_host.existing_channel.published_socket import standing
 from native_host.ipc import endpoint
@@ -58,77 +48,14 @@ from native_host.protocol.untrusted_text import (
     MAX_NOTICE_CHARS,
     MAX_ORIGIN_CHARS,
     MAX_TITLE_CHARS,
-    for_terminal,
     single_line,
 )
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
 
-def _known(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:
-    """Rows of the table. A table that cannot be read is a finding, not a misspelt option."""
-    machine, found = this_machine(), Names(browsers=names)
-    try:
-        Choice(machine, known_browsers(mcpb_home()), Path.exists).named(found)
-    except UnknownBrowserError as error:
-        raise click.BadParameter(str(error)) from None
-    except TableError:
-        pass
-    return names
-
-
-@click.command()
-@click.option(
-    "--fix", "is_fixing", is_flag=True, help="First put right what is only ours; it says what it did."
-)
-@click.option("--json", "as_json", is_flag=True, help="For scripts; docs/TROUBLESHOOTING.md has the shape.")
-@click.option(
-    "--redact", "is_public", is_flag=True, help="Without names, sites and titles, to show it around."
-)
-@click.option(
-    "--browser",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    callback=_known,
-    help="Only this browser (repeatable). Default: all that are there.",
-)
-def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[str]) -> None:
-    """Find out what is wrong between browsers and MCP clients, and which command mends it.
-
-    Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
-    """
-    if is_fixing:
-        check_home_owner()
-    logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
-    log_file.configure()
-    looked = trio.run(_look, names, _fix() if is_fixing else None)
-    if is_public:
-        looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))
-    diagnosis = diagnose(looked)
-    if is_public:
-        commands = str(Path(sys.executable).parent)
-        diagnosis = redacted(diagnosis, _private(), [*named_folders(looked), commands])
-    if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
-    else:
-        width = get_terminal_size().columns if sys.stdout.isatty() else 0
-        click.echo("\n".join(as_text(diagnosis, width)))
-    sys.exit(0 if diagnosis.healthy else 1)
-
-
-def _fix() -> list[str]:
-    """What was done. What could not be is said at once, and the report shows what is left."""
-    done: list[str] = []
-    try:
-        done.extend(fix(this_host(), endpoint.candidates()))
-    except (LedgerError, ApplyError, click.ClickException) as error:
-        click.echo(for_terminal(f"Not everything was put right: {error}", on=sys.stderr), err=True)
-    return done
-
-
-async def _look(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
-    """First what does not depend on a running chain, then the chain."""
+async def observe(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
+    """Observe files and processes first, then the connected browsers."""
     machine, home = this_machine(), mcpb_home()
     files, config = Report(), Config()
     here = this_environment(machine)
@@ -311,8 +238,8 @@ def _details(home: Path) -> dict[Hop, str]:
 # ── What nobody else need know ──────────────────────────────────────────────────────────────────────────────
 
 
-def _private() -> Private:
-    """Of this person and machine."""
+def private_names() -> Private:
+    """Return the names of this user and machine that `--redact` removes."""
     home = mcpb_home()
     paths = {str(each): "~" for each in (user_home(), password_home()) if each != Path("/")}
     if is_home_chosen():

@@ -12,6 +12,7 @@ import msgspec
 from install.browsers import Kind, Target
 from install.findings import Finding
 from install.host_manifest import callers_in, program_named_in
+from native_host.existing_channel.channel_messages import CLAUDE_CODE, CLAUDES
 from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.untrusted_files import entries, head, is_file
@@ -19,10 +20,6 @@ from native_host.system.untrusted_files import entries, head, is_file
 MOST = 100
 """In a folder. Nobody has so many."""
 LARGEST_BYTES = 64 * 1024
-# Anthropic's extension asks these two, in this order, and stays with the first one that answers.
-CLAUDE_DESKTOP = "com.anthropic.claude_browser_extension"
-CLAUDE_CODE = "com.anthropic.claude_code_browser_extension"
-CLAUDES = {CLAUDE_DESKTOP: "Claude Desktop", CLAUDE_CODE: "Claude Code"}
 WRAPPER_GONE = "channel-wrapper-gone"
 _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
 """Of what an interpreter is given to run."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from install.checks.other_hosts import CLAUDES
 from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from native_host.existing_channel.channel_messages import CLAUDES
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.home_layout import HomeLayout
 

@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from install.browsers import Target
-from install.checks.other_hosts import CLAUDES
 from install.host_manifest import program_named_in
 from install.installation import Home
 from install.ledger import Ledger, draft_path, new_ledger
 from install.plan.install_plan import backups
 from install.plan.ownership import Look, refused_file, refused_manifest_folder, refused_view
 from install.plan.steps import Plan, Remove, Step, Write
+from native_host.existing_channel.channel_messages import CLAUDES
 from native_host.system.home_layout import HomeLayout
 
 _SCRIPT_MARK = b"#!/bin/sh\n# Written by `mcpb install-native-host --shim` from "

@@ -196,3 +196,9 @@ def _block(block: Any) -> dict[str, Any]:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
+
+
+# Anthropic's extension asks these two, in this order, and stays with the first one that answers.
+CLAUDE_DESKTOP = "com.anthropic.claude_browser_extension"
+CLAUDE_CODE = "com.anthropic.claude_code_browser_extension"
+CLAUDES = {CLAUDE_DESKTOP: "Claude Desktop", CLAUDE_CODE: "Claude Code"}

@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 
 from fake_claude_extension import ORIGIN, Dialect, StubExtension, Tool
-from install.checks.other_hosts import CLAUDE_CODE, CLAUDE_DESKTOP
-from native_host.existing_channel.channel_messages import ABOVE, DIRECTORIES
+from native_host.existing_channel.channel_messages import ABOVE, CLAUDE_CODE, CLAUDE_DESKTOP, DIRECTORIES
 from wire_peers import until
 
 PROGRAM = Path(__file__).parents[1] / "data/interop/node_modules/@anthropic-ai/claude-code-linux-x64/claude"

@@ -24,7 +24,7 @@ from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.tool_output import UNTRUSTED
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.config.settings import BrowserSettings, Config
-from bridge.diagnostics.connection_problem import whats_missing
+from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostLinked, HostSeen
@@ -615,5 +615,5 @@ async def test_without_a_tab_a_call_says_that_nothing_was_run(tools: PlayedTools
 
 
 async def test_it_offers_no_tools_of_pages(tools: PlayedTools) -> None:
-    missing = whats_missing(tools.router.registry, NativeLinks([]))
+    missing = find_connection_problem(tools.router.registry, NativeLinks([]))
     assert missing.startswith("Only another product's extension is connected, and no tools of pages")

@@ -25,7 +25,7 @@ from announcements import browser_hello, one_page, tab
 from bridge.cli import status_page as page_command
 from bridge.cli.group import main
 from bridge.config.settings import HttpSettings
-from bridge.diagnostics.connection_problem import whats_missing
+from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
@@ -75,7 +75,9 @@ class Page:
         self.state = state
         self.transport = PlayedTransport()
         self.troubles = Troubles()
-        self.router = Router(self.transport, lambda registry: whats_missing(registry, self.troubles))
+        self.router = Router(
+            self.transport, lambda registry: find_connection_problem(registry, self.troubles)
+        )
         self.watching = Watching(
             self.router, self.troubles, state, "http://localhost:3456/", lambda: {CLAUDE.id: "streamable"}
         )

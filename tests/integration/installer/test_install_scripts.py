@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from install.checks.other_hosts import CLAUDE_CODE
+from native_host.existing_channel.channel_messages import CLAUDE_CODE
 from native_host.ipc import endpoint
 
 ROOT = Path(__file__).parents[3]

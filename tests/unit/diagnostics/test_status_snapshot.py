@@ -12,7 +12,7 @@ import pytest
 from announcements import browser_hello, one_page, tab, tools
 from bridge.cli.columns import Columns, cut, display_width
 from bridge.cli.status_output import as_text
-from bridge.diagnostics.connection_problem import whats_missing
+from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import status
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
@@ -184,9 +184,9 @@ async def test_where_the_extension_is_kept_out_of_sites_that_is_what_is_missing(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
-    assert "Open a page that does" in whats_missing(router.registry, NoProblems())
+    assert "Open a page that does" in find_connection_problem(router.registry, NoProblems())
     transport.announce("h1", msgspec.structs.replace(browser_hello(), sites_allowed=False))
-    assert "kept out of some or all sites" in whats_missing(router.registry, NoProblems())
+    assert "kept out of some or all sites" in find_connection_problem(router.registry, NoProblems())
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
 
 
 async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:
-    missing = whats_missing(router.registry, NoProblems(), lambda: "", lambda: "There is one.")
+    missing = find_connection_problem(router.registry, NoProblems(), lambda: "", lambda: "There is one.")
     assert missing.splitlines()[1:] == ["There is one."]
     assert "No browser is connected" in missing
     text = list(as_text({**found(router), "missing": missing}))
@@ -300,7 +300,7 @@ async def test_where_a_browser_is_connected_nothing_is_said_of_a_channel(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
-    missing = whats_missing(router.registry, NoProblems(), channel=lambda: "There is one.")
+    missing = find_connection_problem(router.registry, NoProblems(), channel=lambda: "There is one.")
     assert "There is one." not in missing
 
 

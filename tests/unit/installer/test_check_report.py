@@ -24,7 +24,6 @@ from install.browsers import (
     user_data_dir_target,
 )
 from install.checks.check_report import Report, examine, examine_and_try, first_fault
-from install.checks.other_hosts import CLAUDE_CODE
 from install.findings import Finding
 from install.host_manifest import OUR_CALLERS, manifest_text
 from install.installation import Home, Host, system_home
@@ -33,6 +32,7 @@ from install.machine import Machine
 from install.plan import apply
 from install.plan import install_plan as planning
 from install.plan.apply import look
+from native_host.existing_channel.channel_messages import CLAUDE_CODE
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
 

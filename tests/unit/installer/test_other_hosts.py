@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from install.browsers import Target, find_browser, known_browsers
-from install.checks.other_hosts import CLAUDE_CODE, CLAUDE_DESKTOP, neighbour_findings, neighbours
+from install.checks.other_hosts import neighbour_findings, neighbours
 from install.checks.policies import managed_policies, policy_findings
 from install.findings import Finding
 from install.machine import Machine
+from native_host.existing_channel.channel_messages import CLAUDE_CODE, CLAUDE_DESKTOP
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"

@@ -1,0 +1,92 @@
+"""`mcpb doctor`: reports what is wrong between browsers and MCP clients, and fixes what is safe to fix."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import get_terminal_size
+
+import click
+import msgspec
+import trio
+
+from bridge.cli.doctor_output import as_text
+from bridge.diagnostics.fixes import fix
+from bridge.diagnostics.observation import observe, private_names
+from bridge.diagnostics.redaction import named_folders, redacted, without_sites
+from bridge.diagnostics.report import diagnose
+from bridge.state import log_file
+from install.browsers import TableError, known_browsers
+from install.cli import check_home_owner, this_host
+from install.ledger import LedgerError
+from install.machine import this_machine
+from install.plan.apply import ApplyError
+from install.targets import Choice, Names, UnknownBrowserError
+from native_host.ipc import endpoint
+from native_host.protocol.untrusted_text import for_terminal
+from native_host.system.home_layout import mcpb_home
+
+
+def _check_names(_ctx: click.Context, _option: click.Parameter, names: Sequence[str]) -> Sequence[str]:
+    """Reject unknown names of browsers. A table that cannot be read is a finding, not a misspelt option."""
+    machine, found = this_machine(), Names(browsers=names)
+    try:
+        Choice(machine, known_browsers(mcpb_home()), Path.exists).named(found)
+    except UnknownBrowserError as error:
+        raise click.BadParameter(str(error)) from None
+    except TableError:
+        pass
+    return names
+
+
+@click.command()
+@click.option(
+    "--fix", "is_fixing", is_flag=True, help="First put right what is only ours; it says what it did."
+)
+@click.option("--json", "as_json", is_flag=True, help="For scripts; docs/TROUBLESHOOTING.md has the shape.")
+@click.option(
+    "--redact", "is_public", is_flag=True, help="Without names, sites and titles, to show it around."
+)
+@click.option(
+    "--browser",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    callback=_check_names,
+    help="Only this browser (repeatable). Default: all that are there.",
+)
+def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[str]) -> None:
+    """Find out what is wrong between browsers and MCP clients, and which command mends it.
+
+    Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
+    """
+    if is_fixing:
+        check_home_owner()
+    logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
+    log_file.configure()
+    looked = trio.run(observe, names, _fix_all() if is_fixing else None)
+    if is_public:
+        looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))
+    diagnosis = diagnose(looked)
+    if is_public:
+        commands = str(Path(sys.executable).parent)
+        diagnosis = redacted(diagnosis, private_names(), [*named_folders(looked), commands])
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
+    else:
+        width = get_terminal_size().columns if sys.stdout.isatty() else 0
+        click.echo("\n".join(as_text(diagnosis, width)))
+    sys.exit(0 if diagnosis.healthy else 1)
+
+
+def _fix_all() -> list[str]:
+    """Fix what is safe to fix; return what was done. Errors go to stderr, and the report shows the rest."""
+    done: list[str] = []
+    try:
+        done.extend(fix(this_host(), endpoint.candidates()))
+    except (LedgerError, ApplyError, click.ClickException) as error:
+        click.echo(for_terminal(f"Not everything was put right: {error}", on=sys.stderr), err=True)
+    return done
