@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.client_session import Session
+from bridge.hub.registry import Frame
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results
@@ -140,3 +140,26 @@ class McpServer:
     def calls(self, parking: Parking, asking: Asking) -> Calls:
         """How this session calls tools."""
         return Calls(self._router, self._session, parking, asking)
+
+
+def browser_capabilities(frames: Iterable[Frame]) -> dict[str, bool]:
+    """Merge the `browser` members that all page servers declare into the one of this server.
+
+    A page server declares it among its capabilities or its experimental ones. A cacheable tool counts as a
+    declaration.
+    """
+    caches = elicits = False
+    for frame in frames:
+        for declared in _declared_by(frame.announced):
+            caches = caches or declared.get("cacheSupported") is True
+            elicits = elicits or declared.get("elicitation") is True
+        caches = caches or any(tool.is_cacheable for tool in frame.tools)
+    return {"multiTabSupport": True, "cacheSupported": caches, "elicitation": elicits}
+
+
+def _declared_by(announced: wire.FrameTools) -> Iterator[dict[str, Any]]:
+    capabilities = announced.capabilities or {}
+    for members in (capabilities, capabilities.get("experimental")):
+        browser = members.get("browser") if isinstance(members, dict) else None
+        if isinstance(browser, dict):
+            yield browser

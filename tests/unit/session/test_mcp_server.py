@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from announcements import tools
-from bridge.hub.capabilities import browser_capabilities
 from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Frame
+from bridge.mcp_session.mcp_server import browser_capabilities
 from native_host.protocol import wire
 
 
