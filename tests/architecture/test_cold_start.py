@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ def bridge_that_hears(*messages: dict[str, Any]) -> set[str]:
     return modules
 
 
+def assert_not_imported(modules: set[str], names: set[str]) -> None:
+    """Assert that all these modules exist, and that a command did not import one of them."""
+    assert [name for name in sorted(names) if find_spec(name) is None] == []
+    assert sorted(modules & names) == []
+
+
 @pytest.fixture(autouse=True)
 def home(mcpb_home: Path) -> Path:
     return mcpb_home
@@ -85,7 +92,9 @@ def test_help_imports_no_more_than_the_command_line_needs() -> None:
     modules, text = imported("bridge", "--help")
     assert b"Commands:" in text
     assert {"click", "bridge.cli.group"} <= modules
-    assert not modules & {*PACKAGE, *NOBODYS, *INSTALLER, "trio", "msgspec", "sqlite3", "ssl", "bridge.app"}
+    assert_not_imported(
+        modules, {*PACKAGE, *NOBODYS, *INSTALLER, "trio", "msgspec", "sqlite3", "ssl", "bridge.app"}
+    )
 
 
 def test_the_native_host_imports_no_more_than_trio_and_msgspec_bring() -> None:
@@ -100,26 +109,34 @@ def test_the_native_host_imports_no_more_than_trio_and_msgspec_bring() -> None:
         "bridge",
         "native_host.existing_channel.channel_adapter",
     }
-    assert not modules & {*PACKAGE, *NOBODYS, *INSTALLER, *nothing}
+    assert_not_imported(modules, {*PACKAGE, *NOBODYS, *INSTALLER, *nothing})
 
 
 def test_a_bridge_that_was_greeted_has_neither_the_mcp_package_nor_the_installer() -> None:
     modules = bridge_that_hears(INITIALIZE, INITIALIZED)
     assert {"trio", "msgspec", "bridge.frontends.stdio"} <= modules
-    assert not modules & {
-        *PACKAGE,
-        *NOBODYS,
-        *INSTALLER,
-        "jsonschema_rs",
-        "bridge.diagnostics.status_snapshot",
-        "bridge.diagnostics.browser_checks",
-    }
+    assert_not_imported(
+        modules,
+        {
+            *PACKAGE,
+            *NOBODYS,
+            *INSTALLER,
+            "jsonschema_rs",
+            "bridge.diagnostics.status_snapshot",
+            "bridge.diagnostics.browser_checks",
+        },
+    )
 
 
 def test_a_list_of_tools_needs_no_mcp_package_either() -> None:
     modules = bridge_that_hears(INITIALIZE, INITIALIZED, LIST_TOOLS)
-    assert not modules & {*PACKAGE, *NOBODYS, *CHANNEL, "jsonschema_rs"}
+    assert_not_imported(modules, {*PACKAGE, *NOBODYS, *CHANNEL, "jsonschema_rs"})
 
 
 def test_what_our_own_lane_does_not_answer_brings_the_mcp_package() -> None:
     assert {"mcp", "pydantic"} <= bridge_that_hears(INITIALIZE, INITIALIZED, LIST_PROMPTS)
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"bridge\.gone"):
+        assert_not_imported(set(), {"bridge.gone"})
