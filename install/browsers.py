@@ -338,7 +338,7 @@ def _explain_row(error: msgspec.ValidationError) -> str:
         case ProblemKind.CHOICE:
             choices = get_args(Kind if problem.path == "kind" else System)
             return f"{problem.path}: there is no {problem.actual}{_meant(problem.actual, choices)}"
-    return describe_problem(error)
+    return describe_problem(error, is_toml=True)
 
 
 def _meant(given: str, choices: Sequence[str]) -> str:

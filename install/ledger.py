@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from native_host.existing_channel.channel_messages import CLAUDES
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
 
@@ -120,7 +121,7 @@ def read(content: bytes, path: Path) -> Ledger:
             )
         ledger = msgspec.json.decode(content, type=Ledger)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged(path, describe_problem(error)) from error
     if astray := next(_astray(ledger), ""):
         raise _damaged(path, f"mcpb puts nothing into {astray}")
     return ledger

@@ -201,7 +201,7 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[s
     if problem.kind is ProblemKind.CHOICE:
         return key, f" = {_shown(_value_at(found, key))}: expected {_choices(key)}"
     if problem.kind is ProblemKind.MISSING:
-        return key, f": {describe_rule(problem)}"
+        return key, f": {describe_rule(problem, is_toml=True)}"
     if problem.kind is ProblemKind.OTHER:
         # What a table says of itself begins with its key.
         name, _, rest = problem.expected.partition(":")
@@ -211,7 +211,7 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[s
     given = f" = {'…' if is_hidden else _shown(value)}"
     if key in _TABLES:
         return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
-    return key, f"{given}: {describe_rule(problem)}"
+    return key, f"{given}: {describe_rule(problem, is_toml=True)}"
 
 
 def _value_at(found: Any, key: str) -> Any:
@@ -278,7 +278,9 @@ def _value_of(variable: str, text: str, hint: Any) -> Any:
     try:
         return msgspec.convert(given, hint, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{variable}={_shown(text)}: {describe_rule(explain(error))}") from None
+        raise ConfigError(
+            f"{variable}={_shown(text)}: {describe_rule(explain(error), is_toml=True)}"
+        ) from None
 
 
 def _warn_once(variable: str, text: str) -> None:

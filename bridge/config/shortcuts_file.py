@@ -76,7 +76,7 @@ def read(home: Path) -> Sequence[Shortcut]:
     except PrivateFileError as error:
         raise ShortcutsError(str(error)) from error
     except msgspec.ValidationError as error:
-        raise ShortcutsError(f"{path}: {describe_problem(error)}") from None
+        raise ShortcutsError(f"{path}: {describe_problem(error, is_toml=True)}") from None
     names = [shortcut.name for shortcut in shortcuts]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ShortcutsError(f"{path}: there are two shortcuts {twice}")

@@ -50,6 +50,7 @@ from native_host.protocol.untrusted_text import (
     MAX_TITLE_CHARS,
     single_line,
 )
+from native_host.protocol.validation_errors import describe_problem
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
@@ -181,7 +182,7 @@ async def _ping(links: NativeLinks, host: str) -> Answer:
     except CallError as error:
         return single_line(error.detail, MAX_NOTICE_CHARS) or "it went away"
     except msgspec.DecodeError as error:
-        return f"what it says cannot be read ({error})"
+        return f"what it says cannot be read ({describe_problem(error)})"
     return trio.current_time() - began
 
 

@@ -16,6 +16,7 @@ from bridge.hub.tool_definition import input_schema
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
+from native_host.protocol.validation_errors import describe_problem
 
 MAX_TOOLS = 1024
 """Of a frame. The extension has the same bound; nobody reads that many."""
@@ -96,7 +97,7 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
         try:
             tool = known_by_definition.get(raw) or _read(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _NotAToolError) as error:
-            complaints.append(single_line(str(error), 2 * _MAX_SAID))
+            complaints.append(single_line(describe_problem(error), 2 * _MAX_SAID))
             continue
         if tool.name in tools:
             complaints.append(f"{single_line(tool.name, _MAX_SAID)!r} is there twice, the first one counts")

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from native_host.protocol.validation_errors import describe_problem
+
 
 class Era(Enum):
     """The two ways of speaking MCP. The revisions of one agree on what a tool is."""
@@ -69,5 +71,5 @@ def _fault(definition: dict[str, Any], shape: type[msgspec.Struct]) -> str:
     try:
         msgspec.convert(definition, shape)
     except msgspec.ValidationError as error:
-        return str(error)
+        return describe_problem(error)
     return ""

@@ -26,6 +26,7 @@ from native_host.ipc.streams import Inlet, Outlet
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, Wire
 
 MAX_WAITING = 4096
@@ -298,7 +299,7 @@ def _question_in(message: Envelope) -> wire.ElicitConfirmation:
     try:
         return msgspec.json.decode(bytes(message.params) or b"{}", type=wire.ElicitConfirmation)
     except (msgspec.DecodeError, RecursionError) as error:
-        text = f"the question cannot be read: {error}"
+        text = f"the question cannot be read: {describe_problem(error)}"
         raise CallError(Code.INVALID_PARAMS, text, handed=False) from None
 
 

@@ -14,6 +14,7 @@ from bridge.mcp_session.client_messages import CanAsk, ElicitResult
 from bridge.mcp_session.sampling_and_roots import ForRoots, ToModel
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, is_single_line, single_line
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
@@ -103,7 +104,7 @@ def read(asked: wire.ElicitConfirmation) -> Question:
         msgspec.json.decode(raw, type=_Form)
         return Question(asked.message, _checked(msgspec.json.decode(raw)))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _unusable(str(error)) from None
+        raise _unusable(describe_problem(error)) from None
 
 
 def _bounded(ask: Ask) -> Ask:

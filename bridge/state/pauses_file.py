@@ -14,6 +14,7 @@ import msgspec
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.rules.site_patterns import read_pattern
 from bridge.origins import OriginError
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import PauseChange
 from native_host.system import private_files
 from native_host.system.home_layout import StateLayout
@@ -83,7 +84,8 @@ class PausesFile:
         except PrivateFileError as error:
             raise PausesFileError(str(error)) from error
         except (ValueError, msgspec.DecodeError) as error:
-            text = f"{self.path} cannot be read ({error}): remove it, and pause again what shall be paused"
+            why = describe_problem(error)
+            text = f"{self.path} cannot be read ({why}): remove it, and pause again what shall be paused"
             raise PausesFileError(text) from None
         return found
 

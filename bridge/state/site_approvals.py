@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from bridge import origins
+from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
@@ -250,7 +251,8 @@ class Approvals:
         try:
             return [msgspec.convert(each, Approval) for each in _values(value)]
         except msgspec.ValidationError as error:
-            raise self._broken(f'the value of "{name}" cannot be read ({error}); write {{}}') from None
+            why = describe_problem(error)
+            raise self._broken(f'the value of "{name}" cannot be read ({why}); write {{}}') from None
 
     def _broken(self, why: str) -> ApprovalsError:
         return ApprovalsError(f"{self.path}: {why}. Correct it, or remove it to be asked again")

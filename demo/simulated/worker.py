@@ -16,6 +16,7 @@ from demo.simulated.tabs import TOP_FRAME, BrowserState, PageTool, SimulatedFram
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import Joiner
 from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class Worker:
         except RefusedError as refusal:
             self._port.post(jsonrpc.failure(raw_id, refusal.code, str(refusal), handed=False, **refusal.data))
         except msgspec.DecodeError as error:
-            self._port.post(jsonrpc.failure(raw_id, Code.INVALID_PARAMS, str(error), handed=False))
+            self._port.post(
+                jsonrpc.failure(raw_id, Code.INVALID_PARAMS, describe_problem(error), handed=False)
+            )
 
     def _obey(self, request: Envelope) -> bytes:
         command = COMMANDS.get(request.method)

@@ -19,6 +19,7 @@ from native_host.existing_channel.pending_calls import Answers, Call, Calls, Com
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import ByteOrder
 from native_host.protocol.jsonrpc import Envelope
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import Turned
 
@@ -218,7 +219,7 @@ class Channel:
         try:
             asked = _call_tool.decode(bytes(message.params))
         except msgspec.DecodeError as error:
-            self._fail(raw_id, Code.INVALID_PARAMS, f"browser/callTool: {error}")
+            self._fail(raw_id, Code.INVALID_PARAMS, f"browser/callTool: {describe_problem(error)}")
             return
         call = self._call(raw_id, asked)
         if len(call.body) > theirs.REQUEST_BYTES:

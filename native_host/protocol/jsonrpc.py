@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, Wire
 
 NULL_ID = b"null"
@@ -67,9 +68,11 @@ def decode(body: bytes) -> Envelope:
     try:
         envelope = _envelopes.decode(body)
     except msgspec.ValidationError as error:
-        raise UndecodableError(Code.INVALID_REQUEST, f"not a JSON-RPC message: {error}") from None
+        raise UndecodableError(
+            Code.INVALID_REQUEST, f"not a JSON-RPC message: {describe_problem(error)}"
+        ) from None
     except msgspec.DecodeError as error:
-        raise UndecodableError(Code.PARSE_ERROR, f"not JSON: {error}") from None
+        raise UndecodableError(Code.PARSE_ERROR, f"not JSON: {describe_problem(error)}") from None
     except RecursionError:
         raise UndecodableError(Code.PARSE_ERROR, "nested too deeply to read") from None
     if not (envelope.method or envelope.is_response):

@@ -96,9 +96,10 @@ def rejected_field(error: Exception) -> str:
 _TOML_TYPES = {"object": "table"}
 
 
-def describe_rule(problem: ValidationProblem) -> str:
-    """Return what a value of a TOML or JSON file must be: `expected int <= 128`."""
-    expected = " | ".join(_TOML_TYPES.get(name, name) for name in problem.expected.split(" | "))
+def describe_rule(problem: ValidationProblem, *, is_toml: bool = False) -> str:
+    """Return what a value must be: `expected int <= 128`."""
+    types = _TOML_TYPES if is_toml else {}
+    expected = " | ".join(types.get(name, name) for name in problem.expected.split(" | "))
     match problem.kind:
         case ProblemKind.MISSING:
             return f"{problem.expected} is missing"
@@ -116,16 +117,16 @@ def describe_rule(problem: ValidationProblem) -> str:
         case ProblemKind.TYPE if problem.expected.startswith("bool"):
             return "write true or false"
         case ProblemKind.TYPE:
-            actual = _TOML_TYPES.get(problem.actual, problem.actual)
+            actual = types.get(problem.actual, problem.actual)
             return f"expected {expected}" + (f", got {actual}" if actual else "")
         case ProblemKind.OTHER:
             return problem.expected.replace("`", "")
 
 
-def describe_problem(error: Exception) -> str:
+def describe_problem(error: Exception, *, is_toml: bool = False) -> str:
     """Return the place and the rule: `shortcut[0].step[1].tool: expected str, got int`."""
     problem = explain(error)
-    rule = describe_rule(problem)
+    rule = describe_rule(problem, is_toml=is_toml)
     return f"{problem.path}: {rule}" if problem.path else rule
 
 

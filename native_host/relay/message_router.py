@@ -18,6 +18,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import Kind, News, Topic
 from native_host.protocol.chunking import Outbox
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
+from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 from native_host.relay.replay import Announcement, Replay
 from native_host.relay.request_ids import Correlation, IdInUseError, Questions, TooManyRequestsError
@@ -140,7 +141,7 @@ class Switchboard:
         try:
             hello = _bridge_hello.decode(bytes(message.params))
         except msgspec.DecodeError as error:
-            return [_refuse(client, Code.INVALID_PARAMS, f"bridge/hello: {error}")]
+            return [_refuse(client, Code.INVALID_PARAMS, f"bridge/hello: {describe_problem(error)}")]
         if hello.wire != wire.WIRE_VERSION:
             return [_refuse_wire(client, hello)]
         client.hello = hello

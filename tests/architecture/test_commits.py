@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,13 @@ from source_trees import ROOT
 def git(repository: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
     subprocess.run(["git", "-C", str(repository), *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture(autouse=True)
+def no_outer_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the repository whose hook runs these tests: git names it in the environment."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.elicitation import Asked
 from native_host.existing_channel import channel_messages as theirs
+from native_host.protocol.validation_errors import describe_problem
 
 MAX_OPEN = 256
 """Requests of one client without an answer."""
@@ -111,15 +112,17 @@ class Connection:
             request = _request.decode(body)
             params = _Params() if request.params is UNSET else _params.decode(request.params)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            text = f'This is no request ({error}): send {{"method": …, "params": {{…}}}}. {_METHODS}'
+            why = describe_problem(error)
+            text = f'This is no request ({why}): send {{"method": …, "params": {{…}}}}. {_METHODS}'
             self._refuse(None, text)
             return
         tool_use_id = None if params.tool_use_id is UNSET else params.tool_use_id
         try:
             self._take(request, params, tool_use_id)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            why = describe_problem(error)
             self._refuse(
-                tool_use_id, f"The params of {request.method[:60]} cannot be used: {error}. Nothing was run."
+                tool_use_id, f"The params of {request.method[:60]} cannot be used: {why}. Nothing was run."
             )
 
     def close(self, why: str = "") -> None:

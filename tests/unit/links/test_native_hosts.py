@@ -488,8 +488,8 @@ async def broken(_asked: wire.ElicitConfirmation) -> bytes:
     [
         (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client cannot ask the person"),
         (no_form, {"message": "Buy?"}, Code.INVALID_PARAMS, "no such form"),
-        (no_form, {"message": 7}, Code.INVALID_PARAMS, "the question cannot be read: Expected `str`"),
-        (no_form, {}, Code.INVALID_PARAMS, "required field `message`"),
+        (no_form, {"message": 7}, Code.INVALID_PARAMS, "the question cannot be read: message: expected str"),
+        (no_form, {}, Code.INVALID_PARAMS, "message is missing"),
         (broken, {"message": "Buy?"}, Code.INTERNAL_ERROR, "the question could not be put"),
     ],
     ids=["nobody to ask", "refused", "malformed", "empty", "broken"],

@@ -117,7 +117,7 @@ def test_no_text_of_the_sender_is_ever_named(value: object) -> None:
         (
             {"kind": "tea", "count": {}},
             ValidationProblem("items[0].count", ProblemKind.TYPE, "int", "object"),
-            "items[0].count: expected int, got table",
+            "items[0].count: expected int, got object",
         ),
         (
             {"kind": "tea", "sugar": 1},
