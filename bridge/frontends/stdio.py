@@ -16,9 +16,9 @@ import trio
 from bridge.mcp_session import client_writer
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import Lane, open_lane
-from native_host.ipc.send_queue import Part
 from native_host.ipc.streams import Outlet, make_ready
 from native_host.protocol import jsonrpc, wire
+from native_host.protocol.framing import Part
 from native_host.protocol.wire import Code
 
 MAX_LINE_BYTES = wire.CHUNKED_BYTES + 16 * wire.MIB

@@ -9,8 +9,8 @@ import msgspec
 
 from bridge.errors import ProtocolError
 from bridge.mcp_session.call_results import Parts
-from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
+from native_host.protocol.framing import Part
 
 _encode = msgspec.json.encode
 

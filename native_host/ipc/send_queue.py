@@ -10,8 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from native_host.protocol.announcements import Topic
-
-Part = bytes | bytearray | memoryview
+from native_host.protocol.framing import Part
 
 _GATHERED_PARTS = 128
 """At most, in one system call. POSIX promises 16, Linux and macOS take 1024."""

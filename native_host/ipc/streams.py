@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import trio
 
-from native_host.ipc.send_queue import Backlog, Outgoing, Part
-from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError
+from native_host.ipc.send_queue import Backlog, Outgoing
+from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError, Part
 
 _READ_BYTES = 64 * 1024
 """As many small frames as are handled before others have their turn."""

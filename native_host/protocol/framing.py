@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 ByteOrder = Literal["native", "little"]
+Part = bytes | bytearray | memoryview
+"""Bytes of a message that is written in several parts, which are never joined."""
 
 HEADER_BYTES = 4
 _PIECE_BYTES = 4096

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from native_host.ipc.send_queue import Backlog, Outgoing, Part
+from native_host.ipc.send_queue import Backlog, Outgoing
 from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.framing import Part
 
 PAGE_NEWS_WAITING = 1024
 """Different notifications of page servers that wait for one client: of more, the oldest are left out."""

@@ -61,9 +61,6 @@ FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks"
 """Exceptions from broad entries of ALLOWED."""
 KNOWN = {
     "bridge/browser_tools/tool.py -> bridge/browser_tools/session/call_context.py",
-    "bridge/frontends/http/event_store.py -> native_host/ipc/send_queue.py",
-    "bridge/frontends/http/legacy_sse.py -> native_host/ipc/send_queue.py",
-    "bridge/mcp_session/client_writer.py -> native_host/ipc/send_queue.py",
     "http_serving/listeners.py -> bridge/config/settings.py",
     "http_serving/server_sent_events.py -> bridge/frontends/http/event_store.py",
 }

@@ -22,8 +22,8 @@ from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import Lane, open_lane
 from custom_tools import OwnTools
 from fake_transport import PlayedTransport
-from native_host.ipc.send_queue import Part
 from native_host.protocol import wire
+from native_host.protocol.framing import Part
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 HOLD = "website_tool_shop_example_tab1_hold"

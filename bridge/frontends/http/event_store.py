@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from bridge.mcp_session import client_writer
-from native_host.ipc.send_queue import Part
+from native_host.protocol.framing import Part
 
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 """Of one stream; what comes on top finds it broken."""

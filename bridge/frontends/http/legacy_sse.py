@@ -24,8 +24,8 @@ from http_serving.error_responses import Refused, not_allowed
 from http_serving.peer_credentials import principal_of
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import stream_events
-from native_host.ipc.send_queue import Part
 from native_host.protocol import jsonrpc
+from native_host.protocol.framing import Part
 
 TRANSPORT = "sse"
 PING_S = 30.0
