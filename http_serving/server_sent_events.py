@@ -10,7 +10,10 @@ import trio
 from starlette.requests import Request
 from starlette.types import Send
 
-from bridge.frontends.http.event_store import Pump
+SendData = Callable[[bytes], Awaitable[None]]
+"""Sends a part of the body. It waits while the client does not read."""
+Pump = Callable[[SendData], Awaitable[None]]
+"""Sends the events of one response, until the last one."""
 
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform"}
 

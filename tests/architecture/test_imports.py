@@ -62,7 +62,6 @@ FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks"
 KNOWN = {
     "bridge/browser_tools/tool.py -> bridge/browser_tools/session/call_context.py",
     "http_serving/listeners.py -> bridge/config/settings.py",
-    "http_serving/server_sent_events.py -> bridge/frontends/http/event_store.py",
 }
 """Violations that still exist."""
 KNOWN_CIRCLES = [

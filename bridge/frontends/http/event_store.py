@@ -8,11 +8,12 @@ answer, as that answer alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import trio
 
 from bridge.mcp_session import client_writer
+from http_serving.server_sent_events import SendData
 from native_host.protocol.framing import Part
 
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -25,10 +26,6 @@ KEPT_EVENTS = 64
 RETRY_MS = 500
 """After which a client that has lost its stream is to come back."""
 
-Send = Callable[[bytes], Awaitable[None]]
-"""Passes bytes to the client, waiting while it does not take them."""
-Pump = Callable[[Send], Awaitable[None]]
-"""Sends what a response consists of, to its end."""
 CANCELLED = -32800
 """What a cancelled request is answered where a response that says nothing would be taken for a broken one."""
 
@@ -169,7 +166,7 @@ class MessageStream:
 
     async def pump(
         self,
-        send: Send,
+        send: SendData,
         *,
         after: int | None = None,
         opening: bytes = b"",
@@ -204,7 +201,9 @@ class MessageStream:
         finally:
             self.is_read = self.is_read and reader != self._reader
 
-    async def _wait_for_more(self, send: Send, keep_alive: Callable[[], bytes], keep_alive_s: float) -> None:
+    async def _wait_for_more(
+        self, send: SendData, keep_alive: Callable[[], bytes], keep_alive_s: float
+    ) -> None:
         with trio.move_on_after(keep_alive_s) as scope:
             await self._changed.park()
         if scope.cancelled_caught:
