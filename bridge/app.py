@@ -315,9 +315,9 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     stopped = trio.Event()
     tokens = AccessTokens(settings, _state())
     with ExitStack() as stack:
-        sockets = stack.enter_context(listeners.listening(settings))
+        sockets = stack.enter_context(listeners.open_listeners(settings.host, settings.port, settings.socket))
         port = sockets[0].getsockname()[1]
-        url = listeners.url(settings.host, port)
+        url = listeners.local_url(settings.host, port)
         gate = Gate(settings, port, tokens, _browser_programs())
         published_socket.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))

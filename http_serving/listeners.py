@@ -1,4 +1,8 @@
-"""The sockets that `mcpb serve` listens on, and why it cannot, in one sentence that says what to do."""
+"""Listeners of an HTTP server: TCP and Unix sockets, and the reasons why one cannot be opened.
+
+It accepts no connection: that is `http_server.py`. What to do about a failure depends on the server's own
+options, so its command adds that.
+"""
 
 from __future__ import annotations
 
@@ -8,58 +12,80 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from enum import Enum, auto
 from pathlib import Path
 
-from bridge.config.settings import HttpSettings
 from http_serving.port_owner import describe_port_owner
 from native_host.ipc import endpoint
 from native_host.system.private_files import PrivateFileError, prepare_directory
 
 _LOOPBACK = ("127.0.0.1", "::1")
-"""What `localhost` can mean to a client: nobody else may answer where we do not."""
+"""Both addresses that a client may take `localhost` for: no other process may listen at one of them."""
 LOOPBACK_NAMES = {"localhost", *_LOOPBACK}
 """Hosts that stand for both loopback addresses."""
 _BACKLOG = 1024
-"""Connections that wait to be accepted; Linux takes at most `net.core.somaxconn`."""
+"""Connections that wait to be accepted. Linux limits it to `net.core.somaxconn`."""
 _TRIES = 20
-"""For a free port that is free at both loopback addresses."""
+"""Attempts to find a port that is free at both loopback addresses."""
 _NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 _ANY = {"0.0.0.0", "::"}  # noqa: S104  (compared, not bound)
 
 
+class ListenFault(Enum):
+    """Cause of a `ListenError`, for which the command of the server knows a remedy."""
+
+    UNKNOWN_ADDRESS = auto()
+    """The host is not an address of this machine."""
+    PORT_IN_USE = auto()
+    PORT_PRIVILEGED = auto()
+    SOCKET_PATH = auto()
+    """The path of the Unix socket cannot be used."""
+    SYSTEM = auto()
+    """Any other error of the system."""
+
+
 class ListenError(Exception):
-    """Nobody could connect: the text says why, and what to do."""
+    """A listener cannot be opened. The text is for the user and says why."""
+
+    def __init__(self, fault: ListenFault, reason: str) -> None:
+        super().__init__(reason)
+        self.fault = fault
 
 
 @contextmanager
-def listening(settings: HttpSettings) -> Iterator[list[socket.socket]]:
-    """All sockets that a server listens on, those of the port first; closed when the block is left.
+def open_listeners(host: str, port: int, socket_path: str = "") -> Iterator[list[socket.socket]]:
+    """Open all sockets of a server, those of the port first. They close when the block ends.
+
+    Args:
+        host: an address or a name; both loopback addresses are meant where it is one of LOOPBACK_NAMES.
+        port: 0 chooses a free port.
+        socket_path: path of a Unix socket to listen on as well; empty for none.
 
     Raises:
-        ListenError: one of them cannot.
+        ListenError: one of them cannot be opened; tell the user.
     """
     with ExitStack() as stack:
-        sockets = [stack.enter_context(each) for each in listen(settings.host, settings.port)]
-        if settings.socket:
-            sockets.append(stack.enter_context(listening_at(Path(settings.socket).expanduser())))
+        sockets = [stack.enter_context(each) for each in listen(host, port)]
+        if socket_path:
+            sockets.append(stack.enter_context(open_unix_listener(Path(socket_path).expanduser())))
         yield sockets
 
 
-def url(host: str, port: int) -> str:
-    """Where a server that listens on `host` is found from this machine, with a slash at its end."""
+def local_url(host: str, port: int) -> str:
+    """Return the URL, ending with a slash, by which this machine reaches a server that listens on `host`."""
     name = "localhost" if host in LOOPBACK_NAMES | _ANY else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on `port` of `host`; on both loopback addresses where one of them is asked for.
+    """Open sockets that listen on a TCP port, on both loopback addresses if `host` is one of them.
 
     Args:
         host: an address or a name.
-        port: 0 takes one that is free, the same at all addresses.
+        port: 0 chooses a port that is free at all addresses.
 
     Raises:
-        ListenError: they cannot, or not all of them.
+        ListenError: one of them cannot be opened; tell the user.
     """
     if host not in LOOPBACK_NAMES:
         return _listen_at(_addresses(host), host, port)
@@ -74,22 +100,22 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 def _listen_at(addresses: tuple[str, ...], host: str, port: int) -> list[socket.socket]:
     with ExitStack() as stack:
-        listening: list[socket.socket] = []
+        listeners: list[socket.socket] = []
         for address in addresses:
-            # They share the port that the first one got.
-            wanted = listening[0].getsockname()[1] if listening else port
+            # All addresses share the port of the first one.
+            wanted = listeners[0].getsockname()[1] if listeners else port
             try:
-                listening.append(stack.enter_context(_bound(address, wanted)))
+                listeners.append(stack.enter_context(_bind(address, wanted)))
             except OSError as error:
-                if error.errno in _NOT_HERE and host in LOOPBACK_NAMES and listening:
+                if error.errno in _NOT_HERE and host in LOOPBACK_NAMES and listeners:
                     continue  # a machine without IPv6
-                raise ListenError(_why_not(error, address, wanted)) from error
+                raise _explain(error, address, wanted) from error
         stack.pop_all()
-        return listening
+        return listeners
 
 
-def _bound(address: str, port: int) -> socket.socket:
-    # With SO_REUSEADDR, which this sets: connections of a server before us do not keep its port.
+def _bind(address: str, port: int) -> socket.socket:
+    # This sets SO_REUSEADDR, so connections of an earlier server do not occupy its port.
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
@@ -98,74 +124,79 @@ def _addresses(host: str) -> tuple[str, ...]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise ListenError(f"{host} is no address of this machine: {error.strerror}") from error
+        text = f"{host} is not an address of this machine: {error.strerror}."
+        raise ListenError(ListenFault.UNKNOWN_ADDRESS, text) from error
     return tuple(dict.fromkeys(str(name[0]) for *_, name in found))
 
 
-def _why_not(error: OSError, address: str, port: int) -> str:
+def _explain(error: OSError, address: str, port: int) -> ListenError:
     match error.errno:
         case errno.EADDRINUSE:
             by = f" by {found}" if (found := describe_port_owner(port, address)) else ""
-            return f"port {port} is in use{by}. Take another one: mcpb serve --port {port % 65535 + 1}"
+            return ListenError(ListenFault.PORT_IN_USE, f"Port {port} is in use{by}.")
         case errno.EACCES:
-            return f"port {port} is for administrators. Take one above 1023: mcpb serve --port 3456"
+            text = f"Port {port} needs administrator rights."
+            return ListenError(ListenFault.PORT_PRIVILEGED, text)
         case _ if error.errno in _NOT_HERE:
-            return f"{address} is no address of this machine. Without --host it is the loopback addresses"
+            text = f"{address} is not an address of this machine."
+            return ListenError(ListenFault.UNKNOWN_ADDRESS, text)
         case _:
-            return f"port {port} of {address} cannot be listened on: {error.strerror}"
+            text = f"Port {port} of {address} cannot be opened: {error.strerror}."
+            return ListenError(ListenFault.SYSTEM, text)
 
 
 # ── Unix sockets ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
-def listening_at(path: Path) -> Iterator[socket.socket]:
-    """A Unix socket for this user alone; it is gone when the block is left.
+def open_unix_listener(path: Path) -> Iterator[socket.socket]:
+    """Open a Unix socket for this user alone. It closes and its file is removed when the block ends.
 
     Raises:
-        ListenError: its directory is not private, something else stands there, or the system refuses.
+        ListenError: its directory is not private, the path is in use, or the system reports an error; tell
+            the user.
     """
     path = path.absolute()
     if len(os.fsencode(path)) > endpoint.SOCKET_PATH_BYTES:
-        raise ListenError(f"{path} is too long: a socket's path may have {endpoint.SOCKET_PATH_BYTES} bytes")
+        raise _path_error(f"{path} is too long: the limit is {endpoint.SOCKET_PATH_BYTES} bytes.")
     try:
         _prepare(path.parent)
         _remove_stale(path)
         listener = endpoint.bind(path)
     except endpoint.EndpointError as error:
-        raise ListenError(str(error)) from error
-    made = path.lstat()
+        raise ListenError(ListenFault.SYSTEM, str(error)) from error
+    created = path.lstat()
     try:
         yield listener
     finally:
         listener.close()
         with suppress(OSError):
-            if os.path.samestat(path.lstat(), made):
+            if os.path.samestat(path.lstat(), created):
                 path.unlink()
 
 
 def _prepare(directory: Path) -> None:
-    """The person has named it, perhaps their home: nothing there is to be removed or closed for our sake."""
+    # The user named it, and it may be their home: never change the mode of a directory that exists.
     if not directory.parent.is_dir():
-        raise ListenError(
-            f"{directory.parent} is not there: --socket makes the last folder of its path at most"
-        )
+        text = f"{directory.parent} is not a directory: only the last directory of the path is created."
+        raise _path_error(text)
     try:
         prepare_directory(directory)
     except PrivateFileError:
-        text = (
-            f"{directory} is no place for the socket: it has to be a real directory that only you can open. "
-            "One that is not there yet is made: --socket ~/.mcpb/run/http.sock"
-        )
-        raise ListenError(text) from None
+        text = f"{directory} cannot hold the socket: it must be a real directory that only you can open."
+        raise _path_error(text) from None
 
 
 def _remove_stale(path: Path) -> None:
-    """What a server left that was killed; nothing else."""
+    # Only a socket that a killed server left behind is removed.
     with suppress(FileNotFoundError):
         found = path.lstat()
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
-            raise ListenError(f"{path} is there and no socket of yours: name another one with --socket")
+            raise _path_error(f"{path} exists and is not a socket of yours.")
         if endpoint.answers(path):
-            raise ListenError(f"another server listens at {path}: end it, or name another one with --socket")
+            raise _path_error(f"Another server listens at {path}.")
         path.unlink()
+
+
+def _path_error(text: str) -> ListenError:
+    return ListenError(ListenFault.SOCKET_PATH, text)

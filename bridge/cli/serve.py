@@ -12,12 +12,12 @@ import msgspec
 
 from bridge.app import configuration, serve_http
 from bridge.cli.columns import Columns
-from bridge.config.settings import HttpSettings
+from bridge.config.settings import PORT, HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.state.server_record import running
-from http_serving.listeners import LOOPBACK_NAMES, ListenError, url
+from http_serving.listeners import LOOPBACK_NAMES, ListenError, ListenFault, local_url
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
 
@@ -68,7 +68,9 @@ def serve(
             msgspec.structs.replace(config, http=settings, existing_channel=channel),
             lambda url, published: _tell(url, published, settings),
         )
-    except (ListenError, TokenError, PrivateFileError) as error:
+    except ListenError as error:
+        raise click.ClickException(f"{error}{_listen_remedy(error.fault, settings.port)}") from None
+    except (TokenError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -136,7 +138,21 @@ def _default_token(settings: HttpSettings) -> str:
 def _address(settings: HttpSettings, *, is_given: bool = False) -> str:
     """Return the address of the server that runs, else of the one that these settings describe."""
     server = None if is_given else running(_state())
-    return server.url if server else url(settings.host, settings.port)
+    return server.url if server else local_url(settings.host, settings.port)
+
+
+def _listen_remedy(fault: ListenFault, port: int) -> str:
+    match fault:
+        case ListenFault.UNKNOWN_ADDRESS:
+            return " Without --host, mcpb serve listens on the loopback addresses."
+        case ListenFault.PORT_IN_USE:
+            return f" Choose another port: mcpb serve --port {port % 65535 + 1}"
+        case ListenFault.PORT_PRIVILEGED:
+            return f" Choose a port above 1023: mcpb serve --port {PORT}"
+        case ListenFault.SOCKET_PATH:
+            return " Choose another path: mcpb serve --socket ~/.mcpb/run/http.sock"
+        case ListenFault.SYSTEM:
+            return ""
 
 
 def _print_snippet(client: str, address: str, access_token: str) -> None:

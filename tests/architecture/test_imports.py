@@ -61,7 +61,6 @@ FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks"
 """Exceptions from broad entries of ALLOWED."""
 KNOWN = {
     "bridge/browser_tools/tool.py -> bridge/browser_tools/session/call_context.py",
-    "http_serving/listeners.py -> bridge/config/settings.py",
 }
 """Violations that still exist."""
 KNOWN_CIRCLES = [

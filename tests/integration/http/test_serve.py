@@ -24,7 +24,7 @@ import trio
 from bridge.state.server_record import running
 from http_frontend import CLOSES_EARLY, request, shake_hands
 from http_serving import listeners
-from http_serving.listeners import ListenError
+from http_serving.listeners import ListenError, ListenFault
 from raw_http import RawClient, connected, head
 from serve_process import MCPB, SOON_S, Server, serving
 
@@ -63,7 +63,7 @@ async def test_a_port_in_use_is_refused_in_one_sentence_that_says_who_has_it(mcp
     async with serving() as server:
         code, why = await refused("--port", str(server.port))
         assert code == 1
-        assert why.startswith(f"Error: port {server.port} is in use by ")
+        assert why.startswith(f"Error: Port {server.port} is in use by ")
         assert f"(pid {server.process.pid})" in why
         assert why.endswith(f"mcpb serve --port {server.port + 1}\n")
         assert await is_well(server.port)
@@ -81,9 +81,9 @@ async def test_nobody_else_answers_at_the_other_loopback_address(mcpb_home: Path
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--host", "192.0.2.1"], "192.0.2.1 is no address of this machine"),
+        (["--host", "192.0.2.1"], "192.0.2.1 is not an address of this machine"),
         (["--host", "http://localhost"], "is neither an address nor a name"),
-        (["--socket", "/etc/passwd"], "/etc is no place for the socket"),
+        (["--socket", "/etc/passwd"], "/etc cannot hold the socket"),
     ],
 )
 async def test_where_it_cannot_listen_it_says_so_in_one_sentence(
@@ -97,8 +97,9 @@ async def test_where_it_cannot_listen_it_says_so_in_one_sentence(
 
 
 def test_a_name_that_nobody_has_is_named() -> None:
-    with pytest.raises(ListenError, match=r"nowhere\.invalid is no address of this machine"):
+    with pytest.raises(ListenError, match=r"nowhere\.invalid is not an address of this machine") as error:
         listeners.listen("nowhere.invalid", 0)
+    assert error.value.fault is ListenFault.UNKNOWN_ADDRESS
 
 
 def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +107,9 @@ def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPat
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(socket, "create_server", create_server)
-    with pytest.raises(ListenError, match="port 80 is for administrators"):
+    with pytest.raises(ListenError, match="Port 80 needs administrator rights") as error:
         listeners.listen("localhost", 80)
+    assert error.value.fault is ListenFault.PORT_PRIVILEGED
 
 
 async def test_what_the_configuration_switches_off_does_not_start(mcpb_home: Path) -> None:
@@ -289,7 +291,7 @@ async def test_a_socket_that_a_killed_server_left_is_taken_over_and_a_live_one_i
     path = mcpb_home / "mcp.sock"
     async with serving("--socket", str(path)) as server:
         code, why = await refused("--port", "0", "--socket", str(path))
-        assert (code, "another server listens at" in why) == (1, True)
+        assert (code, "Another server listens at" in why) == (1, True)
         await server.end(signal.SIGKILL)
     assert path.exists()
     async with serving("--socket", str(path)):
@@ -300,7 +302,7 @@ async def test_a_file_in_the_place_of_the_socket_stays(mcpb_home: Path) -> None:
     path = mcpb_home / "mcp.sock"
     path.write_text("mine")
     code, why = await refused("--port", "0", "--socket", str(path))
-    assert (code, "no socket of yours" in why) == (1, True)
+    assert (code, "not a socket of yours" in why) == (1, True)
     assert path.read_text() == "mine"
 
 
