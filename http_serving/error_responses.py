@@ -1,4 +1,4 @@
-"""Why a request is not served: a status, and a body that says whose fault it is and what to do."""
+"""RequestRejected: error response of a request, with status, reason and remedy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from native_host.protocol.wire import Code
 _CODES = {HTTPStatus.INTERNAL_SERVER_ERROR: Code.INTERNAL_ERROR}
 
 
-class Refused(Exception):  # noqa: N818  (it is the answer, not a fault of ours)
-    """The request ends here, with this answer."""
+class RequestRejected(Exception):  # noqa: N818  (a response, not a fault of the server)
+    """The request ends with this response."""
 
     def __init__(
         self,
@@ -31,15 +31,15 @@ class Refused(Exception):  # noqa: N818  (it is the answer, not a fault of ours)
         self.headers = headers
 
 
-def not_allowed(method: str, path: str, allowed: Sequence[str]) -> Refused:
-    """A method that a path does not have."""
+def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> RequestRejected:
+    """Return the rejection of a method that a path does not support."""
     names = ", ".join(allowed)
-    text = f"{method} is nothing that {path} does: {names}"
-    return Refused(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": names})
+    text = f"{path} does not support {method}: use {names}"
+    return RequestRejected(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": names})
 
 
-def response(refused: Refused) -> Response:
-    """As the specification has it, `{"error": {"code": …, "message": …}}`, and as a JSON-RPC error."""
-    error = {"code": refused.code, "message": refused.message}
+def error_response(rejection: RequestRejected) -> Response:
+    """Return the response: `{"error": {"code": …, "message": …}}`, which is a JSON-RPC error as well."""
+    error = {"code": rejection.code, "message": rejection.message}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
-    return Response(body, refused.status, refused.headers, "application/json")
+    return Response(body, rejection.status, rejection.headers, "application/json")

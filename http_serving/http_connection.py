@@ -28,7 +28,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
 
 from http_serving import error_responses
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_tasks import Exchange, RequestTasks
 from native_host.ipc.streams import Outlet
@@ -250,10 +250,10 @@ async def let_it_hear(stream: trio.SocketStream) -> None:
             pass
 
 
-def refusal_bytes(refused: Refused) -> bytes:
+def encode_rejection(rejection: RequestRejected) -> bytes:
     """An answer that ends its connection."""
-    answer = error_responses.response(refused)
-    head = b"HTTP/1.1 %d %b\r\nconnection: close\r\n" % (refused.status, refused.status.phrase.encode())
+    answer = error_responses.error_response(rejection)
+    head = b"HTTP/1.1 %d %b\r\nconnection: close\r\n" % (rejection.status, rejection.status.phrase.encode())
     return head + b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers) + b"\r\n" + answer.body
 
 
@@ -301,7 +301,9 @@ class _Http1(H11Protocol):
     async def _send_error_response(self, status_code: int, why: str = "") -> None:
         self.has_refused = True
         status = HTTPStatus(status_code)
-        answer = error_responses.response(Refused(status, why or _WHY.get(status, status.phrase)))
+        answer = error_responses.error_response(
+            RequestRejected(status, why or _WHY.get(status, status.phrase))
+        )
         headers = [*answer.raw_headers, (b"connection", b"close"), *self.config.response_headers("h11")]
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=bytes(answer.body)))

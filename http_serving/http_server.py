@@ -18,8 +18,8 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 
-from http_serving.error_responses import Refused
-from http_serving.http_connection import MAX_HEAD_BYTES, HttpConnection, let_it_hear, refusal_bytes
+from http_serving.error_responses import RequestRejected
+from http_serving.http_connection import MAX_HEAD_BYTES, HttpConnection, encode_rejection, let_it_hear
 from http_serving.peer_credentials import Kind, Peer, peer_of
 from native_host.protocol.rate_limit import CallPace
 from native_host.system.proc import SocketProcesses
@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
     """What a flood of connections meets."""
 
     open: int = 2048
-    """Connections at once. One more ends the oldest that does nothing, and is refused if all do something."""
+    """Connections at once. A further one ends the oldest idle one; without an idle one it is rejected."""
     strangers: int = 512
     """Of those, such as are not known to be our user's: at most a quarter, nobody else takes all the room."""
     per_minute: int = 6000
@@ -85,8 +85,8 @@ class _Server:
         """Serve one connection to its end."""
         try:
             peer = peer_of(stream.socket)
-            if refused := self._too_many(peer):
-                await self._turn_away(stream, refused)
+            if rejection := self._too_many(peer):
+                await self._turn_away(stream, rejection)
             else:
                 await self._serve(self._connection(stream, peer))
         except OSError:
@@ -123,7 +123,7 @@ class _Server:
             del self._open[connection]
             self._gone.unpark_all()
 
-    def _too_many(self, peer: Peer) -> Refused | None:
+    def _too_many(self, peer: Peer) -> RequestRejected | None:
         if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
             text = f"{self._bounds.per_minute} connections in a minute: keep one, it takes many requests"
             return _turned_away(text, math.ceil(wait_s))
@@ -136,13 +136,13 @@ class _Server:
             return _turned_away(f"{self._bounds.open} requests are open: end some", _RETRY_S)
         return None
 
-    async def _turn_away(self, stream: trio.SocketStream, refused: Refused) -> None:
+    async def _turn_away(self, stream: trio.SocketStream, rejection: RequestRejected) -> None:
         if self._lingering >= _LINGERING:
             return
         self._lingering += 1
         try:
             with suppress(trio.BrokenResourceError):
-                await stream.send_all(refusal_bytes(refused))
+                await stream.send_all(encode_rejection(rejection))
                 await stream.send_eof()
                 await let_it_hear(stream)
         finally:
@@ -158,8 +158,8 @@ def _one_gives_way(connections: Iterable[HttpConnection]) -> bool:
     return False
 
 
-def _turned_away(text: str, wait_s: int) -> Refused:
-    return Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(wait_s)})
+def _turned_away(text: str, wait_s: int) -> RequestRejected:
+    return RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(wait_s)})
 
 
 def _room(connections: int) -> int:

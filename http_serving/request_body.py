@@ -8,7 +8,7 @@ from http import HTTPStatus
 import trio
 from starlette.requests import ClientDisconnect, Request
 
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from native_host.protocol import jsonrpc
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -21,12 +21,12 @@ async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """The bytes of a body that says it is JSON (a form that a page sends never does).
 
     Raises:
-        Refused: it is something else (415), longer than `limit` (413), too slow (408) or not all of it came.
+        RequestRejected: it is not JSON (415), longer than `limit` (413), too slow (408) or incomplete (400).
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         text = f"the body is {kind or 'of no type'}: send Content-Type: application/json"
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
+        raise RequestRejected(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
@@ -34,24 +34,26 @@ async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         with trio.fail_after(MAX_BODY_S):
             return await _read(request, limit)
     except trio.TooSlowError:
-        raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {MAX_BODY_S:g} s") from None
+        raise RequestRejected(
+            HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {MAX_BODY_S:g} s"
+        ) from None
     except ClientDisconnect:
-        raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
 
 
 def message_in(body: bytes) -> jsonrpc.Envelope:
     """The JSON-RPC message that a body is.
 
     Raises:
-        Refused: it is none (400), or a handshake longer than any client needs (413).
+        RequestRejected: it is none (400), or a handshake longer than any client needs (413).
     """
     if body.lstrip()[:1] == b"[":
         text = "batches are not taken: send the messages one at a time"
-        raise Refused(HTTPStatus.BAD_REQUEST, text)
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     try:
         found = jsonrpc.decode(body)
     except jsonrpc.UndecodableError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
     if found.method == "initialize" and len(body) > MAX_HANDSHAKE_BYTES:
         raise _too_large(MAX_HANDSHAKE_BYTES)
     return found
@@ -68,5 +70,7 @@ async def _read(request: Request, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too long: the limit is {limit} bytes")
+def _too_large(limit: int) -> RequestRejected:
+    return RequestRejected(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too long: the limit is {limit} bytes"
+    )

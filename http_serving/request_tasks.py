@@ -23,7 +23,7 @@ from hypercorn.typing import Scope as HypercornScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from http_serving import error_responses
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 
 HypercornSend = Callable[[ASGISendEvent | None], Awaitable[None]]
 """None: there is nothing more to say."""
@@ -114,8 +114,8 @@ class Exchange:
             return
         if not self._has_begun:
             text = "mcpb serve was ended before there was an answer; a call may have run. Start it again"
-            gone = Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
-            await error_responses.response(gone)(self._scope, self._receive, self._send)
+            gone = RequestRejected(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            await error_responses.error_response(gone)(self._scope, self._receive, self._send)
         elif not self._has_ended:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

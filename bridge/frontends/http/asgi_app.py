@@ -1,4 +1,7 @@
-"""Which path is whose, and what all of them have in common: who may speak to us, refusals, nothing leaks."""
+"""ASGI application of the HTTP front end: admission, routing, error responses.
+
+An exception never reaches a client: it is logged, and the response is a plain 500.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +15,48 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from http_serving import error_responses
-from http_serving.error_responses import Refused, not_allowed
+from http_serving.error_responses import RequestRejected, error_response, method_not_allowed
 
 _log = logging.getLogger(__name__)
 
 Admit = Callable[[Request], Awaitable[dict[str, str]]]
-"""Raises Refused for a request that is not let in; else the headers that its answer gets besides (CORS)."""
-OnRefused = Callable[[HTTPStatus], None]
-"""Hears of each request that is refused."""
+"""Returns CORS headers for the response, or raises RequestRejected."""
+OnRejected = Callable[[HTTPStatus], None]
+"""Receives the status of each rejected request."""
 
 
 class App:
     """The ASGI application."""
 
-    def __init__(self, routes: Iterable[Route], admit: Admit, on_refused: OnRefused = lambda _: None) -> None:
+    def __init__(
+        self, routes: Iterable[Route], admit: Admit, on_rejected: OnRejected = lambda _: None
+    ) -> None:
         self._routes = list(routes)
         self._admit = admit
-        self._on_refused = on_refused
+        self._on_rejected = on_rejected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         request = Request(scope, receive, send)
         try:
-            send = _adding(await self._admit(request), send)
+            send = _add_headers(await self._admit(request), send)
             if request.method == "OPTIONS":
                 await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
                 return
-            await self._find(scope)(scope, receive, send)
-        except Refused as refused:
-            self._on_refused(refused.status)
-            await error_responses.response(refused)(scope, receive, send)
-        except Exception:  # noqa: BLE001  (the last line before the client)
-            _log.exception("a request could not be answered")
-            failed = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "mcpb failed to answer this; its log says why")
-            self._on_refused(failed.status)
-            await error_responses.response(failed)(scope, receive, send)
+            await self._find_route(scope)(scope, receive, send)
+        except RequestRejected as rejection:
+            await self._reject(rejection, scope, receive, send)
+        except Exception:  # noqa: BLE001  (the last handler before the client)
+            _log.exception("Failed to respond to a request.")
+            text = "mcpb failed to respond: its log names the cause"
+            failure = RequestRejected(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+            await self._reject(failure, scope, receive, send)
 
-    def _find(self, scope: Scope) -> ASGIApp:
+    async def _reject(self, rejection: RequestRejected, scope: Scope, receive: Receive, send: Send) -> None:
+        self._on_rejected(rejection.status)
+        await error_response(rejection)(scope, receive, send)
+
+    def _find_route(self, scope: Scope) -> ASGIApp:
         allowed: set[str] = set()
         for route in self._routes:
             match, more = route.matches(scope)
@@ -59,14 +66,16 @@ class App:
             if match is Match.PARTIAL:
                 allowed |= route.methods or set()
         if allowed:
-            raise not_allowed(scope["method"], scope["path"], sorted(allowed))
-        raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at {scope['path']}")
+            raise method_not_allowed(scope["method"], scope["path"], sorted(allowed))
+        raise RequestRejected(HTTPStatus.NOT_FOUND, f"{scope['path']} does not exist")
 
 
-def _adding(headers: Mapping[str, str], send: Send) -> Send:
-    async def add_and_send(message: Message) -> None:
+def _add_headers(headers: Mapping[str, str], send: Send) -> Send:
+    """Return `send` with these headers added to the response."""
+
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(scope=message).update(headers)
         await send(message)
 
-    return add_and_send if headers else send
+    return send_with_headers if headers else send

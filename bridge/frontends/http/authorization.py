@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from bridge.config.settings import ANY_PORT, HttpSettings, is_address
 from bridge.frontends.http.access_tokens import TokenClient
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Kind, Principal, connection_of, is_ours
 from native_host.system.proc import Process
 
@@ -99,12 +99,12 @@ class Gate:
         """Establish who sent a request (`principal_of`), and return further headers of its response.
 
         Raises:
-            Refused: as `judge`, or 403: a browser sent it, and it is not for an allowed page.
+            RequestRejected: as `judge`, or 403: a browser sent it, and it is not for an allowed page.
         """
         admission = self.judge(request)
         process = await connection_of(request).find_process() if admission.needs_program else None
         if process and self._is_browser(process.program):
-            raise Refused(HTTPStatus.FORBIDDEN, _BROWSER, headers=admission.headers)
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _BROWSER, headers=admission.headers)
         request.scope["state"]["principal"] = _principal(request, admission.client, process)
         return admission.headers
 
@@ -112,22 +112,22 @@ class Gate:
         """Check everything that the request and its connection show at once.
 
         Raises:
-            Refused: 421: sent to another name. 403: by a page that is not allowed, or another user. 401: the
-                token is missing, or invalid.
+            RequestRejected: the Host header names another server (421), the page or the user is not allowed
+                (403), or the token is missing or invalid (401).
         """
         asked = _Asked(request)
         if not self._is_for_us(asked):
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
+            raise RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
         is_page_let_in = self._is_page_let_in(asked)
         if not (is_page_let_in or _is_of_no_page(asked) or _is_of_own_page(asked)):
-            raise Refused(HTTPStatus.FORBIDDEN, _FOREIGN)
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _FOREIGN)
         headers = _shared(asked) if is_page_let_in else {}
         if self._origins:
             headers["Vary"] = "Origin"
         try:
             return self._authorize(asked, headers, is_page_let_in=is_page_let_in)
-        except Refused as refused:
-            refused.headers = {**(refused.headers or {}), **headers}
+        except RequestRejected as rejection:
+            rejection.headers = {**(rejection.headers or {}), **headers}
             raise
 
     def _is_for_us(self, asked: _Asked) -> bool:
@@ -158,7 +158,7 @@ class Gate:
         if client := self._client_of(asked) if has_token else None:
             return Admission(headers, client, needs_program=not is_page_let_in)
         if asked.peer.kind is Kind.ANOTHERS:
-            raise Refused(HTTPStatus.FORBIDDEN, _ANOTHERS)
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _ANOTHERS)
         is_preflight = is_page_let_in and asked.method == "OPTIONS"  # browsers send it without the token
         if asked.path == HEALTH or is_preflight:
             return Admission(headers)
@@ -169,7 +169,9 @@ class Gate:
                 return Admission(headers, needs_program=True)
         what = "the token is not valid" if has_token else "a token is needed"
         challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if has_token else "Bearer"}
-        raise Refused(HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {_CONFIGURATION}", headers=challenge)
+        raise RequestRejected(
+            HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {_CONFIGURATION}", headers=challenge
+        )
 
     def _needs_no_token(self, asked: _Asked) -> bool:
         """Return whether the connection alone shows that a program of this user sent the request."""

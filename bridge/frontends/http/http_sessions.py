@@ -22,7 +22,7 @@ from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import Lane, NewLane, open_lanes
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
 
@@ -98,11 +98,11 @@ class Conversation:
         """Another request comes.
 
         Raises:
-            Refused: too many have no answer yet.
+            RequestRejected: too many have no answer yet.
         """
         if len(self.lane.requests) >= MAX_OPEN:
             text = f"{MAX_OPEN} requests of this session are open: wait for an answer"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
+            raise RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
 
     def runs_on(self, new_lane: NewLane) -> None:
         """It has begun."""
@@ -219,7 +219,7 @@ class Conversations:
         """A new one, under an id that nobody can guess (128 random bits).
 
         Raises:
-            Refused: there are too many.
+            RequestRejected: there are too many.
         """
         return await self._begin(f"session_{secrets.token_hex(16)}", transport, principal)
 
@@ -227,7 +227,7 @@ class Conversations:
         """The one of all requests of this principal, whatever they say of their client.
 
         Raises:
-            Refused: there are too many.
+            RequestRejected: there are too many.
         """
         key = f"stateless {principal.key}"
         if (found := self._open.get(key)) and not found.has_ended:
@@ -239,13 +239,13 @@ class Conversations:
         """The one that has this id, and was opened over this transport.
 
         Raises:
-            Refused: there is none that its owner may go on with.
+            RequestRejected: there is none that its owner may go on with.
         """
         found = self._open.get(key)
         is_mine = found is not None and found.principal.session_owner == principal.session_owner
         if found is None or found.has_ended or found.transport != transport or not is_mine:
             text = "there is no such session here: it ended, or mcpb was restarted. Initialize a new one"
-            raise Refused(HTTPStatus.NOT_FOUND, text)
+            raise RequestRejected(HTTPStatus.NOT_FOUND, text)
         return found
 
     def end_revoked(self, is_valid: Callable[[str], bool]) -> None:
@@ -278,7 +278,7 @@ class Conversations:
         idle = [each for each in living if each.is_idle]
         if not idle:
             text = f"{MAX_CONVERSATIONS} sessions are in use: end some, then try again"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "10"})
+            raise RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "10"})
         min(idle, key=lambda each: each.used_at).end()
 
     async def _live(

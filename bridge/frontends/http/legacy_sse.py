@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from bridge.frontends.http.event_store import LastingStream
 from bridge.frontends.http.http_sessions import Conversation, Conversations
-from http_serving.error_responses import Refused, not_allowed
+from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import stream_events
@@ -53,7 +53,7 @@ class _Listening:
         """A session, from its beginning to its end."""
         request = Request(scope, receive, send)
         if request.method != "GET":  # a HEAD would open a session that nobody hears
-            raise not_allowed(request.method, "/sse", ["GET"])
+            raise method_not_allowed(request.method, "/sse", ["GET"])
         conversation = await self._conversations.open(TRANSPORT, principal_of(request))
         conversation.standalone = stream = _EventStream("", conversation.end)
         stream.tell(b"endpoint", f"/message?sessionId={conversation.key}".encode())
@@ -113,7 +113,7 @@ def _find(conversations: Conversations, request: Request) -> Conversation:
     key = request.query_params.get("sessionId", "")
     if not key:
         text = "sessionId is missing: send to the path that the first event of GET /sse names"
-        raise Refused(HTTPStatus.BAD_REQUEST, text)
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     return conversations.find(TRANSPORT, key, principal_of(request))
 
 

@@ -27,7 +27,7 @@ from bridge.frontends.http.mcp_headers import Asked, Disagreement
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
-from http_serving.error_responses import Refused, not_allowed
+from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
 from http_serving.request_body import message_in, read_json
 from http_serving.server_sent_events import send_events, stream_events, while_there
@@ -77,7 +77,9 @@ class Streamable:
                 self._find(request).end()
                 await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
             case method:
-                raise not_allowed(method, "/mcp", ["GET", "POST", "DELETE"] if is_of_handshake else ["POST"])
+                raise method_not_allowed(
+                    method, "/mcp", ["GET", "POST", "DELETE"] if is_of_handshake else ["POST"]
+                )
 
     # ── The handshake era ───────────────────────────────────────────────────────────────────────────────────
 
@@ -107,12 +109,14 @@ class Streamable:
         text = (
             "Mcp-Session-Id is missing: begin with initialize, and send the id that its answer's header has"
         )
-        raise Refused(HTTPStatus.BAD_REQUEST, text)
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
 
     def _find(self, request: Request) -> Conversation:
         if session_id := request.headers.get(SESSION_ID):
             return self._conversations.find(TRANSPORT, session_id, principal_of(request))
-        raise Refused(HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant")
+        raise RequestRejected(
+            HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant"
+        )
 
     async def _reply(
         self, request: Request, send: Send, conversation: Conversation, stream: MessageStream
@@ -135,7 +139,7 @@ class Streamable:
     async def _get(self, request: Request, send: Send) -> None:
         if not _takes_events(request):
             text = "GET /mcp is a stream of events: send Accept: text/event-stream"
-            raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
+            raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
         conversation = self._find(request)
         headers = {SESSION_ID: conversation.key}
         with conversation.in_use():
@@ -150,7 +154,7 @@ class Streamable:
             stream = conversation.standalone
             if stream.is_read:
                 text = "this session has its stream already, and a second one would get nothing"
-                raise Refused(HTTPStatus.CONFLICT, text)
+                raise RequestRejected(HTTPStatus.CONFLICT, text)
             pump = partial(stream.pump, opening=_opening(conversation, stream))
             await stream_events(request, send, pump, headers)
 
@@ -173,7 +177,7 @@ class Streamable:
             return
         if found.method == "subscriptions/listen" and not _takes_events(request):
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
-            raise Refused(HTTPStatus.NOT_ACCEPTABLE, text)
+            raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
         conversation = await self._conversations.shared(principal_of(request))
         with conversation.in_use():
             if disagreement := await _about_parameters(conversation, request, asked):
@@ -191,7 +195,7 @@ class Streamable:
 async def _acknowledge(request: Request, send: Send, found: jsonrpc.Envelope) -> None:
     """What is no request is no use here: there is nothing that a client could mean."""
     if not found.method:
-        raise Refused(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
     if refused := mcp_headers.unsupported(request.headers):
         await _disagree(request, send, b"", refused)
         return
@@ -251,7 +255,7 @@ def _status(stream: MessageStream) -> HTTPStatus:
 
 def _check_id(found: jsonrpc.Envelope) -> None:
     if bytes(found.id) and not jsonrpc.is_id(bytes(found.id)):
-        raise Refused(HTTPStatus.BAD_REQUEST, "an id is a string or an integer")
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "an id is a string or an integer")
 
 
 def _asks_for(found: jsonrpc.Envelope) -> str:
@@ -279,7 +283,7 @@ def _place(conversation: Conversation, last_event_id: str) -> tuple[MessageStrea
     number = int(digits) if _NUMBER.fullmatch(digits) else -1
     if stream is None or not stream.has_said(number):
         text = f"there is no event {last_event_id[:40]!r} here, or not any more: what followed it is lost"
-        raise Refused(HTTPStatus.BAD_REQUEST, text)
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     return stream, number
 
 

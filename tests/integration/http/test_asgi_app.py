@@ -19,7 +19,7 @@ from bridge import __version__
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.asgi_app import App
 from http_frontend import GET_CART, admit_all, call, open_front, request, shake_hands
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from native_host.protocol import wire
 
 ROOT = Path(__file__).parents[3]
@@ -122,7 +122,7 @@ async def test_where_nothing_is_404_says_so(path: str) -> None:
         answer = await client.get(path)
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == -32600
-    assert "there is nothing at" in answer.json()["error"]["message"]
+    assert "does not exist" in answer.json()["error"]["message"]
 
 
 def client_of(app: App) -> httpx2.AsyncClient:
@@ -131,7 +131,7 @@ def client_of(app: App) -> httpx2.AsyncClient:
 
 async def test_a_refusal_has_the_specification_s_form_and_is_a_json_rpc_error_too() -> None:
     async def refuse(_: Request) -> Response:
-        raise Refused(HTTPStatus.CONFLICT, "say why", headers={"Retry-After": "3"})
+        raise RequestRejected(HTTPStatus.CONFLICT, "say why", headers={"Retry-After": "3"})
 
     async with client_of(App([Route("/x", refuse)], admit_all)) as client:
         answer = await client.get("/x")
@@ -167,7 +167,7 @@ async def test_methods_of_one_path_on_several_routes_are_allowed_together() -> N
 
 async def test_who_is_not_let_in_learns_nothing_of_what_is_there() -> None:
     async def nobody(_: Request) -> dict[str, str]:
-        raise Refused(HTTPStatus.FORBIDDEN, "not you")
+        raise RequestRejected(HTTPStatus.FORBIDDEN, "not you")
 
     async with open_front(HttpSettings(), admit=nobody) as served, served.client() as client:
         answers = [await client.get(path) for path in ("/health", "/tools", "/sse", "/nothing")]

@@ -23,7 +23,7 @@ from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.session import UNREAD_BYTES
 from fake_transport import PlayedTransport
 from http_frontend import ENVELOPE, request
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
 
@@ -70,7 +70,7 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
         assert played.all.find("streamable", ours.key, US) is ours
         wrong = [("streamable", "session_0", US), ("sse", ours.key, US), ("streamable", ours.key, ANOTHER)]
         for transport, key, owner in wrong:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RequestRejected) as refused:
                 played.all.find(transport, key, owner)
             assert refused.value.status is HTTPStatus.NOT_FOUND
 
@@ -90,7 +90,7 @@ async def test_requests_of_one_principal_share_a_session_that_has_no_id() -> Non
         others = [US._replace(process="process 8 100"), US._replace(process="process 7 101"), ANOTHER]
         for principal in (*others, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
             assert await played.all.shared(principal) is not shared
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRejected):
             played.all.find(shared.transport, "session_", US)
 
 
@@ -99,7 +99,7 @@ async def test_nobody_finds_a_session_that_has_ended_and_the_next_of_its_name_st
         ours, shared = await played.all.open("streamable", US), await played.all.shared(US)
         ours.end()
         shared.end()
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRejected):
             played.all.find("streamable", ours.key, US)
         another = await played.all.shared(US)
         assert another is not shared
@@ -210,7 +210,7 @@ async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: 
     async with conversations() as played:
         busy = await played.all.open("streamable", US)
         with busy.in_use():
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RequestRejected) as refused:
                 await played.all.open("streamable", US)
             busy.end()
             assert not (await played.all.open("streamable", US)).has_ended
@@ -281,7 +281,7 @@ async def test_a_session_belongs_to_its_token_and_is_continued_by_no_other_one()
         opened = await played.all.open("streamable", ANOTHER)
         assert played.all.find("streamable", opened.key, ANOTHER) is opened
         for principal in (US, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
-            with pytest.raises(Refused):
+            with pytest.raises(RequestRejected):
                 played.all.find("streamable", opened.key, principal)
 
 

@@ -17,7 +17,7 @@ from bridge.frontends.http.access_tokens import digest_of
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Gate
 from http_frontend import OneToken
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Kind, Peer, Principal, principal_of
 from native_host.system.proc import Process
 
@@ -87,10 +87,10 @@ def gate(settings: HttpSettings | None = None, port: int = 3456) -> Gate:
     return Gate(settings or HttpSettings(), port, OneToken(TOKEN), lambda program: program == BROWSER.program)
 
 
-def refusal(asked: Request, settings: HttpSettings | None = None, port: int = 3456) -> Refused | None:
+def refusal(asked: Request, settings: HttpSettings | None = None, port: int = 3456) -> RequestRejected | None:
     try:
         gate(settings, port).judge(asked)
-    except Refused as refused:
+    except RequestRejected as refused:
         return refused
     return None
 
@@ -440,7 +440,7 @@ async def admitted(asked: Request, settings: HttpSettings | None = None) -> int:
     """200, or the status of the rejection, after the sender's process was looked up."""
     try:
         await gate(settings).admit(asked)
-    except Refused as refused:
+    except RequestRejected as refused:
         return refused.status
     return HTTPStatus.OK
 
@@ -470,7 +470,7 @@ async def test_a_browser_opens_the_status_page_and_health(path: str) -> None:
 
 
 async def test_a_browser_s_rejection_may_be_read_by_an_allowed_page_alone() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRejected) as refused:
         await gate(LETS_FRIEND_IN).admit(request(process=BROWSER))
     assert refused.value.headers == {"Vary": "Origin"}
     assert "cors_origins" in refused.value.message

@@ -28,7 +28,7 @@ from bridge.hub.rules.site_patterns import read_pattern
 from bridge.state.pause_control import Target, live_browsers, pause
 from bridge.state.pause_sync import PauseSync
 from bridge.state.site_approvals import ApprovalsError
-from http_serving.error_responses import Refused
+from http_serving.error_responses import RequestRejected
 from http_serving.request_body import read_json
 from http_serving.server_sent_events import stream_events
 
@@ -111,14 +111,14 @@ class StatusPage:
     async def _make_link(self, request: Request) -> Response:
         """For a program of the person's; the gate has asked it who it is."""
         if "origin" in request.headers or "cookie" in request.headers:
-            raise Refused(HTTPStatus.FORBIDDEN, f"no page may ask for a link; run: {SIGN_IN}")
+            raise RequestRejected(HTTPStatus.FORBIDDEN, f"no page may ask for a link; run: {SIGN_IN}")
         await read_json(request, _MAX_BODY_BYTES)
         code = self._sign_in.new_code(trio.current_time())
         return _json({"url": f"{self._url}open?code={code}"})
 
     async def _open_link(self, request: Request) -> Response:
         if request.method != "GET":
-            raise Refused(HTTPStatus.FORBIDDEN, "this link is good once: only the person may open it")
+            raise RequestRejected(HTTPStatus.FORBIDDEN, "this link is good once: only the person may open it")
         cookie = self._sign_in.cookie_for(request.query_params.get("code", ""), trio.current_time())
         if cookie is None and not self._is_signed_in(request):
             why = "This link was used before, or is older than two minutes."
@@ -135,7 +135,7 @@ class StatusPage:
 
     def _check_signed_in(self, request: Request) -> None:
         if not self._is_signed_in(request):
-            raise Refused(HTTPStatus.UNAUTHORIZED, f"sign in to the status page; run: {SIGN_IN}")
+            raise RequestRejected(HTTPStatus.UNAUTHORIZED, f"sign in to the status page; run: {SIGN_IN}")
 
     # ── Doing ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +155,7 @@ class StatusPage:
         try:
             asked = msgspec.json.decode(await read_json(request, _MAX_BODY_BYTES), type=_RevokeRequest)
         except msgspec.DecodeError as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"this cannot be revoked: {error}") from None
+            raise RequestRejected(HTTPStatus.BAD_REQUEST, f"this cannot be revoked: {error}") from None
         revoke = self._watching.approvals.revoke_approval
         try:
             await trio.to_thread.run_sync(revoke, asked.origin, asked.words, asked.client)
@@ -183,7 +183,7 @@ def _check_own_script(request: Request) -> None:
     is_own = request.headers.get("origin") == f"http://{request.headers.get('host')}"
     if not is_own or request.headers.get("x-mcpb-page") != "1":
         text = "only the status page itself may ask for this: its Origin and X-Mcpb-Page: 1 are needed"
-        raise Refused(HTTPStatus.FORBIDDEN, text)
+        raise RequestRejected(HTTPStatus.FORBIDDEN, text)
 
 
 def _read_pause(body: bytes) -> _PauseRequest:
@@ -192,9 +192,9 @@ def _read_pause(body: bytes) -> _PauseRequest:
         if asked.site:
             asked.site = read_pattern(asked.site)
     except (msgspec.DecodeError, origins.OriginError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"this cannot be paused: {error}") from None
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, f"this cannot be paused: {error}") from None
     if bool(asked.site) == bool(asked.session):
-        raise Refused(HTTPStatus.BAD_REQUEST, "say either a site or a session")
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "say either a site or a session")
     return asked
 
 
