@@ -1,4 +1,7 @@
-"""The body of a request, bounded in size and time before anything looks into it."""
+"""JSON body of a request, read within limits of size and time.
+
+It does not decode the body.
+"""
 
 from __future__ import annotations
 
@@ -9,68 +12,48 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from http_serving.error_responses import RequestRejected
-from native_host.protocol import jsonrpc
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_BODY_S = 30.0
-MAX_HANDSHAKE_BYTES = 256 * 1024
-"""Of an `initialize`: it is kept for as long as its session, and there may be a thousand."""
+"""Seconds in which the whole body must arrive."""
 
 
-async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
-    """The bytes of a body that says it is JSON (a form that a page sends never does).
+async def read_json_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+    """Read a body of type application/json. No HTML form can send this type.
 
     Raises:
         RequestRejected: it is not JSON (415), longer than `limit` (413), too slow (408) or incomplete (400).
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        text = f"the body is {kind or 'of no type'}: send Content-Type: application/json"
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        text = f"the type of the body is {media_type or 'missing'}: send Content-Type: application/json"
         raise RequestRejected(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
-        raise _too_large(limit)
+        raise body_too_large(limit)
     try:
         with trio.fail_after(MAX_BODY_S):
-            return await _read(request, limit)
+            return await _read_body(request, limit)
     except trio.TooSlowError:
-        raise RequestRejected(
-            HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {MAX_BODY_S:g} s"
-        ) from None
+        text = f"the body took longer than {MAX_BODY_S:g} s"
+        raise RequestRejected(HTTPStatus.REQUEST_TIMEOUT, text) from None
     except ClientDisconnect:
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
+        text = "the connection ended before the end of the body"
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text) from None
 
 
-def message_in(body: bytes) -> jsonrpc.Envelope:
-    """The JSON-RPC message that a body is.
-
-    Raises:
-        RequestRejected: it is none (400), or a handshake longer than any client needs (413).
-    """
-    if body.lstrip()[:1] == b"[":
-        text = "batches are not taken: send the messages one at a time"
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
-    try:
-        found = jsonrpc.decode(body)
-    except jsonrpc.UndecodableError as error:
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, str(error), code=error.code) from None
-    if found.method == "initialize" and len(body) > MAX_HANDSHAKE_BYTES:
-        raise _too_large(MAX_HANDSHAKE_BYTES)
-    return found
+def body_too_large(limit: int) -> RequestRejected:
+    """Return the rejection of a body of more than `limit` bytes."""
+    text = f"the body is too long: the limit is {limit} bytes"
+    return RequestRejected(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read_body(request: Request, limit: int) -> bytes:
     parts, size = [], 0
-    async with aclosing(request.stream()) as coming:
-        async for part in coming:
+    async with aclosing(request.stream()) as stream:
+        async for part in stream:
             size += len(part)
             if size > limit:
-                raise _too_large(limit)
+                raise body_too_large(limit)
             parts.append(part)
     return b"".join(parts)
-
-
-def _too_large(limit: int) -> RequestRejected:
-    return RequestRejected(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too long: the limit is {limit} bytes"
-    )

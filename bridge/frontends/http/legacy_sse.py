@@ -20,9 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from bridge.frontends.http.event_store import LastingStream
 from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.json_rpc_body import decode_message
 from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
-from http_serving.request_body import message_in, read_json
+from http_serving.request_body import read_json_body
 from http_serving.server_sent_events import stream_events
 from native_host.protocol import jsonrpc
 from native_host.protocol.framing import Part
@@ -97,9 +98,9 @@ async def _ping(stream: _EventStream) -> None:
 
 async def _take(conversations: Conversations, request: Request) -> Response:
     """What a client says; its answer goes out on its stream."""
-    line = await read_json(request)
+    line = await read_json_body(request)
     conversation = _find(conversations, request)
-    found = message_in(line)
+    found = decode_message(line)
     if found.method == "shutdown":
         _shut_down(conversation, bytes(found.id))
     else:

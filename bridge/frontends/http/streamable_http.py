@@ -23,13 +23,14 @@ from bridge.errors import ProtocolError
 from bridge.frontends.http import mcp_headers
 from bridge.frontends.http.event_store import KEEP_ALIVE_S, MessageStream
 from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.json_rpc_body import decode_message
 from bridge.frontends.http.mcp_headers import Asked, Disagreement
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
 from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
-from http_serving.request_body import message_in, read_json
+from http_serving.request_body import read_json_body
 from http_serving.server_sent_events import send_events, stream_events, while_there
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
@@ -84,8 +85,8 @@ class Streamable:
     # ── The handshake era ───────────────────────────────────────────────────────────────────────────────────
 
     async def _post(self, request: Request, send: Send) -> None:
-        line = await read_json(request)
-        found = message_in(line)
+        line = await read_json_body(request)
+        found = decode_message(line)
         _check_id(found)
         conversation = await self._conversation(request, found)
         with conversation.in_use():
@@ -161,8 +162,8 @@ class Streamable:
     # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────
 
     async def _post_stateless(self, request: Request, send: Send) -> None:
-        line = await read_json(request)
-        found = message_in(line)
+        line = await read_json_body(request)
+        found = decode_message(line)
         _check_id(found)
         if not found.is_request:
             await _acknowledge(request, send, found)

@@ -299,7 +299,7 @@ async def test_a_stream_lasts_however_long_its_client_says_nothing(
         (b'{"jsonrpc":', "JSON"),
         (b"\xff\xfe", "UTF-8"),
         (b'{"a":' * 100_000, "nested too deeply"),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', "one at a time"),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', "one message per request"),
     ],
     ids=["malformed", "no UTF-8", "deep", "a batch"],
 )

@@ -292,7 +292,7 @@ async def test_when_the_server_ends_open_calls_are_answered_and_the_stream_ends_
         ("", b"\xff", JSON, 400, -32700, "not UTF-8"),
         ("", b'{"params":' + b"[" * 100_000, JSON, 400, -32700, "nested too deeply"),
         ("", b'{"method":1}', JSON, 400, -32600, "not a JSON-RPC message"),
-        ("", b'[{"method":"x"}]', JSON, 400, -32600, "batches are not taken"),
+        ("", b'[{"method":"x"}]', JSON, 400, -32600, "batches are not supported"),
         ("", b"{}", JSON, 400, -32600, "neither a method nor an answer"),
         ("", b"{}", {"Content-Type": "text/plain"}, 415, -32600, "send Content-Type: application/json"),
         ("", b"a=b", {"Content-Type": "application/x-www-form-urlencoded"}, 415, -32600, "application/json"),

@@ -29,7 +29,7 @@ from bridge.state.pause_control import Target, live_browsers, pause
 from bridge.state.pause_sync import PauseSync
 from bridge.state.site_approvals import ApprovalsError
 from http_serving.error_responses import RequestRejected
-from http_serving.request_body import read_json
+from http_serving.request_body import read_json_body
 from http_serving.server_sent_events import stream_events
 
 _MAX_BODY_BYTES = 4096
@@ -112,7 +112,7 @@ class StatusPage:
         """For a program of the person's; the gate has asked it who it is."""
         if "origin" in request.headers or "cookie" in request.headers:
             raise RequestRejected(HTTPStatus.FORBIDDEN, f"no page may ask for a link; run: {SIGN_IN}")
-        await read_json(request, _MAX_BODY_BYTES)
+        await read_json_body(request, _MAX_BODY_BYTES)
         code = self._sign_in.new_code(trio.current_time())
         return _json({"url": f"{self._url}open?code={code}"})
 
@@ -142,7 +142,7 @@ class StatusPage:
     async def _pause(self, request: Request) -> Response:
         self._check_signed_in(request)
         _check_own_script(request)
-        asked = _read_pause(await read_json(request, _MAX_BODY_BYTES))
+        asked = _read_pause(await read_json_body(request, _MAX_BODY_BYTES))
         browsers = live_browsers(self._router.registry)
         target = Target(site=asked.site, session=asked.session)
         answers, problem = await pause(self._pauses, browsers, target, paused=asked.paused)
@@ -153,7 +153,7 @@ class StatusPage:
         self._check_signed_in(request)
         _check_own_script(request)
         try:
-            asked = msgspec.json.decode(await read_json(request, _MAX_BODY_BYTES), type=_RevokeRequest)
+            asked = msgspec.json.decode(await read_json_body(request, _MAX_BODY_BYTES), type=_RevokeRequest)
         except msgspec.DecodeError as error:
             raise RequestRejected(HTTPStatus.BAD_REQUEST, f"this cannot be revoked: {error}") from None
         revoke = self._watching.approvals.revoke_approval
