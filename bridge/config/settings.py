@@ -8,7 +8,6 @@ The table [existing_channel] of config.toml: another product's channel, and what
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import PolicyRules
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.router import CALL_S
+from http_serving.host_header import is_host
 
 PORT = 3456
 CALLS_PER_MINUTE = 100
@@ -27,7 +27,6 @@ IDLE_MINUTES = 30
 ANY_PORT = ":*"
 """At the end of one of `cors_origins`."""
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What a client can send as a bearer token (RFC 6750, section 2.1)."""
 
@@ -73,21 +72,12 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_host(key: str, host: str) -> None:
-    if is_address(host) or (_NAME.fullmatch(host) and not host.rpartition(".")[2].isdecimal()):
+    if is_host(host):
         return
     raise ValueError(
         f'{key}: "{host}" is neither an address nor a name. Write it without scheme, port and brackets, '
         'as "127.0.0.1", "::1" or "my-machine.local"'
     )
-
-
-def is_address(host: str) -> bool:
-    """Whether it is an address of IPv4 or IPv6 (without brackets), not a name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _hint(pattern: str) -> str:

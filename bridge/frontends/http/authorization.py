@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 
-from bridge.config.settings import ANY_PORT, HttpSettings, is_address
+from bridge.config.settings import ANY_PORT, HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient
 from http_serving.error_responses import RequestRejected
+from http_serving.host_header import ServerNames
 from http_serving.peer_credentials import Kind, Principal, connection_of, is_ours
 from native_host.system.proc import Process
 
@@ -29,11 +29,6 @@ OF_THE_PAGE = "/page/"
 LINKS = "/page/links"
 """Makes links that open the status page, so it lets in nobody who could not do everything else."""
 
-_PORT_OF_HTTP = 80
-_LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
-_WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
-"""Not names of anybody, though systems take them for this machine and pages have used that."""
-_AUTHORITY = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 _PURPOSES = ("sec-purpose", "purpose", "x-moz")
 """In these browsers say that they load something ahead."""
 
@@ -91,8 +86,7 @@ class Gate:
         self._tokens = tokens
         self._is_browser = is_browser
         self._is_token_required = settings.auth == "token"
-        self._own_names = (_LOOPBACK | {_in_host(settings.host)}) - _WILDCARDS
-        self._allowed_names = {_in_host(host) for host in settings.allowed_hosts}
+        self._names = ServerNames(settings.host, port, settings.allowed_hosts)
         self._origins = [_pattern(origin) for origin in settings.cors_origins]
 
     async def admit(self, request: Request) -> dict[str, str]:
@@ -116,7 +110,8 @@ class Gate:
                 (403), or the token is missing or invalid (401).
         """
         asked = _Asked(request)
-        if not self._is_for_us(asked):
+        is_over_unix = not asked.peer.address
+        if not self._names.has_name_in(asked.said("host"), asked.local_address, is_over_unix=is_over_unix):
             raise RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
         is_page_let_in = self._is_page_let_in(asked)
         if not (is_page_let_in or _is_of_no_page(asked) or _is_of_own_page(asked)):
@@ -129,19 +124,6 @@ class Gate:
         except RequestRejected as rejection:
             rejection.headers = {**(rejection.headers or {}), **headers}
             raise
-
-    def _is_for_us(self, asked: _Asked) -> bool:
-        found = _AUTHORITY.fullmatch(asked.said("host").lower())
-        if found is None:
-            return False
-        name, port = found["name"], found["port"]
-        if name in self._allowed_names:  # a proxy may have a port of its own
-            return True
-        if not asked.peer.address and name == "localhost" and port is None:  # a Unix socket has none
-            return True
-        # No page can have an address of ours for its own name, unless it is ours.
-        is_ours = name in self._own_names or name == asked.called_at
-        return is_ours and int(port or _PORT_OF_HTTP) == self._port
 
     def _other_name(self) -> str:
         return (
@@ -201,8 +183,8 @@ class _Asked:
         self.method = request.method
         self.path: str = request.scope["path"]
         server = request.scope.get("server")
-        self.called_at = _in_host(server[0]) if server else ""
-        """The address of ours that the connection was made to."""
+        self.local_address: str = server[0] if server else ""
+        """The address to which the client has connected."""
         self.headers: dict[str, list[str]] = {}
         for name, value in request.headers.items():
             self.headers.setdefault(name, []).append(value)
@@ -258,13 +240,6 @@ def _shared(asked: _Asked) -> dict[str, str]:
     if asked.said("access-control-request-private-network") == "true":
         shared["Access-Control-Allow-Private-Network"] = "true"
     return shared
-
-
-def _in_host(host: str) -> str:
-    """A configured host as the Host header has it, without its port."""
-    if is_address(host) and ":" in host:
-        return f"[{ip_address(host).compressed}]"
-    return host.lower()
 
 
 def _pattern(origin: str) -> re.Pattern[str]:
