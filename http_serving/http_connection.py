@@ -1,8 +1,8 @@
-"""One connection: hypercorn's HTTP/1.1 between a reader and a writer of ours, which do not wait for ever.
+"""One HTTP/1.1 connection, on hypercorn's H11Protocol.
 
-Of hypercorn this is what knows HTTP: heads and bodies (by h11), the order of requests, and what applications
-send and receive. Its own reader and writer are not used: they do not tell who is at the other end, wait for
-clients that take nothing, and change to other protocols when they are asked to.
+Of hypercorn it uses what knows HTTP: heads and bodies (by h11), the order of requests, and the translation to
+ASGI. It does not use hypercorn's reader and writer: they do not report the peer, they wait for clients that
+read nothing, and they change to other protocols on request.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import logging
 import math
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import h11
 import trio
@@ -27,66 +28,94 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 from starlette.types import ASGIApp
 
-from http_serving import error_responses
-from http_serving.error_responses import RequestRejected
+from http_serving.error_responses import RequestRejected, error_response
 from http_serving.peer_credentials import Kind, Peer
-from http_serving.request_tasks import Exchange, RequestTasks
+from http_serving.request_tasks import RequestExchange, RequestTasks
 from native_host.ipc.streams import Outlet
 from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024
 KEEP_ALIVE_S = 75.0
-"""Between an answer and the next request."""
+"""Seconds between a response and the next request."""
 HEAD_S = 10.0
-"""From a request's first byte to the end of its head."""
+"""Seconds from the first byte of a request to the end of its head."""
 STALLED_S = 30.0
-"""A client that takes not a byte of what waits for it for so long is given up."""
+"""Seconds after which a client that reads nothing of a waiting response loses its connection."""
 LINGER_S = 1.0
-"""After an answer to what is not read to its end: closed at once, a connection loses its last bytes."""
+"""Seconds that a client has to read a rejection. Closed at once, it may lose the last bytes."""
 _READ_BYTES = 64 * 1024
 
-_WHY = {
-    HTTPStatus.BAD_REQUEST: "this is no request of HTTP/1.1, with one Host, one length and well-formed parts",
+_REASONS = {
+    HTTPStatus.BAD_REQUEST: "the head is not valid HTTP/1.1 with one Host and one length",
     HTTPStatus.REQUEST_TIMEOUT: f"the head of the request took longer than {HEAD_S:g} s",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: (
         f"the head of the request is too long: the limit is {MAX_HEAD_BYTES} bytes"
     ),
-    HTTPStatus.NOT_IMPLEMENTED: "of transfer encodings only chunked is known here",
-    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED: "only HTTP/1.1 is spoken here",
+    HTTPStatus.NOT_IMPLEMENTED: "the transfer encoding is not supported: use chunked",
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED: "the version of HTTP is not supported: use HTTP/1.1",
 }
 
 _BOTH_LENGTHS = {b"content-length", b"transfer-encoding"}
-"""Whoever reads one and whoever reads the other see different requests (RFC 9112, 11.2)."""
+"""Parsers that prefer one of them see different requests (RFC 9112, 11.2)."""
 
 _numbers = itertools.count(1)
 _log = logging.getLogger(__name__)
 
 
-class HttpConnection:
-    """A client's connection: to requests on it `connection.Connection`. `run` is its task."""
+class UpgradeRequest(NamedTuple):
+    """A request to continue its connection as a WebSocket, and the connection."""
 
-    def __init__(
-        self,
-        stream: trio.SocketStream,
-        peer: Peer,
-        app: ASGIApp,
-        config: Config,
-        context: WorkerContext,
-        processes: SocketProcesses,
-    ) -> None:
+    head: h11.Request
+    stream: trio.SocketStream
+    received: bytes
+    """Bytes that came after the head."""
+    peer: Peer
+
+
+UpgradeHandler = Callable[[UpgradeRequest], Awaitable[None]]
+"""Takes the connection over until its end, or raises RequestRejected before it sends a byte.
+
+The application has not seen the request: the handler also checks its authorization.
+"""
+
+
+async def reject_upgrade(_: UpgradeRequest) -> None:
+    """Reject every upgrade.
+
+    Raises:
+        RequestRejected: always (400).
+    """
+    raise RequestRejected(HTTPStatus.BAD_REQUEST, "WebSocket is not supported here")
+
+
+class ConnectionContext(NamedTuple):
+    """Objects that all connections of one server share."""
+
+    app: ASGIApp
+    config: Config
+    worker: WorkerContext
+    processes: SocketProcesses
+    stopped_message: str
+    """Error message of a request that is open when the server stops."""
+    handle_upgrade: UpgradeHandler
+
+
+class HttpConnection:
+    """A client's connection. It is the `Connection` of requests on it; `run` is its task."""
+
+    def __init__(self, stream: trio.SocketStream, peer: Peer, context: ConnectionContext) -> None:
         self.peer = peer
         self.name = f"connection {next(_numbers)}"
-        self._processes = processes
+        self._context = context
         self._process: Process | None = None
         self._is_process_known = False
         self._stream = stream
-        self._app = app
         self._outlet = Outlet(stream.socket.fileno())
         self._tasks = RequestTasks()
         self._protocol = _Http1(
-            cast("AppWrapper", self._answer),
-            config,
-            context,
+            cast("AppWrapper", self._run_app),
+            context.config,
+            context.worker,
             self._tasks,
             ConnectionState({"connection": self}),
             False,
@@ -94,26 +123,28 @@ class HttpConnection:
             _address(stream.socket.getsockname()),
             self._send,
         )
-        self._exchange: Exchange | None = None
-        """The one under way."""
-        self._everything = trio.CancelScope()
+        self._protocol.on_upgrade = self._upgrade
+        self._exchange: RequestExchange | None = None
+        """The open one."""
+        self._scope = trio.CancelScope()
+        """All tasks of the connection."""
         self._reading = trio.CancelScope()
         self._deadline = math.inf
-        """Of `_reading`, now and the next time."""
+        """Deadline of `_reading`, now and the next time."""
         self._is_idle = True
-        """No request is under way."""
+        """No request is open."""
         self._has_begun = False
-        """The head of the next one is coming."""
+        """A part of the next request's head has arrived."""
         self._is_over = False
 
     async def run(self) -> None:
-        """Serve one request after the other, until either end has had enough. Closes the stream."""
+        """Serve one request after the other, until either end closes. Close the stream."""
         try:
-            with self._everything:
+            with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write_later)
+                    nursery.start_soon(self._flush_later)
                     async with self._tasks:
-                        await self._read()
+                        await self._read_requests()
                         await self._protocol.handle(Closed())
                     await self._close()
                     nursery.cancel_scope.cancel()
@@ -130,120 +161,124 @@ class HttpConnection:
     def _read_process(self) -> Process | None:
         if self.peer.pid:
             return read_process(self.peer.pid)
-        return self._processes.find(self.peer.inode) if self.peer.kind is Kind.OURS else None
+        return self._context.processes.find(self.peer.inode) if self.peer.kind is Kind.OURS else None
 
     @property
     def is_idle(self) -> bool:
-        """No request is under way, though one may be coming."""
+        """True if no request is open. A part of the next one may have arrived."""
         return self._is_idle and not self._is_over
 
     def finish(self) -> None:
-        """End soon: an answer that is under way gets its end now."""
+        """Close soon: complete the open response now."""
         if self._is_idle:
-            self._end()
+            self._end_reading()
         elif self._exchange:
             self._exchange.finish()
 
     def abort(self) -> None:
-        """End now, whatever waits to be written."""
-        with suppress(OSError):  # nor shall the kernel keep it
+        """Close now and drop all that waits to be written."""
+        with suppress(OSError):  # the kernel drops it as well
             self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._everything.cancel()
+        self._scope.cancel()
 
     # ── Requests ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, scope: Any, receive: Any, send: Any, *_of_threads: Any) -> None:
-        """To one request, as hypercorn asks for it."""
-        self._exchange = exchange = Exchange(scope, receive, send, self.abort)
+    async def _run_app(self, scope: Any, receive: Any, send: Any, *_for_threads: Any) -> None:
+        self._exchange = exchange = RequestExchange(scope, receive, send, self.abort)
         try:
-            await exchange.run(self._app)
+            await exchange.run(self._context.app, self._context.stopped_message)
         finally:
-            if self._exchange is exchange:  # else the next one has begun
+            if self._exchange is exchange:  # else the next request has begun
                 self._exchange = None
 
-    # ── What comes ──────────────────────────────────────────────────────────────────────────────────────────
+    async def _upgrade(self, head: h11.Request, received: bytes) -> None:
+        await self._context.handle_upgrade(UpgradeRequest(head, self._stream, received, self.peer))
 
-    async def _read(self) -> None:
-        self._wait_at_most(KEEP_ALIVE_S)
+    # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _read_requests(self) -> None:
+        self._set_deadline(KEEP_ALIVE_S)
         while not self._is_over and (data := await self._receive()):
             if self._is_idle and not self._has_begun:
                 self._has_begun = True
-                self._wait_at_most(HEAD_S)
+                self._set_deadline(HEAD_S)
             await self._protocol.handle(RawData(data))
 
     async def _receive(self) -> bytes:
-        """Empty when nothing more is to be read."""
+        """Return the next bytes; empty at the end, or when the deadline has passed."""
         with (
             trio.CancelScope(deadline=self._deadline) as self._reading,
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
             return bytes(await self._stream.receive_some(_READ_BYTES))
         if self._has_begun and self._reading.cancelled_caught and not self._is_over:
-            await self._protocol.refuse(HTTPStatus.REQUEST_TIMEOUT)
+            await self._protocol.reject(_rejection(HTTPStatus.REQUEST_TIMEOUT))
         return b""
 
-    def _wait_at_most(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         self._deadline = self._reading.deadline = trio.current_time() + seconds
 
-    # ── What goes ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _send(self, event: Event) -> None:
-        """What hypercorn has to say to the connection."""
+        """Handle an event that hypercorn sends to the connection."""
         match event:
             case RawData():
                 await self._write(event.data)
             case Updated():
                 self._is_idle = event.idle
                 self._has_begun = False
-                self._wait_at_most(KEEP_ALIVE_S if event.idle else math.inf)
+                self._set_deadline(KEEP_ALIVE_S if event.idle else math.inf)
             case Closed():
-                self._end()
+                self._end_reading()
 
     async def _write(self, data: bytes) -> None:
         self._outlet.put(data)
         if self._protocol.is_more_coming:
             return
         self._outlet.flush()
-        await trio.lowlevel.checkpoint()  # others have their turn, however fast this client reads
+        await trio.lowlevel.checkpoint()  # other tasks run, however fast this client reads
         try:
             await self._wait_written()
         except trio.BrokenResourceError:
-            self._everything.cancel()  # the reader need not notice: it may wait for the end of an answer
-            await trio.lowlevel.checkpoint()  # nor shall anybody take for said what nobody has heard
+            # The reader may not notice it, because it waits for the end of the response. The checkpoint
+            # raises, so that the application does not take a lost part for a sent one.
+            self._scope.cancel()
+            await trio.lowlevel.checkpoint()
 
     async def _wait_written(self) -> None:
         while unread := self._outlet.waiting_bytes:
             with trio.move_on_after(STALLED_S):
                 await self._outlet.wait_room()
             if self._outlet.waiting_bytes >= unread:
-                _log.info("a client takes nothing of its answer, and is given up")
+                _log.info("Closed a connection: the client read nothing for %g s.", STALLED_S)
                 self.abort()
                 await trio.lowlevel.checkpoint()
-        await self._outlet.wait_room()  # raises when the other end is gone
+        await self._outlet.wait_room()  # raises if the client has closed
 
-    async def _write_later(self) -> None:
-        """What the kernel does not take at once."""
+    async def _flush_later(self) -> None:
+        """Write what the kernel did not accept at once."""
         try:
             await self._outlet.run()
         except trio.BrokenResourceError:
-            self._everything.cancel()
+            self._scope.cancel()
 
-    def _end(self) -> None:
+    def _end_reading(self) -> None:
         self._is_over = True
         self._reading.cancel()
 
     async def _close(self) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._stream.send_eof()
-            if self._protocol.has_refused:
-                await let_it_hear(self._stream)
+            if self._protocol.has_rejected:
+                await wait_closed_by_client(self._stream)
 
 
-async def let_it_hear(stream: trio.SocketStream) -> None:
-    """Wait a little until the other end has read what it was told last, and closes.
+async def wait_closed_by_client(stream: trio.SocketStream) -> None:
+    """Wait at most LINGER_S until the client has read the last response and closes.
 
     Raises:
-        trio.BrokenResourceError: it has gone in another way.
+        trio.BrokenResourceError: the client reset the connection; nothing is left to do.
     """
     with trio.move_on_after(LINGER_S):
         while await stream.receive_some(_READ_BYTES):
@@ -251,69 +286,75 @@ async def let_it_hear(stream: trio.SocketStream) -> None:
 
 
 def encode_rejection(rejection: RequestRejected) -> bytes:
-    """An answer that ends its connection."""
-    answer = error_responses.error_response(rejection)
+    """Return the bytes of a rejection that ends its connection."""
+    response = error_response(rejection)
     head = b"HTTP/1.1 %d %b\r\nconnection: close\r\n" % (rejection.status, rejection.status.phrase.encode())
-    return head + b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers) + b"\r\n" + answer.body
+    headers = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
+    return head + headers + b"\r\n" + response.body
 
 
 def _address(name: Any) -> tuple[str, int] | None:
-    """From what a socket says of one of its ends."""
+    """Return address and port of a TCP socket's end; None for a Unix socket."""
     return (name[0], name[1]) if isinstance(name, tuple) else None
 
 
-class _Http1(H11Protocol):
-    """HTTP/1.1 and nothing else, and what is wrong with a request is said in the answer."""
+def _rejection(status: HTTPStatus) -> RequestRejected:
+    return RequestRejected(status, _REASONS.get(status, status.phrase))
 
+
+class _Http1(H11Protocol):
+    """HTTP/1.1 alone, with the reason in the response to a request that cannot be parsed."""
+
+    on_upgrade: Callable[[h11.Request, bytes], Awaitable[None]]
+    """Handles the head of an upgrade request, and the bytes after it."""
     is_more_coming = False
-    """The body follows at once: its head goes out with it."""
-    has_refused = False
-    """The last answer was one to what could not be understood."""
+    """The body follows at once: its head is written together with it."""
+    has_rejected = False
+    """The last response was a rejection by the protocol."""
 
     async def handle(self, event: Event) -> None:
-        """Take what has come."""
+        """Handle received bytes, or the end of the connection."""
         try:
             await super().handle(event)
-        except _UnacceptableError as error:
-            await self.refuse(error.status, error.why)
+        except RequestRejected as rejection:
+            await self.reject(rejection)
+        except _UpgradedError:
+            await self.send(Closed())
 
-    async def refuse(self, status: HTTPStatus, why: str = "") -> None:
-        """Say why, and end the connection."""
-        await self._send_error_response(status, why)
+    async def reject(self, rejection: RequestRejected) -> None:
+        """Send a rejection, and end the connection."""
+        await self._send_rejection(rejection)
         await self.send(Closed())
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Take what the application has to say."""
+        """Send an event of the application."""
         self.is_more_coming = isinstance(event, Response) and any(
             name == b"content-length" for name, _ in event.headers
         )
         await super().stream_send(event)
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """An offer to change to HTTP/2 (h2c) is ignored, as RFC 9110 (7.8) allows."""
-        if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in event.headers):
-            raise _UnacceptableError(HTTPStatus.BAD_REQUEST, "no WebSockets here: POST to /mcp")
+        # An offer of HTTP/2 (h2c) is ignored, as RFC 9110 (7.8) allows.
         if event.http_version not in {b"1.0", b"1.1"}:
-            raise _UnacceptableError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            raise _rejection(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         if {name for name, _ in event.headers} >= _BOTH_LENGTHS:
-            raise _UnacceptableError(HTTPStatus.BAD_REQUEST)
+            raise _rejection(HTTPStatus.BAD_REQUEST)
+        if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in event.headers):
+            received, _ = cast("h11.Connection", self.connection).trailing_data
+            await self.on_upgrade(event, received)
+            raise _UpgradedError
 
-    async def _send_error_response(self, status_code: int, why: str = "") -> None:
-        self.has_refused = True
-        status = HTTPStatus(status_code)
-        answer = error_responses.error_response(
-            RequestRejected(status, why or _WHY.get(status, status.phrase))
-        )
-        headers = [*answer.raw_headers, (b"connection", b"close"), *self.config.response_headers("h11")]
-        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
-        await self._send_h11_event(h11.Data(data=bytes(answer.body)))
+    async def _send_error_response(self, status_code: int) -> None:
+        await self._send_rejection(_rejection(HTTPStatus(status_code)))
+
+    async def _send_rejection(self, rejection: RequestRejected) -> None:
+        self.has_rejected = True
+        response = error_response(rejection)
+        headers = [*response.raw_headers, (b"connection", b"close"), *self.config.response_headers("h11")]
+        await self._send_h11_event(h11.Response(status_code=rejection.status, headers=headers))
+        await self._send_h11_event(h11.Data(data=bytes(response.body)))
         await self._send_h11_event(h11.EndOfMessage())
 
 
-class _UnacceptableError(Exception):
-    """A head that h11 lets pass."""
-
-    def __init__(self, status: HTTPStatus, why: str = "") -> None:
-        super().__init__(status)
-        self.status = status
-        self.why = why
+class _UpgradedError(Exception):
+    """Another protocol has used the connection to its end."""

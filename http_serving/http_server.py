@@ -1,4 +1,7 @@
-"""Who connects, how many of them, and how serving ends."""
+"""HTTP server: accept loop, connection limits, graceful shutdown.
+
+It reads no request: that is `http_connection.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,138 +22,162 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 
 from http_serving.error_responses import RequestRejected
-from http_serving.http_connection import MAX_HEAD_BYTES, HttpConnection, encode_rejection, let_it_hear
+from http_serving.http_connection import (
+    MAX_HEAD_BYTES,
+    ConnectionContext,
+    HttpConnection,
+    UpgradeHandler,
+    encode_rejection,
+    reject_upgrade,
+    wait_closed_by_client,
+)
 from http_serving.peer_credentials import Kind, Peer, peer_of
 from native_host.protocol.rate_limit import CallPace
 from native_host.system.proc import SocketProcesses
 
-LAST_WORDS_S = 0.4
-"""At the end, for what is being answered to come to its end by itself. Then it is ended."""
+COMPLETION_S = 0.4
+"""Seconds that open responses have at shutdown to complete by themselves. Then they are ended."""
 GOODBYE_S = 0.6
-"""For clients to take the end of their answers. Then their connections are cut."""
-_LINGERING = 64
-"""Of those who are turned away, so many at once are told why; more are cut off."""
+"""Seconds that clients have at shutdown to read the ends of their responses. Then connections are aborted."""
+_MAX_LINGERING = 64
+"""Rejected connections that wait at the same time for their client to read the reason."""
 _RETRY_S = 10
-"""After which there may be room again."""
+"""Seconds after which a rejected client may find room."""
 
 _log = logging.getLogger(__name__)
 
 
-class Bounds(NamedTuple):
-    """What a flood of connections meets."""
+class ConnectionLimits(NamedTuple):
+    """Limits of the connections of one server."""
 
-    open: int = 2048
+    total: int = 2048
     """Connections at once. A further one ends the oldest idle one; without an idle one it is rejected."""
-    strangers: int = 512
-    """Of those, such as are not known to be our user's: at most a quarter, nobody else takes all the room."""
-    per_minute: int = 6000
-    """New ones from one address: so many at once, then a hundred a second."""
+    other_users: int = 512
+    """Connections at once that are not known to be this user's; at most a quarter of the total."""
+    opened_per_minute: int = 6000
+    """New connections per address and minute. It is also the size of a burst."""
 
 
-_BOUNDS = Bounds()
+class ServerOptions(NamedTuple):
+    """Decisions of one server that the library does not make."""
+
+    limits: ConnectionLimits = ConnectionLimits()
+    stopped_message: str = "the server stopped before it sent a response"
+    """Error message of a request that is open when the server stops."""
+    handle_upgrade: UpgradeHandler = reject_upgrade
 
 
-async def serve(app: ASGIApp, sockets: Iterable[socket], until: trio.Event, bounds: Bounds = _BOUNDS) -> None:
-    """Serve all who connect; once `until` is set nobody else is let in, and it ends within about a second.
+_DEFAULTS = ServerOptions()
 
-    What is being answered then has a moment to end by itself. The sockets are closed.
+
+async def serve(
+    app: ASGIApp, sockets: Iterable[socket], until: trio.Event, options: ServerOptions = _DEFAULTS
+) -> None:
+    """Serve all clients until an event is set. Then accept no more, and end within about a second.
+
+    Open responses have a moment to complete by themselves. The sockets are closed.
     """
-    server = _Server(app, bounds)
+    server = _Server(app, options)
     listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
-            take = partial(trio.serve_listeners, server.take, listeners, handler_nursery=connections)
-            accepting.start_soon(take)
+            accept = partial(
+                trio.serve_listeners, server.handle_stream, listeners, handler_nursery=connections
+            )
+            accepting.start_soon(accept)
             await until.wait()
             accepting.cancel_scope.cancel()
-        await server.end()
+        await server.shut_down()
 
 
 class _Server:
-    def __init__(self, app: ASGIApp, bounds: Bounds) -> None:
-        self._app = app
-        room = _room(bounds.open)
-        self._bounds = bounds._replace(open=room, strangers=min(bounds.strangers, max(room // 4, 1)))
-        self._pace = CallPace(bounds.per_minute)
-        self._config = _config()
-        self._context = WorkerContext(None)
-        self._processes = SocketProcesses()
-        self._open: dict[HttpConnection, None] = {}
-        """The oldest first."""
+    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+        total = _raise_file_limit(options.limits.total)
+        others = min(options.limits.other_users, max(total // 4, 1))
+        self._limits = options.limits._replace(total=total, other_users=others)
+        self._pace = CallPace(self._limits.opened_per_minute)
+        self._worker = WorkerContext(None)
+        self._context = ConnectionContext(
+            app,
+            _configure_hypercorn(),
+            self._worker,
+            SocketProcesses(),
+            options.stopped_message,
+            options.handle_upgrade,
+        )
+        self._connections: dict[HttpConnection, None] = {}
+        """Open connections, the oldest first."""
         self._lingering = 0
-        self._gone = trio.lowlevel.ParkingLot()
-        """Who waits for connections to end."""
+        self._closed = trio.lowlevel.ParkingLot()
+        """Tasks that wait for connections to close."""
 
-    async def take(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end."""
+    async def handle_stream(self, stream: trio.SocketStream) -> None:
+        """Serve one connection until it ends, or reject it."""
         try:
             peer = peer_of(stream.socket)
-            if rejection := self._too_many(peer):
-                await self._turn_away(stream, rejection)
+            if rejection := self._check_limits(peer):
+                await self._reject(stream, rejection)
             else:
-                await self._serve(self._connection(stream, peer))
+                await self._serve(HttpConnection(stream, peer, self._context))
         except OSError:
-            return  # it has gone already
-        except Exception:  # noqa: BLE001  (one connection's fault is not the others')
-            _log.exception("a connection ended")
+            return  # the client has closed it already
+        except Exception:  # noqa: BLE001  (a fault of one connection must not end the others)
+            _log.exception("Closed a connection: unexpected error.")
 
-    def _connection(self, stream: trio.SocketStream, peer: Peer) -> HttpConnection:
-        return HttpConnection(stream, peer, self._app, self._config, self._context, self._processes)
-
-    async def end(self) -> None:
-        """Let what is being answered come to its end, and see that it does."""
-        await self._context.terminated.set()  # after which no answer is followed by another request
-        for connection in self._open:
+    async def shut_down(self) -> None:
+        """Let open responses complete, then end them, then abort the connections that remain."""
+        await self._worker.terminated.set()  # no further request is read after an open response
+        for connection in self._connections:
             if connection.is_idle:
                 connection.finish()
-        await self._wait_all_gone(LAST_WORDS_S)
-        for connection in self._open:
+        await self._wait_all_closed(COMPLETION_S)
+        for connection in self._connections:
             connection.finish()
-        await self._wait_all_gone(GOODBYE_S)
-        for connection in self._open:
+        await self._wait_all_closed(GOODBYE_S)
+        for connection in self._connections:
             connection.abort()
 
-    async def _wait_all_gone(self, seconds: float) -> None:
+    async def _wait_all_closed(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
-            while self._open:
-                await self._gone.park()
+            while self._connections:
+                await self._closed.park()
 
     async def _serve(self, connection: HttpConnection) -> None:
-        self._open[connection] = None
+        self._connections[connection] = None
         try:
             await connection.run()
         finally:
-            del self._open[connection]
-            self._gone.unpark_all()
+            del self._connections[connection]
+            self._closed.unpark_all()
 
-    def _too_many(self, peer: Peer) -> RequestRejected | None:
+    def _check_limits(self, peer: Peer) -> RequestRejected | None:
+        limits = self._limits
         if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
-            text = f"{self._bounds.per_minute} connections in a minute: keep one, it takes many requests"
-            return _turned_away(text, math.ceil(wait_s))
+            text = f"{limits.opened_per_minute} connections were opened in a minute: reuse connections"
+            return _too_many(text, math.ceil(wait_s))
         if peer.kind is not Kind.OURS:
-            strangers = [each for each in self._open if each.peer.kind is not Kind.OURS]
-            if len(strangers) >= self._bounds.strangers and not _one_gives_way(strangers):
-                text = f"{self._bounds.strangers} requests of others than this user are open: end some"
-                return _turned_away(text, _RETRY_S)
-        if len(self._open) >= self._bounds.open and not _one_gives_way(self._open):
-            return _turned_away(f"{self._bounds.open} requests are open: end some", _RETRY_S)
+            others = [each for each in self._connections if each.peer.kind is not Kind.OURS]
+            if len(others) >= limits.other_users and not _end_oldest_idle(others):
+                return _too_many(f"{limits.other_users} requests of other users are open: end one", _RETRY_S)
+        if len(self._connections) >= limits.total and not _end_oldest_idle(self._connections):
+            return _too_many(f"{limits.total} requests are open: end one", _RETRY_S)
         return None
 
-    async def _turn_away(self, stream: trio.SocketStream, rejection: RequestRejected) -> None:
-        if self._lingering >= _LINGERING:
+    async def _reject(self, stream: trio.SocketStream, rejection: RequestRejected) -> None:
+        if self._lingering >= _MAX_LINGERING:
             return
         self._lingering += 1
         try:
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(encode_rejection(rejection))
                 await stream.send_eof()
-                await let_it_hear(stream)
+                await wait_closed_by_client(stream)
         finally:
             self._lingering -= 1
 
 
-def _one_gives_way(connections: Iterable[HttpConnection]) -> bool:
-    """Whether there is room for another, because the oldest one that does nothing is ended."""
+def _end_oldest_idle(connections: Iterable[HttpConnection]) -> bool:
+    """End the oldest idle connection; return whether there was one."""
     for connection in connections:
         if connection.is_idle:
             connection.finish()
@@ -158,28 +185,28 @@ def _one_gives_way(connections: Iterable[HttpConnection]) -> bool:
     return False
 
 
-def _turned_away(text: str, wait_s: int) -> RequestRejected:
+def _too_many(text: str, wait_s: int) -> RequestRejected:
     return RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(wait_s)})
 
 
-def _room(connections: int) -> int:
-    """For so many connections, or fewer: for as many as the system allows us files, and as many besides.
+def _raise_file_limit(connections: int) -> int:
+    """Raise the limit of open files for so many connections; return how many of them it allows.
 
-    It allows a program more than it has at first.
+    Half of the files are for other purposes. The soft limit of a process is often below its hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return connections
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    with suppress(OSError, ValueError):  # macOS says there is no limit, and has one
+    with suppress(OSError, ValueError):  # macOS reports no limit, and enforces one
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
-def _config() -> Config:
+def _configure_hypercorn() -> Config:
     config = Config()
-    config.accesslog = None  # requests have ids of sessions, and queries their secrets
+    config.accesslog = None  # headers contain session ids, and query strings their secrets
     config.errorlog = logging.getLogger("http_serving.hypercorn")
     config.include_server_header = False
     config.h11_max_incomplete_size = MAX_HEAD_BYTES

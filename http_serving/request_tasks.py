@@ -1,12 +1,11 @@
-"""The tasks that answer one connection's requests, and how what comes of a request gets to its task.
+"""Task and body queue of each request, and its exchange with the application.
 
-hypercorn's own hand each part over through a channel at which all other tasks have their turn, three times
-for a small request: a call takes 6 % less without.
+hypercorn's own task group passes each part of a body through a channel, which lets all other tasks run three
+times per small request. A queue makes a call 6 % faster.
 
-One request and its answer. Whatever the application does, the body is read and the answer has an end.
-
-A client may send its whole body before it reads a word, and loses the answer if the connection ends under it:
-a body that the application has not asked for is read to its end here, within bounds.
+A client may send its whole body before it reads a byte of the response, and loses the response if the
+connection closes meanwhile. So a body that the application does not read is read to its end here, within
+limits.
 """
 
 from __future__ import annotations
@@ -22,42 +21,45 @@ from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent
 from hypercorn.typing import Scope as HypercornScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from http_serving import error_responses
-from http_serving.error_responses import RequestRejected
+from http_serving.error_responses import RequestRejected, error_response
 
 HypercornSend = Callable[[ASGISendEvent | None], Awaitable[None]]
-"""None: there is nothing more to say."""
+"""Sends an event of the application; None ends the response."""
 
-MAX_PARTS = 10
-"""Of one request, that its task has not taken; then its connection is not read."""
+MAX_QUEUED_PARTS = 10
+"""Parts of one body that wait for its task. With so many, its connection is not read."""
+DRAINED_BYTES = 64 * 1024 * 1024
+"""Limit of a body that is read only to be discarded."""
+DRAINED_S = 5.0
+"""Seconds that reading such a body may take."""
 
 
 class RequestTasks(TaskGroup):
-    """hypercorn's, but for the way of what comes."""
+    """hypercorn's task group, with a BodyQueue in place of its channel."""
 
     async def spawn_app(
         self,
         app: AppWrapper,
-        config: Config,  # noqa: ARG002  (hypercorn gives it)
+        config: Config,  # noqa: ARG002  (hypercorn passes it)
         scope: HypercornScope,
         send: HypercornSend,
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
-        """Begin to answer a request; what comes of it is given to what is returned."""
-        parts = Parts()
-        self.spawn(_answer, app, scope, parts, send)
-        return parts.put
+        """Start the task of a request; return the function that queues the parts of its body."""
+        body = BodyQueue()
+        self.spawn(_run_app, app, scope, body, send)
+        return body.put
 
 
-async def _answer(app: AppWrapper, scope: HypercornScope, parts: Parts, send: HypercornSend) -> None:
+async def _run_app(app: AppWrapper, scope: HypercornScope, body: BodyQueue, send: HypercornSend) -> None:
     try:
-        await app(scope, parts.take, send, trio.to_thread.run_sync, trio.from_thread.run)
+        await app(scope, body.pop, send, trio.to_thread.run_sync, trio.from_thread.run)
     finally:
-        parts.close()
+        body.close()
         await send(None)
 
 
-class Parts:
-    """What has come of one request, in its order. Nobody else has a turn while there is something to take."""
+class BodyQueue:
+    """Parts of one request's body, in order. `pop` does not yield to other tasks while a part waits."""
 
     def __init__(self) -> None:
         self._parts: deque[ASGIReceiveEvent] = deque()
@@ -65,15 +67,15 @@ class Parts:
         self._is_closed = False
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add one, as soon as there is room."""
-        while len(self._parts) >= MAX_PARTS:
+        """Add a part as soon as the queue has room. A closed queue drops it."""
+        while len(self._parts) >= MAX_QUEUED_PARTS:
             await self._changed.park()
         if not self._is_closed:
             self._parts.append(part)
             self._changed.unpark_all()
 
-    async def take(self) -> ASGIReceiveEvent:
-        """The next one, as soon as it is there."""
+    async def pop(self) -> ASGIReceiveEvent:
+        """Remove and return the oldest part as soon as there is one."""
         while not self._parts:
             await self._changed.park()
         part = self._parts.popleft()
@@ -81,69 +83,68 @@ class Parts:
         return part
 
     def close(self) -> None:
-        """Nobody takes any more: what still comes is dropped, and waits for nobody."""
+        """Drop the parts that wait and all further ones, so that `put` never waits again."""
         self._is_closed = True
         self._parts.clear()
         self._changed.unpark_all()
 
 
-DRAINED_BYTES = 64 * 1024 * 1024
-DRAINED_S = 5.0
-
-
-class Exchange:
-    """What an application answers to one request."""
+class RequestExchange:
+    """A request and its response. It drains the body and completes the response, whatever the app does."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, abort: Callable[[], None]) -> None:
         self._scope = scope
-        self._receive_on = receive
-        self._send_on = send
+        self._receive_next = receive
+        self._send_next = send
         self._abort = abort
-        self._answering = trio.CancelScope()
-        self._is_read = False
-        """The whole body has been taken."""
+        self._app_scope = trio.CancelScope()
+        self._is_body_read = False
+        """The whole body has been received."""
         self._has_begun = False
+        """The head of the response has been sent."""
         self._has_ended = False
-        """The answer."""
+        """The whole response has been sent."""
 
-    async def run(self, app: ASGIApp) -> None:
-        """Until there is an answer, or nobody is there to take it."""
-        with self._answering:
+    async def run(self, app: ASGIApp, stopped_message: str) -> None:
+        """Run the application until its response is complete.
+
+        `stopped_message` is the response of a server that stops before the application responds.
+        """
+        with self._app_scope:
             await app(self._scope, self._receive, self._send)
-        if not self._answering.cancelled_caught:
+        if not self._app_scope.cancelled_caught:
             return
         if not self._has_begun:
-            text = "mcpb serve was ended before there was an answer; a call may have run. Start it again"
-            gone = RequestRejected(HTTPStatus.SERVICE_UNAVAILABLE, text)
-            await error_responses.error_response(gone)(self._scope, self._receive, self._send)
+            rejection = RequestRejected(HTTPStatus.SERVICE_UNAVAILABLE, stopped_message)
+            await error_response(rejection)(self._scope, self._receive, self._send)
         elif not self._has_ended:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def finish(self) -> None:
-        """The server ends: so does the answer."""
-        self._answering.cancel()
+        """Cancel the application and complete its response, because the server stops."""
+        self._app_scope.cancel()
 
     async def _receive(self) -> Message:
-        message = await self._receive_on()
-        self._is_read = not message.get("more_body", False)
+        message = await self._receive_next()
+        self._is_body_read = not message.get("more_body", False)
         return message
 
     async def _send(self, message: Message) -> None:
         self._has_begun = True
         if message["type"] != "http.response.body" or message.get("more_body", False):
-            await self._send_on(message)
+            await self._send_next(message)
             return
         self._has_ended = True
-        if not self._is_read:
-            await self._send_on({**message, "more_body": True})
-            await self._drain()
+        if not self._is_body_read:
+            await self._send_next({**message, "more_body": True})
+            await self._drain_body()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await self._send_on(message)
+        await self._send_next(message)
 
-    async def _drain(self) -> None:
+    async def _drain_body(self) -> None:
         size = 0
         with trio.move_on_after(DRAINED_S):
-            while not self._is_read and size <= DRAINED_BYTES:
+            while not self._is_body_read and size <= DRAINED_BYTES:
                 size += len((await self._receive()).get("body", b""))
-        if not self._is_read:
+        if not self._is_body_read:
             self._abort()

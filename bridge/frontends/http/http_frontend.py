@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from http import HTTPStatus
 from socket import socket
 
 import msgspec
@@ -28,10 +29,25 @@ from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from http_serving import http_server
+from http_serving.error_responses import RequestRejected
+from http_serving.http_connection import UpgradeRequest
+from http_serving.http_server import ServerOptions
 from native_host.protocol import wire
 
 MINUTE_S = 60.0
 REVOKED_SCAN_INTERVAL_S = 0.25
+
+
+async def _reject_websocket(_: UpgradeRequest) -> None:
+    raise RequestRejected(HTTPStatus.BAD_REQUEST, "WebSocket is not supported: send POST requests to /mcp")
+
+
+_OPTIONS = ServerOptions(
+    stopped_message=(
+        "mcpb serve stopped before it sent a response: the call may have run. Start mcpb serve again."
+    ),
+    handle_upgrade=_reject_websocket,
+)
 
 
 class Front:
@@ -78,7 +94,7 @@ class Front:
             nursery.start_soon(self._end_conversations, until)
             nursery.start_soon(self._end_revoked)
             task_status.started()
-            await http_server.serve(self.app, sockets, until)
+            await http_server.serve(self.app, sockets, until, _OPTIONS)
             nursery.cancel_scope.cancel()
 
     async def _end_conversations(self, until: trio.Event) -> None:

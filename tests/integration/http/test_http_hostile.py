@@ -32,7 +32,8 @@ from http_frontend import (
     stateless,
 )
 from http_serving import http_connection, http_server, listeners, request_tasks
-from http_serving.http_server import Bounds
+from http_serving.http_connection import UpgradeHandler, UpgradeRequest, reject_upgrade
+from http_serving.http_server import ConnectionLimits, ServerOptions
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_body import MAX_BODY_BYTES, MAX_BODY_S
 from raw_http import RawClient, asked, connected, head
@@ -133,14 +134,14 @@ sys.stdout.buffer.write(connection.recv(4096))
 @pytest.mark.parametrize(
     ("said", "status", "why"),
     [
-        (b"hello\r\n\r\n", 400, "no request of HTTP/1.1"),
+        (b"hello\r\n\r\n", 400, "not valid HTTP/1.1"),
         (b"GET /health HTTP/1.1\r\n\r\n", 400, "one Host"),
         (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400, "one Host"),
-        (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501, "only chunked"),
+        (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501, "use chunked"),
         (POST + b"Content-Length: -1\r\n\r\n", 400, "one length"),
         (POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "one length"),
         (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000, 431, "limit is 16384 bytes"),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "only HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "use HTTP/1.1"),
     ],
     ids=["no head", "no host", "two hosts", "encoding", "length", "smuggling", "endless header", "HTTP/2"],
 )
@@ -184,7 +185,7 @@ async def test_a_websocket_is_refused_and_cut_off(more: dict[str, str]) -> None:
         answer = await client.answer()
         assert await client.until_end() == b""
     assert (answer.status, answer.headers["connection"]) == (400, "close")
-    assert "no WebSockets here" in answer.why
+    assert "WebSocket is not supported: send POST requests to /mcp" in answer.why
 
 
 async def test_an_offer_to_change_to_http_2_is_ignored() -> None:
@@ -343,13 +344,17 @@ async def test_a_session_that_is_not_there_is_not_found_by_guessing() -> None:
 
 @asynccontextmanager
 async def serving_app(
-    app: ASGIApp, bounds: Bounds | None = None, until: trio.Event | None = None
+    app: ASGIApp,
+    limits: ConnectionLimits | None = None,
+    until: trio.Event | None = None,
+    handle_upgrade: UpgradeHandler = reject_upgrade,
 ) -> AsyncIterator[int]:
     """An application of the test behind our server, on the port that this yields."""
     sockets = listeners.listen("127.0.0.1", 0)
     until = trio.Event() if until is None else until
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(http_server.serve, app, sockets, until, bounds or Bounds())
+        options = ServerOptions(limits or ConnectionLimits(), handle_upgrade=handle_upgrade)
+        nursery.start_soon(http_server.serve, app, sockets, until, options)
         try:
             yield sockets[0].getsockname()[1]
         finally:
@@ -378,8 +383,8 @@ async def open_stream(client: RawClient, port: int) -> None:
 
 async def test_a_connection_that_does_nothing_gives_way_to_a_new_one() -> None:
     """So who opens many and says nothing, or half a request, keeps nobody out."""
-    bounds = Bounds(open=2)
-    async with serving_app(streaming, bounds) as port, connected(port) as busy, connected(port) as slow:
+    limits = ConnectionLimits(total=2)
+    async with serving_app(streaming, limits) as port, connected(port) as busy, connected(port) as slow:
         await open_stream(busy, port)
         await slow.say(b"GET / HTTP/1.1\r\n")
         for _ in range(10):
@@ -388,20 +393,20 @@ async def test_a_connection_that_does_nothing_gives_way_to_a_new_one() -> None:
 
 
 async def test_with_as_many_requests_open_as_there_is_room_for_others_are_told_to_come_back() -> None:
-    bounds = Bounds(open=2)
-    async with serving_app(streaming, bounds) as port, connected(port) as first, connected(port) as second:
+    limits = ConnectionLimits(total=2)
+    async with serving_app(streaming, limits) as port, connected(port) as first, connected(port) as second:
         for client in (first, second):
             await open_stream(client, port)
         refused = await asked(port, head(port=port))
     assert (refused.status, refused.headers["retry-after"]) == (429, "10")
-    assert refused.why == "2 requests are open: end some"
+    assert refused.why == "2 requests are open: end one"
 
 
 async def test_others_than_our_user_have_room_of_their_own_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bounds = Bounds(strangers=1)
-    async with serving_app(streaming, bounds) as port, connected(port) as ours, AsyncExitStack() as others:
+    limits = ConnectionLimits(other_users=1)
+    async with serving_app(streaming, limits) as port, connected(port) as ours, AsyncExitStack() as others:
         await open_stream(ours, port)
         monkeypatch.setattr(http_server, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
         stranger = await others.enter_async_context(connected(port))
@@ -410,13 +415,13 @@ async def test_others_than_our_user_have_room_of_their_own_and_no_more(
         monkeypatch.undo()
         assert (await asked(port, head(port=port))).status == 200
     assert refused.status == 429
-    assert refused.why == "1 requests of others than this user are open: end some"
+    assert refused.why == "1 requests of other users are open: end one"
 
 
 async def test_where_there_is_little_room_others_than_our_user_do_not_take_it_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with serving_app(streaming, Bounds(open=4)) as port, AsyncExitStack() as others:
+    async with serving_app(streaming, ConnectionLimits(total=4)) as port, AsyncExitStack() as others:
         monkeypatch.setattr(http_server, "peer_of", lambda _: Peer(Kind.ANOTHERS, "127.0.0.1"))
         await open_stream(await others.enter_async_context(connected(port)), port)
         assert (await asked(port, head(port=port))).status == 429
@@ -427,14 +432,14 @@ async def test_where_there_is_little_room_others_than_our_user_do_not_take_it_al
 async def test_a_flood_of_connections_is_told_how_long_to_wait(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with serving_app(hello, Bounds(per_minute=60)) as port:
+    async with serving_app(hello, ConnectionLimits(opened_per_minute=60)) as port:
         for _ in range(60):
             assert (await asked(port, head(port=port))).status == 200
         refused = await asked(port, head(port=port))
         await trio.sleep(int(refused.headers["retry-after"]))
         assert (await asked(port, head(port=port))).status == 200
     assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-    assert "60 connections in a minute" in refused.why
+    assert "60 connections were opened in a minute" in refused.why
 
 
 async def test_a_client_that_takes_nothing_of_a_long_answer_is_cut_off(
@@ -458,6 +463,28 @@ async def test_an_answer_that_does_not_want_the_body_takes_it_all_the_same() -> 
             assert (await client.answer()).body == b"hello"
 
 
+# ── Upgrades ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_upgrade_handler_takes_the_connection_over() -> None:
+    async def echo(upgrade: UpgradeRequest) -> None:
+        assert upgrade.head.target == b"/socket"
+        await upgrade.stream.send_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + upgrade.received)
+        await upgrade.stream.send_all(await upgrade.stream.receive_some())
+
+    async with serving_app(hello, handle_upgrade=echo) as port, connected(port) as client:
+        await client.say(head("GET /socket", port=port, Connection="Upgrade", Upgrade="websocket") + b"one,")
+        assert (await client.head())[0] == 101
+        await client.say(b"two")
+        assert await client.until_end() == b"one,two"
+
+
+async def test_without_an_upgrade_handler_an_upgrade_is_rejected() -> None:
+    async with serving_app(hello) as port:
+        offer = head(port=port, Connection="Upgrade", Upgrade="websocket")
+        assert (await asked(port, offer)).status == 400
+
+
 # ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -477,7 +504,7 @@ async def test_at_the_end_an_open_stream_gets_its_last_chunk_and_a_request_that_
         assert await stream.until_end() == b"9\r\n: hello\n\n\r\n0\r\n\r\n"
         assert await waiting.until_end() == await idle.until_end() == b""
     assert refused.status == 503
-    assert "ended before there was an answer; a call may have run" in refused.why
+    assert "the server stopped before it sent a response" in refused.why
 
 
 async def test_at_the_end_nobody_is_let_in_any_more() -> None:
