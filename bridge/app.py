@@ -302,7 +302,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
         device_id,
     )
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
-    from bridge.frontends.http.authorization import Gate  # noqa: PLC0415
+    from bridge.frontends.http.authorization import Authorization  # noqa: PLC0415
     from bridge.frontends.http.http_frontend import Front  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
@@ -318,7 +318,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
         sockets = stack.enter_context(listeners.open_listeners(settings.host, settings.port, settings.socket))
         port = sockets[0].getsockname()[1]
         url = listeners.local_url(settings.host, port)
-        gate = Gate(settings, port, tokens, _browser_programs())
+        gate = Authorization(settings, port, tokens, _browser_programs())
         published_socket.sweep(_state())
         channel = stack.enter_context(_published_channel(config.existing_channel))
         device = device_id(_state()) if channel else ""
@@ -343,7 +343,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                     _state(),
                     url,
                     lambda: {
-                        **{each.session.id: each.transport for each in front.conversations},
+                        **{each.hub_session.id: each.transport for each in front.sessions},
                         **{session.id: TRANSPORT for session in channel_front.sessions()},
                     },
                     lambda: Rules(reload.digest, reload.problem, hub.pauses.problem),

@@ -24,7 +24,7 @@ from native_host.protocol.wire import Code
 MAX_LINE_BYTES = wire.CHUNKED_BYTES + 16 * wire.MIB
 """Above what a call may carry, so that one that is a little too large is refused by name. A line is held
 several times over while it is read."""
-MAX_OPEN = 1024
+MAX_OPEN_REQUESTS = 1024
 """Requests of the client without an answer; further ones are refused, unless there is room soon."""
 ROOM_S = 0.5
 """For room, before the first of them is refused: a burst of quick calls passes, one after the other."""
@@ -151,13 +151,13 @@ class _Reader:
 
     async def _refuses(self, line: bytes) -> bool:
         """Whether it is one request too many. All else is taken: cancellations and answers make room."""
-        if len(self._lane.requests) < MAX_OPEN or not (raw_id := _request_id(line)):
+        if len(self._lane.requests) < MAX_OPEN_REQUESTS or not (raw_id := _request_id(line)):
             return False
         if not self._is_full:
             with trio.move_on_after(ROOM_S):
-                await self._lane.requests.wait_at_most(MAX_OPEN - 1)
+                await self._lane.requests.wait_at_most(MAX_OPEN_REQUESTS - 1)
         count = len(self._lane.requests)
-        self._is_full = count >= MAX_OPEN
+        self._is_full = count >= MAX_OPEN_REQUESTS
         if self._is_full:
             text = f"{count} requests are open: wait for an answer, or cancel one, then ask again"
             self._outlet.write(client_writer.failure(raw_id, Code.RATE_LIMITED, text))

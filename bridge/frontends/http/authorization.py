@@ -77,7 +77,7 @@ class Admission(NamedTuple):
     """Only a program that is not a browser may send this."""
 
 
-class Gate:
+class Authorization:
     """The rules of one server."""
 
     def __init__(self, settings: HttpSettings, port: int, tokens: Tokens, is_browser: IsBrowser) -> None:
@@ -93,34 +93,34 @@ class Gate:
         """Establish who sent a request (`principal_of`), and return further headers of its response.
 
         Raises:
-            RequestRejected: as `judge`, or 403: a browser sent it, and it is not for an allowed page.
+            RequestRejected: as `check`, or 403: a browser sent it, and it is not for an allowed page.
         """
-        admission = self.judge(request)
+        admission = self.check(request)
         process = await connection_of(request).find_process() if admission.needs_program else None
         if process and self._is_browser(process.program):
             raise RequestRejected(HTTPStatus.FORBIDDEN, _BROWSER, headers=admission.headers)
         request.scope["state"]["principal"] = _principal(request, admission.client, process)
         return admission.headers
 
-    def judge(self, request: Request) -> Admission:
+    def check(self, request: Request) -> Admission:
         """Check everything that the request and its connection show at once.
 
         Raises:
             RequestRejected: the Host header names another server (421), the page or the user is not allowed
                 (403), or the token is missing or invalid (401).
         """
-        asked = _Asked(request)
-        is_over_unix = not asked.peer.address
-        if not self._names.has_name_in(asked.said("host"), asked.local_address, is_over_unix=is_over_unix):
+        view = _RequestView(request)
+        is_over_unix = not view.peer.address
+        if not self._names.has_name_in(view.header("host"), view.local_address, is_over_unix=is_over_unix):
             raise RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
-        is_page_let_in = self._is_page_let_in(asked)
-        if not (is_page_let_in or _is_of_no_page(asked) or _is_of_own_page(asked)):
+        is_page_let_in = self._is_page_let_in(view)
+        if not (is_page_let_in or _is_of_no_page(view) or _is_of_own_page(view)):
             raise RequestRejected(HTTPStatus.FORBIDDEN, _FOREIGN)
-        headers = _shared(asked) if is_page_let_in else {}
+        headers = _shared(view) if is_page_let_in else {}
         if self._origins:
             headers["Vary"] = "Origin"
         try:
-            return self._authorize(asked, headers, is_page_let_in=is_page_let_in)
+            return self._authorize(view, headers, is_page_let_in=is_page_let_in)
         except RequestRejected as rejection:
             rejection.headers = {**(rejection.headers or {}), **headers}
             raise
@@ -131,23 +131,23 @@ class Gate:
             "Further names are allowed_hosts, under [http] in config.toml"
         )
 
-    def _is_page_let_in(self, asked: _Asked) -> bool:
-        origin = asked.said("origin")
+    def _is_page_let_in(self, view: _RequestView) -> bool:
+        origin = view.header("origin")
         return any(pattern.fullmatch(origin) for pattern in self._origins)
 
-    def _authorize(self, asked: _Asked, headers: dict[str, str], *, is_page_let_in: bool) -> Admission:
-        has_token = "authorization" in asked.headers
-        if client := self._client_of(asked) if has_token else None:
+    def _authorize(self, view: _RequestView, headers: dict[str, str], *, is_page_let_in: bool) -> Admission:
+        has_token = "authorization" in view.headers
+        if client := self._client_of(view) if has_token else None:
             return Admission(headers, client, needs_program=not is_page_let_in)
-        if asked.peer.kind is Kind.ANOTHERS:
+        if view.peer.kind is Kind.ANOTHERS:
             raise RequestRejected(HTTPStatus.FORBIDDEN, _ANOTHERS)
-        is_preflight = is_page_let_in and asked.method == "OPTIONS"  # browsers send it without the token
-        if asked.path == HEALTH or is_preflight:
+        is_preflight = is_page_let_in and view.method == "OPTIONS"  # browsers send it without the token
+        if view.path == HEALTH or is_preflight:
             return Admission(headers)
         if not has_token:
-            if asked.is_for_status_page:
+            if view.is_for_status_page:
                 return Admission(headers)
-            if not is_page_let_in and self._needs_no_token(asked):
+            if not is_page_let_in and self._needs_no_token(view):
                 return Admission(headers, needs_program=True)
         what = "the token is not valid" if has_token else "a token is needed"
         challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if has_token else "Bearer"}
@@ -155,13 +155,13 @@ class Gate:
             HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {_CONFIGURATION}", headers=challenge
         )
 
-    def _needs_no_token(self, asked: _Asked) -> bool:
+    def _needs_no_token(self, view: _RequestView) -> bool:
         """Return whether the connection alone shows that a program of this user sent the request."""
-        is_over_unix = not asked.peer.address
-        return asked.is_ours and (is_over_unix or not self._is_token_required)
+        is_over_unix = not view.peer.address
+        return view.is_ours and (is_over_unix or not self._is_token_required)
 
-    def _client_of(self, asked: _Asked) -> TokenClient | None:
-        scheme, _, token = asked.said("authorization").partition(" ")
+    def _client_of(self, view: _RequestView) -> TokenClient | None:
+        scheme, _, token = view.header("authorization").partition(" ")
         return self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
 
 
@@ -174,7 +174,7 @@ def _principal(request: Request, client: TokenClient | None, process: Process | 
     return Principal(process=sender, is_local=is_local)
 
 
-class _Asked:
+class _RequestView:
     """What the gate looks at of a request."""
 
     def __init__(self, request: Request) -> None:
@@ -189,7 +189,7 @@ class _Asked:
         for name, value in request.headers.items():
             self.headers.setdefault(name, []).append(value)
 
-    def said(self, name: str) -> str:
+    def header(self, name: str) -> str:
         """A header's value; empty if it is not there, or more than once."""
         values = self.headers.get(name, [])
         return values[0] if len(values) == 1 else ""
@@ -201,43 +201,43 @@ class _Asked:
         )
 
 
-def _is_of_no_page(asked: _Asked) -> bool:
+def _is_of_no_page(view: _RequestView) -> bool:
     """No page has sent it; or a page's link has led a person to the status page."""
-    if "origin" in asked.headers or _is_ahead(asked):
+    if "origin" in view.headers or _is_ahead(view):
         return False
     # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
-    if "sec-fetch-site" not in asked.headers or asked.said("sec-fetch-site") == "none":
+    if "sec-fetch-site" not in view.headers or view.header("sec-fetch-site") == "none":
         return True
-    is_followed = asked.said("sec-fetch-mode") == "navigate" and asked.said("sec-fetch-dest") == "document"
-    return is_followed and asked.method == "GET" and asked.path in FOR_BROWSERS
+    is_followed = view.header("sec-fetch-mode") == "navigate" and view.header("sec-fetch-dest") == "document"
+    return is_followed and view.method == "GET" and view.path in FOR_BROWSERS
 
 
-def _is_ahead(asked: _Asked) -> bool:
-    """Loaded before anybody wants it: a page may have asked for that, and Chromium calls its site `none`."""
-    return any("prefetch" in value.lower() for name in _PURPOSES for value in asked.headers.get(name, ()))
+def _is_ahead(view: _RequestView) -> bool:
+    """Loaded before anybody wants it: a page may have view for that, and Chromium calls its site `none`."""
+    return any("prefetch" in value.lower() for name in _PURPOSES for value in view.headers.get(name, ()))
 
 
-def _is_of_own_page(asked: _Asked) -> bool:
+def _is_of_own_page(view: _RequestView) -> bool:
     """A page of our own origin: there is one, the status page, and it asks for nothing but its own parts.
 
     Whoever had the port before us may have left others: a tab, or a service worker. Browsers tell of them by
     Sec-Fetch-Site; a program that says Origin alone, as MCP's conformance suite does, is none.
     """
-    if "origin" in asked.headers:
-        is_own = asked.said("origin") == f"http://{asked.said('host').lower()}"
+    if "origin" in view.headers:
+        is_own = view.header("origin") == f"http://{view.header('host').lower()}"
     else:
-        is_own = asked.said("sec-fetch-site") == "same-origin"
-    if not is_own or _is_ahead(asked) or asked.path.startswith(LINKS):
+        is_own = view.header("sec-fetch-site") == "same-origin"
+    if not is_own or _is_ahead(view) or view.path.startswith(LINKS):
         return False
-    return asked.is_for_status_page or "sec-fetch-site" not in asked.headers
+    return view.is_for_status_page or "sec-fetch-site" not in view.headers
 
 
-def _shared(asked: _Asked) -> dict[str, str]:
+def _shared(view: _RequestView) -> dict[str, str]:
     """CORS (Fetch, "HTTP extensions"): what a browser lets the page do, and see of the answer."""
-    shared = {"Access-Control-Allow-Origin": asked.said("origin"), "Access-Control-Expose-Headers": _EXPOSED}
-    if "access-control-request-method" in asked.headers:
+    shared = {"Access-Control-Allow-Origin": view.header("origin"), "Access-Control-Expose-Headers": _EXPOSED}
+    if "access-control-request-method" in view.headers:
         shared |= _LETTING_IN
-    if asked.said("access-control-request-private-network") == "true":
+    if view.header("access-control-request-private-network") == "true":
         shared["Access-Control-Allow-Private-Network"] = "true"
     return shared
 

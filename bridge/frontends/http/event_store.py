@@ -21,7 +21,7 @@ MAX_UNSENT_BYTES = 64 * 1024 * 1024
 KEEP_ALIVE_S = 15.0
 """Between signs of life of a stream that has nothing to say."""
 _COMMENT = b": still here\n\n"
-KEPT_EVENTS = 64
+MAX_STORED_EVENTS = 64
 """Of those that were sent, the last; more are not on their way to a client that still reads."""
 RETRY_MS = 500
 """After which a client that has lost its stream is to come back."""
@@ -30,7 +30,7 @@ CANCELLED = -32800
 """What a cancelled request is answered where a response that says nothing would be taken for a broken one."""
 
 
-class MessageStream:
+class EventStream:
     """The way to a client (`outgoing.Client`): its lines are numbered from 1, as they are written."""
 
     def __init__(
@@ -47,7 +47,7 @@ class MessageStream:
         self._sent = 0
         """Events that some response has passed on."""
         self._unsent_bytes = 0
-        self._kept_bytes = 0
+        self._stored_bytes = 0
         self.error = 0
         """Of the answer, if it is one."""
         self.is_finished = False
@@ -68,9 +68,9 @@ class MessageStream:
         return self._unsent_bytes
 
     @property
-    def kept_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """Of all that is held."""
-        return self._kept_bytes
+        return self._stored_bytes
 
     def write(self, *parts: Part) -> None:
         """Add a message. The same twice, before anybody has taken the first, is one: news, told again."""
@@ -106,11 +106,11 @@ class MessageStream:
         if self.is_broken:
             raise trio.BrokenResourceError("the client is gone")
 
-    def break_off(self) -> None:
+    def mark_broken(self) -> None:
         """The client is gone for good."""
         self.is_broken = self.is_finished = True
         self._events.clear()
-        self._unsent_bytes = self._kept_bytes = 0
+        self._unsent_bytes = self._stored_bytes = 0
         self._changed.unpark_all()
         self._room.unpark_all()
 
@@ -118,22 +118,22 @@ class MessageStream:
         if self.is_finished:
             return
         if self._unsent_bytes + len(line) > MAX_UNSENT_BYTES and self._unsent_bytes:
-            self.break_off()
+            self.mark_broken()
             self._on_broken()
             return
         self._events.append(line)
         self._unsent_bytes += len(line)
-        self._kept_bytes += len(line)
+        self._stored_bytes += len(line)
         self._changed.unpark_all()
 
     # ── What takes it ───────────────────────────────────────────────────────────────────────────────────────
 
-    async def wait(self) -> None:
+    async def wait_written(self) -> None:
         """Until something is written, or the stream ends."""
         while not (self.is_finished or self._is_waiting()):
             await self._changed.park()
 
-    def only_answer(self) -> bytes | None:
+    def pop_only_response(self) -> bytes | None:
         """The answer, when it is all that was ever said and nobody has taken it: it is taken now."""
         if not (self.is_finished and self._is_waiting()) or self._gone + len(self._events) != 1:
             return None
@@ -141,7 +141,7 @@ class MessageStream:
         self._is_passed_on(1)
         return answer
 
-    async def last(self) -> bytes:
+    async def wait_last(self) -> bytes:
         """The last message, once nothing more will be written; the others are passed over."""
         while not self.is_finished:
             await self._changed.park()
@@ -156,11 +156,11 @@ class MessageStream:
         """Everything is said and passed on, as far as can be told."""
         return self.is_finished and not self._is_waiting()
 
-    def is_over_after(self, number: int) -> bool:
+    def is_last_event(self, number: int) -> bool:
         """Whether nothing comes after this event, now or later."""
         return self.is_finished and number >= self._gone + len(self._events)
 
-    def has_said(self, number: int) -> bool:
+    def has_event(self, number: int) -> bool:
         """Whether there was an event of this number; 0 is the one before the first."""
         return 0 <= number <= self._gone + len(self._events)
 
@@ -226,7 +226,7 @@ class MessageStream:
     def _event_id(self, number: int) -> bytes:
         return f"{self.name}-{number}".encode()
 
-    def first_words(self) -> bytes:
+    def priming_event(self) -> bytes:
         """An event without a message: its id lets a client come back that has got none (2025-11-25)."""
         return b"id: %b\nretry: %d\ndata: \n\n" % (self._event_id(self._sent), RETRY_MS)
 
@@ -238,14 +238,14 @@ class MessageStream:
             new = list(self._events)[self._sent - self._gone : number - self._gone]
             self._unsent_bytes -= sum(map(len, new))
             self._sent = number
-        keep = KEPT_EVENTS if self.name else 0
+        keep = MAX_STORED_EVENTS if self.name else 0
         while self._events and self._gone + keep < self._sent:
-            self._kept_bytes -= len(self._events.popleft())
+            self._stored_bytes -= len(self._events.popleft())
             self._gone += 1
         self._room.unpark_all()
 
 
-class LastingStream(MessageStream):
+class SessionStream(EventStream):
     """For all that a client is told, not one request's: no answer is the last."""
 
     def answer(self, *parts: Part, error: int = 0) -> None:  # noqa: ARG002  (the client reads it)

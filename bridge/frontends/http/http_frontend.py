@@ -22,7 +22,7 @@ from bridge import __version__
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import legacy_sse
 from bridge.frontends.http.asgi_app import Admit, App
-from bridge.frontends.http.http_sessions import Conversations
+from bridge.frontends.http.http_sessions import HttpSessions
 from bridge.frontends.http.metrics import Metrics, present
 from bridge.frontends.http.streamable_http import Streamable
 from bridge.hub.client_session import Session
@@ -64,21 +64,21 @@ class Front:
         is_token_valid: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._is_token_valid = is_token_valid
-        self.conversations = Conversations(
+        self.sessions = HttpSessions(
             router,
             tell_hosts,
             idle_s=settings.idle_minutes * MINUTE_S,
             closes_tabs=settings.close_tabs,
         )
         routes: list[Route] = [
-            Route("/mcp", Streamable(self.conversations), methods=None),
-            health_route(lambda: len(self.conversations)),
+            Route("/mcp", Streamable(self.sessions), methods=None),
+            health_route(lambda: len(self.sessions)),
             tools_route(router),
             metrics.route(),
-            *legacy_sse.routes(self.conversations),
+            *legacy_sse.build_routes(self.sessions),
             *further,
         ]
-        metrics.watch(partial(present, router, self.conversations))
+        metrics.watch(partial(present, router, self.sessions))
         self.app = App(routes, admit, metrics.refused)
 
     async def serve(
@@ -90,22 +90,22 @@ class Front:
     ) -> None:
         """Serve whoever connects. Then every session has its last words, and every response its end."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.conversations.run)
-            nursery.start_soon(self._end_conversations, until)
+            await nursery.start(self.sessions.run)
+            nursery.start_soon(self._end_sessions, until)
             nursery.start_soon(self._end_revoked)
             task_status.started()
             await http_server.serve(self.app, sockets, until, _OPTIONS)
             nursery.cancel_scope.cancel()
 
-    async def _end_conversations(self, until: trio.Event) -> None:
+    async def _end_sessions(self, until: trio.Event) -> None:
         await until.wait()
-        self.conversations.end_all()
+        self.sessions.end_all()
 
     async def _end_revoked(self) -> None:
         """End sessions of revoked tokens. A new request of theirs is rejected already: the gate asks anew."""
         while True:
             await trio.sleep(REVOKED_SCAN_INTERVAL_S)
-            self.conversations.end_revoked(self._is_token_valid)
+            self.sessions.end_revoked(self._is_token_valid)
 
 
 def health_route(count_sessions: Callable[[], int]) -> Route:

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from bridge.frontends.http.event_store import LastingStream
-from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.event_store import SessionStream
+from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.frontends.http.json_rpc_body import decode_message
 from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
@@ -36,41 +36,41 @@ _TO_NOBODY, _END = b'{"jsonrpc":"2.0","id":null,"error":', b"}\n"
 """Around the error of an answer to no request that could be named. A message begins with a brace."""
 
 
-def routes(conversations: Conversations) -> list[Route]:
+def build_routes(sessions: HttpSessions) -> list[Route]:
     """Where a client listens, and where it speaks."""
     return [
-        Route("/sse", _Listening(conversations)),
-        Route("/message", partial(_take, conversations), methods=["POST"]),
+        Route("/sse", _SseEndpoint(sessions)),
+        Route("/message", partial(_receive_message, sessions), methods=["POST"]),
     ]
 
 
-class _Listening:
+class _SseEndpoint:
     """The ASGI application of `/sse`."""
 
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
+    def __init__(self, sessions: HttpSessions) -> None:
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A session, from its beginning to its end."""
         request = Request(scope, receive, send)
         if request.method != "GET":  # a HEAD would open a session that nobody hears
             raise method_not_allowed(request.method, "/sse", ["GET"])
-        conversation = await self._conversations.open(TRANSPORT, principal_of(request))
-        conversation.standalone = stream = _EventStream("", conversation.end)
-        stream.tell(b"endpoint", f"/message?sessionId={conversation.key}".encode())
+        session = await self._sessions.open(TRANSPORT, principal_of(request))
+        session.standalone = stream = _LegacyEventStream("", session.end)
+        stream.tell(b"endpoint", f"/message?sessionId={session.key}".encode())
         pump = partial(stream.pump, keep_alive_s=math.inf)
-        headers = {"Cache-Control": "no-cache", "X-Session-Id": conversation.key}
-        with conversation.in_use():
+        headers = {"Cache-Control": "no-cache", "X-Session-Id": session.key}
+        with session.in_use():
             try:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_ping, stream)
+                    nursery.start_soon(_send_pings, stream)
                     await stream_events(request, send, pump, headers)
                     nursery.cancel_scope.cancel()
             finally:
-                conversation.abandon()
+                session.abandon()
 
 
-class _EventStream(LastingStream):
+class _LegacyEventStream(SessionStream):
     """With events that are no messages."""
 
     def tell(self, name: bytes, data: bytes) -> None:
@@ -89,37 +89,37 @@ class _EventStream(LastingStream):
         return line if line.startswith(_EVENT) else super()._event(number, line)
 
 
-async def _ping(stream: _EventStream) -> None:
+async def _send_pings(stream: _LegacyEventStream) -> None:
     while True:
         await trio.sleep(PING_S)
         if not stream.waiting_bytes:  # a client that reads nothing is not to find hundreds
             stream.tell(b"ping", msgspec.json.encode({"timestamp": int(time.time() * 1000)}))
 
 
-async def _take(conversations: Conversations, request: Request) -> Response:
+async def _receive_message(sessions: HttpSessions, request: Request) -> Response:
     """What a client says; its answer goes out on its stream."""
     line = await read_json_body(request)
-    conversation = _find(conversations, request)
+    session = _find_session(sessions, request)
     found = decode_message(line)
     if found.method == "shutdown":
-        _shut_down(conversation, bytes(found.id))
+        _end_session(session, bytes(found.id))
     else:
         if found.is_request:
-            conversation.check_room()
-        await conversation.lane.take(line)
+            session.check_request_limit()
+        await session.lane.take(line)
     return Response(_ACCEPTED, HTTPStatus.ACCEPTED, media_type="application/json")
 
 
-def _find(conversations: Conversations, request: Request) -> Conversation:
+def _find_session(sessions: HttpSessions, request: Request) -> HttpSession:
     key = request.query_params.get("sessionId", "")
     if not key:
         text = "sessionId is missing: send to the path that the first event of GET /sse names"
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
-    return conversations.find(TRANSPORT, key, principal_of(request))
+    return sessions.find(TRANSPORT, key, principal_of(request))
 
 
-def _shut_down(conversation: Conversation, raw_id: bytes) -> None:
+def _end_session(session: HttpSession, raw_id: bytes) -> None:
     """The client has said its last word (specification: session lifecycle)."""
     if jsonrpc.is_id(raw_id):
-        conversation.standalone.answer(jsonrpc.result(raw_id, b"{}"), b"\n")
-    conversation.end()
+        session.standalone.answer(jsonrpc.result(raw_id, b"{}"), b"\n")
+    session.end()

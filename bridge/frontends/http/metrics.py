@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridge.frontends.http.http_sessions import TRANSPORTS, Conversation
+from bridge.frontends.http.http_sessions import TRANSPORTS, HttpSession
 from bridge.hub.audit_records import Called, Record
 from bridge.hub.router import Router
 from native_host.protocol.wire import Code
@@ -50,9 +50,9 @@ class Present(NamedTuple):
     """That may be called."""
 
 
-def present(router: Router, conversations: Iterable[Conversation]) -> Present:
+def present(router: Router, sessions: Iterable[HttpSession]) -> Present:
     """As they are known here."""
-    everybody = list(conversations)
+    everybody = list(sessions)
     return Present(
         {**dict.fromkeys(TRANSPORTS, 0), **Counts(each.transport for each in everybody)},
         sum(each.open_responses for each in everybody),

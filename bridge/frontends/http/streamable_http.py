@@ -21,8 +21,8 @@ from starlette.types import Receive, Scope, Send
 
 from bridge.errors import ProtocolError
 from bridge.frontends.http import mcp_headers
-from bridge.frontends.http.event_store import KEEP_ALIVE_S, MessageStream
-from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.event_store import KEEP_ALIVE_S, EventStream
+from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.frontends.http.json_rpc_body import decode_message
 from bridge.frontends.http.mcp_headers import Asked, Disagreement
 from bridge.hub.tool_schema import Era
@@ -60,8 +60,8 @@ _PRIMED_VERSIONS = ("2025-11-25",)
 class Streamable:
     """The ASGI application of `/mcp`."""
 
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
+    def __init__(self, sessions: HttpSessions) -> None:
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -88,75 +88,73 @@ class Streamable:
         line = await read_json_body(request)
         found = decode_message(line)
         _check_id(found)
-        conversation = await self._conversation(request, found)
-        with conversation.in_use():
+        session = await self._session(request, found)
+        with session.in_use():
             if not found.is_request:
                 # A notification, or the answer to a question: nothing is said to it.
-                await conversation.lane.take(line, MessageStream())
+                await session.lane.take(line, EventStream())
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
-            conversation.check_room()
-            stream = conversation.new_stream(bytes(found.id))
-            await conversation.lane.take(line, stream)
-            await self._reply(request, send, conversation, stream)
+            session.check_request_limit()
+            stream = session.create_stream(bytes(found.id))
+            await session.lane.take(line, stream)
+            await self._reply(request, send, session, stream)
 
-    async def _conversation(self, request: Request, found: jsonrpc.Envelope) -> Conversation:
+    async def _session(self, request: Request, found: jsonrpc.Envelope) -> HttpSession:
         if SESSION_ID in request.headers:
             return self._find(request)
         if found.method == "initialize" and found.is_request:
-            conversation = await self._conversations.open(TRANSPORT, principal_of(request))
-            conversation.is_primed = _asks_for(found) in _PRIMED_VERSIONS
-            return conversation
+            session = await self._sessions.open(TRANSPORT, principal_of(request))
+            session.is_primed = _asks_for(found) in _PRIMED_VERSIONS
+            return session
         text = (
             "Mcp-Session-Id is missing: begin with initialize, and send the id that its answer's header has"
         )
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
 
-    def _find(self, request: Request) -> Conversation:
+    def _find(self, request: Request) -> HttpSession:
         if session_id := request.headers.get(SESSION_ID):
-            return self._conversations.find(TRANSPORT, session_id, principal_of(request))
+            return self._sessions.find(TRANSPORT, session_id, principal_of(request))
         raise RequestRejected(
             HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant"
         )
 
-    async def _reply(
-        self, request: Request, send: Send, conversation: Conversation, stream: MessageStream
-    ) -> None:
-        headers = {SESSION_ID: conversation.key}
+    async def _reply(self, request: Request, send: Send, session: HttpSession, stream: EventStream) -> None:
+        headers = {SESSION_ID: session.key}
         if not _takes_events(request):
-            await _respond(request, send, await stream.last(), headers)
+            await _respond(request, send, await stream.wait_last(), headers)
             return
         with trio.move_on_after(SOON_S):
-            await stream.wait()
-        if answer := stream.only_answer():
+            await stream.wait_written()
+        if answer := stream.pop_only_response():
             if stream.error and SESSION_ID not in request.headers:
-                conversation.end()  # what opened it was no handshake
+                session.end()  # what opened it was no handshake
             await _respond(request, send, answer, headers)
             return
-        conversation.keep(stream)
-        pump = partial(stream.pump, opening=_opening(conversation, stream))
+        session.store_stream(stream)
+        pump = partial(stream.pump, opening=_opening(session, stream))
         await stream_events(request, send, pump, headers)
 
     async def _get(self, request: Request, send: Send) -> None:
         if not _takes_events(request):
             text = "GET /mcp is a stream of events: send Accept: text/event-stream"
             raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
-        conversation = self._find(request)
-        headers = {SESSION_ID: conversation.key}
-        with conversation.in_use():
+        session = self._find(request)
+        headers = {SESSION_ID: session.key}
+        with session.in_use():
             if last := request.headers.get("last-event-id"):
-                stream, number = _place(conversation, last)
-                if stream.is_over_after(number):
+                stream, number = _place(session, last)
+                if stream.is_last_event(number):
                     # A client takes this for the end; an empty stream it would lose, and come back again.
                     await Response(status_code=HTTPStatus.NO_CONTENT)(request.scope, request.receive, send)
                     return
                 await stream_events(request, send, partial(stream.pump, after=number), headers)
                 return
-            stream = conversation.standalone
+            stream = session.standalone
             if stream.is_read:
                 text = "this session has its stream already, and a second one would get nothing"
                 raise RequestRejected(HTTPStatus.CONFLICT, text)
-            pump = partial(stream.pump, opening=_opening(conversation, stream))
+            pump = partial(stream.pump, opening=_opening(session, stream))
             await stream_events(request, send, pump, headers)
 
     # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────
@@ -179,18 +177,18 @@ class Streamable:
         if found.method == "subscriptions/listen" and not _takes_events(request):
             text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
             raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
-        conversation = await self._conversations.shared(principal_of(request))
-        with conversation.in_use():
-            if disagreement := await _about_parameters(conversation, request, asked):
+        session = await self._sessions.open_shared(principal_of(request))
+        with session.in_use():
+            if disagreement := await _about_parameters(session, request, asked):
                 await _disagree(request, send, bytes(found.id), disagreement)
                 return
-            stream = MessageStream()
-            lane = conversation.new_lane(stream, Era.STATELESS)
+            stream = EventStream()
+            lane = session.new_lane(stream, Era.STATELESS)
             try:
                 await lane.take(line, stream)
                 await _reply_stateless(request, send, stream)
             finally:
-                conversation.end_lane(lane)
+                session.end_lane(lane)
 
 
 async def _acknowledge(request: Request, send: Send, found: jsonrpc.Envelope) -> None:
@@ -214,11 +212,9 @@ async def _disagree(request: Request, send: Send, raw_id: bytes, found: Disagree
     await _respond(request, send, answer, {}, _STATUS[found.code])
 
 
-async def _about_parameters(
-    conversation: Conversation, request: Request, asked: Asked
-) -> Disagreement | None:
+async def _about_parameters(session: HttpSession, request: Request, asked: Asked) -> Disagreement | None:
     """What a page wants to have said twice of its tool's arguments (`x-mcp-header`)."""
-    schema = conversation.server.input_schema(asked.tool) if asked.tool else b""
+    schema = session.server.input_schema(asked.tool) if asked.tool else b""
     if b'"x-mcp-header"' not in schema or asked.arguments[:1] != b"{":
         return None
     package = await load_package()
@@ -226,19 +222,19 @@ async def _about_parameters(
     return Disagreement(*found) if found else None
 
 
-async def _reply_stateless(request: Request, send: Send, stream: MessageStream) -> None:
+async def _reply_stateless(request: Request, send: Send, stream: EventStream) -> None:
     with trio.move_on_after(QUICK_S):
-        await stream.wait()
-    if answer := stream.only_answer():
+        await stream.wait_written()
+    if answer := stream.pop_only_response():
         await _respond(request, send, answer, {}, _status(stream))
         return
 
     async def reply() -> None:
         with trio.move_on_after(KEEP_ALIVE_S):
-            await stream.wait()
-        answer = stream.only_answer()
+            await stream.wait_written()
+        answer = stream.pop_only_response()
         if answer is None and not _takes_events(request):
-            answer = await stream.last()
+            answer = await stream.wait_last()
         if answer:
             await _respond(request, send, answer, {}, _status(stream))
         else:
@@ -247,7 +243,7 @@ async def _reply_stateless(request: Request, send: Send, stream: MessageStream) 
     await while_there(request, reply)
 
 
-def _status(stream: MessageStream) -> HTTPStatus:
+def _status(stream: EventStream) -> HTTPStatus:
     return _STATUS.get(stream.error, HTTPStatus.OK)
 
 
@@ -277,12 +273,12 @@ def _takes_events(request: Request) -> bool:
     return any(kind in accept for kind in ("text/event-stream", "text/*", "*/*"))
 
 
-def _place(conversation: Conversation, last_event_id: str) -> tuple[MessageStream, int]:
+def _place(session: HttpSession, last_event_id: str) -> tuple[EventStream, int]:
     """The stream that an event was of, and its number there."""
     name, _, digits = last_event_id.rpartition("-")
-    stream = conversation.find_stream(name)
+    stream = session.find_stream(name)
     number = int(digits) if _NUMBER.fullmatch(digits) else -1
-    if stream is None or not stream.has_said(number):
+    if stream is None or not stream.has_event(number):
         text = f"there is no event {last_event_id[:40]!r} here, or not any more: what followed it is lost"
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     return stream, number
@@ -291,8 +287,8 @@ def _place(conversation: Conversation, last_event_id: str) -> tuple[MessageStrea
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _opening(conversation: Conversation, stream: MessageStream) -> bytes:
-    return stream.first_words() if conversation.is_primed else b""
+def _opening(session: HttpSession, stream: EventStream) -> bytes:
+    return stream.priming_event() if session.is_primed else b""
 
 
 async def _respond(

@@ -16,7 +16,7 @@ import trio
 from starlette.requests import Request
 
 from bridge.config.settings import PORT, HttpSettings
-from bridge.frontends.http.authorization import Gate
+from bridge.frontends.http.authorization import Authorization
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from http_frontend import CLOSES_EARLY, GET_CART, SOON_S, OneToken, Served, open_front
 
@@ -103,7 +103,7 @@ def serving() -> AbstractAsyncContextManager[Served]:
     """A server behind the real gate, whose one token is TOKEN."""
 
     async def admit(request: Request) -> dict[str, str]:
-        gate = Gate(HttpSettings(), request.scope["server"][1], OneToken(TOKEN), lambda _: False)
+        gate = Authorization(HttpSettings(), request.scope["server"][1], OneToken(TOKEN), lambda _: False)
         return await gate.admit(request)
 
     return open_front(admit=admit)

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.asgi_app import Admit
-from bridge.frontends.http.authorization import Gate
+from bridge.frontends.http.authorization import Authorization
 from http_frontend import (
     CLOSES_EARLY,
     ENVELOPE,
@@ -50,7 +50,7 @@ def gate(settings: HttpSettings) -> Admit:
     """As `mcpb serve` builds it, for whatever port the request came in at."""
 
     async def admit(request: Request) -> dict[str, str]:
-        gate = Gate(settings, request.scope["server"][1], OneToken(TOKEN), lambda _: False)
+        gate = Authorization(settings, request.scope["server"][1], OneToken(TOKEN), lambda _: False)
         return await gate.admit(request)
 
     return admit
@@ -205,9 +205,9 @@ async def test_who_asks_for_more_during_an_endless_answer_and_is_gone_is_missed(
         async with connected(served.port) as client:
             await client.say(2 * head("GET /sse", port=served.port))
             await client.head()
-            (session,) = served.front.conversations
+            (session,) = served.front.sessions
         with trio.fail_after(SOON_S):
-            while len(served.front.conversations):
+            while len(served.front.sessions):
                 session.standalone.write(b"{}\n")
                 await trio.testing.wait_all_tasks_blocked(0.001)
 

@@ -14,8 +14,8 @@ import trio.testing
 from announcements import browser_hello
 from bridge.frontends.http import event_store
 from bridge.frontends.http import http_sessions as module
-from bridge.frontends.http.event_store import MessageStream
-from bridge.frontends.http.http_sessions import FIRST_WORDS_S, Conversation, Conversations
+from bridge.frontends.http.event_store import EventStream
+from bridge.frontends.http.http_sessions import INITIALIZE_TIMEOUT_S, HttpSession, HttpSessions
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import LookedAround
@@ -38,14 +38,14 @@ class Played:
     def __init__(self, transport: PlayedTransport, router: Router, *, closes_tabs: bool) -> None:
         self.transport = transport
         self.told: list[list[str]] = []
-        self.all = Conversations(router, self._tell, idle_s=IDLE_S, closes_tabs=closes_tabs)
+        self.all = HttpSessions(router, self._tell, idle_s=IDLE_S, closes_tabs=closes_tabs)
 
     def _tell(self, sessions: list[wire.Session]) -> None:
         self.told.append([session.client.name for session in sessions])
 
 
 @asynccontextmanager
-async def conversations(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
+async def open_sessions(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
     transport = PlayedTransport()
     router = Router(transport)
     transport.happen(LookedAround())
@@ -58,14 +58,14 @@ async def conversations(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
         nursery.cancel_scope.cancel()
 
 
-async def ended(conversation: Conversation) -> None:
+async def ended(session: HttpSession) -> None:
     with trio.fail_after(2 * IDLE_S):
-        await conversation.wait_ended()
+        await session.wait_ended()
     await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_it_was_opened_on() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         ours = await played.all.open("streamable", US)
         assert played.all.find("streamable", ours.key, US) is ours
         wrong = [("streamable", "session_0", US), ("sse", ours.key, US), ("streamable", ours.key, ANOTHER)]
@@ -76,64 +76,64 @@ async def test_a_session_is_found_by_its_id_by_who_opened_it_over_the_transport_
 
 
 async def test_only_clients_of_our_user_are_on_this_machine() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         for principal in (US, ANOTHER, ANOTHER._replace(is_local=True), Principal()):
             opened = await played.all.open("streamable", principal)
-            shared = await played.all.shared(principal)
-            assert opened.session.is_local is shared.session.is_local is principal.is_local
+            shared = await played.all.open_shared(principal)
+            assert opened.hub_session.is_local is shared.hub_session.is_local is principal.is_local
 
 
 async def test_requests_of_one_principal_share_a_session_that_has_no_id() -> None:
-    async with conversations() as played:
-        shared = await played.all.shared(US)
-        assert await played.all.shared(US) is shared
+    async with open_sessions() as played:
+        shared = await played.all.open_shared(US)
+        assert await played.all.open_shared(US) is shared
         others = [US._replace(process="process 8 100"), US._replace(process="process 7 101"), ANOTHER]
         for principal in (*others, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
-            assert await played.all.shared(principal) is not shared
+            assert await played.all.open_shared(principal) is not shared
         with pytest.raises(RequestRejected):
             played.all.find(shared.transport, "session_", US)
 
 
 async def test_nobody_finds_a_session_that_has_ended_and_the_next_of_its_name_stays() -> None:
-    async with conversations() as played:
-        ours, shared = await played.all.open("streamable", US), await played.all.shared(US)
+    async with open_sessions() as played:
+        ours, shared = await played.all.open("streamable", US), await played.all.open_shared(US)
         ours.end()
         shared.end()
         with pytest.raises(RequestRejected):
             played.all.find("streamable", ours.key, US)
-        another = await played.all.shared(US)
+        another = await played.all.open_shared(US)
         assert another is not shared
         await trio.testing.wait_all_tasks_blocked()
-        assert await played.all.shared(US) is another
+        assert await played.all.open_shared(US) is another
 
 
 async def test_at_its_end_a_session_ends_its_streams() -> None:
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        stream = conversation.new_stream(b"1")
-        conversation.keep(stream)
-        conversation.end()
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        stream = session.create_stream(b"1")
+        session.store_stream(stream)
+        session.end()
         await trio.testing.wait_all_tasks_blocked()
         assert stream.is_finished
-        assert conversation.standalone.is_finished
+        assert session.standalone.is_finished
 
 
 async def test_a_client_that_takes_nothing_loses_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 4)
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        stream = conversation.new_stream(b"1")
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        stream = session.create_stream(b"1")
         for text in (b"one\n", b"two\n"):
             stream.write(text)
-        assert conversation.has_ended
+        assert session.has_ended
 
 
 async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> None:
-    found: list[Conversation] = []
-    async with conversations() as played:
+    found: list[HttpSession] = []
+    async with open_sessions() as played:
 
         async def share() -> None:
-            found.append(await played.all.shared(US))
+            found.append(await played.all.open_shared(US))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(share)
@@ -143,9 +143,9 @@ async def test_requests_that_share_a_session_may_come_before_it_has_begun() -> N
 
 async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name() -> None:
     asked = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
-    async with conversations() as played:
-        shared = await played.all.shared(US)
-        slow, listener = MessageStream(), MessageStream()
+    async with open_sessions() as played:
+        shared = await played.all.open_shared(US)
+        slow, listener = EventStream(), EventStream()
         shared.new_lane(slow, Era.STATELESS)
         slow.write(2 * UNREAD_BYTES * b"x")
         await shared.new_lane(listener, Era.STATELESS).take(
@@ -154,39 +154,39 @@ async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name
         with trio.fail_after(SOON_S):
             await shared.server.tell_list_changed()
         listener.finish()
-        assert b"tools/list_changed" in await listener.last()
+        assert b"tools/list_changed" in await listener.wait_last()
 
 
 async def test_hosts_hear_of_clients_that_have_said_who_they_are_and_of_their_end() -> None:
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
         assert not played.told
-        conversation.server.identify(CLIENT)
-        conversation.end()
+        session.server.identify(CLIENT)
+        session.end()
         await trio.testing.wait_all_tasks_blocked()
     assert played.told == [["by hand"], []]
 
 
 async def test_a_session_that_nobody_uses_ends(autojump_clock: trio.testing.MockClock) -> None:
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        conversation.server.identify(CLIENT)
-        with conversation.in_use():
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        session.server.identify(CLIENT)
+        with session.in_use():
             await trio.sleep(2 * IDLE_S)
-        assert not conversation.has_ended
+        assert not session.has_ended
         began = trio.current_time()
-        await ended(conversation)
-        assert IDLE_S <= trio.current_time() - began <= IDLE_S + FIRST_WORDS_S
+        await ended(session)
+        assert IDLE_S <= trio.current_time() - began <= IDLE_S + INITIALIZE_TIMEOUT_S
         assert not len(played.all)
 
 
 async def test_a_client_that_says_nothing_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         silent = await played.all.open("sse", US)
-        listener = await played.all.shared(US)
+        listener = await played.all.open_shared(US)
         with silent.in_use(), listener.in_use():
             await ended(silent)
-            assert trio.current_time() <= 2 * FIRST_WORDS_S
+            assert trio.current_time() <= 2 * INITIALIZE_TIMEOUT_S
             await trio.sleep(IDLE_S)
         assert not listener.has_ended
 
@@ -194,8 +194,8 @@ async def test_a_client_that_says_nothing_is_not_waited_for(autojump_clock: trio
 async def test_when_all_places_are_taken_the_session_that_was_idle_longest_makes_room(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 3)
-    async with conversations() as played:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 3)
+    async with open_sessions() as played:
         busy, idle, later = [await played.all.open("streamable", US) for _ in range(3)]
         with busy.in_use():
             await trio.sleep(1)
@@ -206,8 +206,8 @@ async def test_when_all_places_are_taken_the_session_that_was_idle_longest_makes
 
 
 async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 1)
-    async with conversations() as played:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 1)
+    async with open_sessions() as played:
         busy = await played.all.open("streamable", US)
         with busy.in_use():
             with pytest.raises(RequestRejected) as refused:
@@ -221,63 +221,63 @@ async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: 
 async def test_the_tabs_of_a_session_that_ends_are_anybodys_or_closed_as_is_configured(
     closes_tabs: bool,
 ) -> None:
-    async with conversations(closes_tabs=closes_tabs) as played:
-        conversation = await played.all.open("streamable", US)
-        conversation.session.opened[browser_hello().profile.id, "https://shop.example/"] = 1
-        conversation.end()
+    async with open_sessions(closes_tabs=closes_tabs) as played:
+        session = await played.all.open("streamable", US)
+        session.hub_session.opened[browser_hello().profile.id, "https://shop.example/"] = 1
+        session.end()
         await trio.testing.wait_all_tasks_blocked()
     (closing,) = [
         asked.params for asked in played.transport.asked if isinstance(asked.params, wire.CloseSession)
     ]
-    assert (closing.session, closing.close_tabs) == (conversation.session.id, closes_tabs)
+    assert (closing.session, closing.close_tabs) == (session.hub_session.id, closes_tabs)
 
 
 async def test_streams_that_are_over_are_kept_until_there_are_too_many() -> None:
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        streams = [conversation.new_stream(b"1") for _ in range(module.KEPT_STREAMS + 2)]
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        streams = [session.create_stream(b"1") for _ in range(module.MAX_STORED_STREAMS + 2)]
         for stream in streams:
             stream.answer(b"{}\n")
-            assert stream.only_answer()
-            conversation.keep(stream)
-        found = [conversation.find_stream(stream.name) for stream in streams]
+            assert stream.pop_only_response()
+            session.store_stream(stream)
+        found = [session.find_stream(stream.name) for stream in streams]
     assert found[:2] == [None, None]
     assert found[2:] == streams[2:]
 
 
 @pytest.mark.parametrize("is_taken", [True, False])
 async def test_what_is_kept_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch, is_taken: bool) -> None:
-    monkeypatch.setattr(module, "KEPT_BYTES" if is_taken else "MAX_UNSENT_BYTES", 10)
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        streams = [conversation.new_stream(b"1") for _ in range(2)]
+    monkeypatch.setattr(module, "MAX_STORED_BYTES" if is_taken else "MAX_UNSENT_BYTES", 10)
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        streams = [session.create_stream(b"1") for _ in range(2)]
         for stream in streams:
             stream.answer(b"{1234}\n")
             if is_taken:
-                stream.only_answer()
-            conversation.keep(stream)
-        assert [conversation.find_stream(stream.name) for stream in streams] == [None, streams[1]]
+                stream.pop_only_response()
+            session.store_stream(stream)
+        assert [session.find_stream(stream.name) for stream in streams] == [None, streams[1]]
 
 
 async def test_an_answer_that_nobody_has_taken_is_kept_longer() -> None:
-    async with conversations() as played:
-        conversation = await played.all.open("streamable", US)
-        lost = conversation.new_stream(b"1")
-        conversation.keep(lost)
+    async with open_sessions() as played:
+        session = await played.all.open("streamable", US)
+        lost = session.create_stream(b"1")
+        session.store_stream(lost)
         lost.answer(b"{}\n")
-        for _ in range(2 * module.KEPT_STREAMS):
-            taken = conversation.new_stream(b"2")
+        for _ in range(2 * module.MAX_STORED_STREAMS):
+            taken = session.create_stream(b"2")
             taken.answer(b"{}\n")
-            taken.only_answer()
-            conversation.keep(taken)
-        assert conversation.find_stream(lost.name) is lost
+            taken.pop_only_response()
+            session.store_stream(taken)
+        assert session.find_stream(lost.name) is lost
 
 
 # ── Tokens ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_session_belongs_to_its_token_and_is_continued_by_no_other_one() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         opened = await played.all.open("streamable", ANOTHER)
         assert played.all.find("streamable", opened.key, ANOTHER) is opened
         for principal in (US, ANOTHER._replace(token="0a1c"), ANOTHER._replace(is_local=True)):
@@ -286,27 +286,27 @@ async def test_a_session_belongs_to_its_token_and_is_continued_by_no_other_one()
 
 
 async def test_a_session_without_a_token_is_continued_by_other_processes_that_know_its_id() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         opened = await played.all.open("streamable", US)
         assert played.all.find("streamable", opened.key, US._replace(process="process 9 900")) is opened
 
 
 async def test_approvals_of_an_http_client_are_stored_under_its_token_or_process() -> None:
-    async with conversations() as played:
-        sessions = [(await played.all.open("streamable", each)).session for each in (US, ANOTHER)]
+    async with open_sessions() as played:
+        sessions = [(await played.all.open("streamable", each)).hub_session for each in (US, ANOTHER)]
         assert [session.principal for session in sessions] == ["process 7 100", "token laptop"]
 
 
 async def test_sessions_of_a_revoked_token_end_and_the_others_stay() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         ours, theirs = await played.all.open("sse", US), await played.all.open("sse", ANOTHER)
-        shared = await played.all.shared(ANOTHER)
+        shared = await played.all.open_shared(ANOTHER)
         played.all.end_revoked(lambda digest: digest != ANOTHER.token)
         assert [each.has_ended for each in (ours, theirs, shared)] == [False, True, True]
 
 
 async def test_the_title_of_a_session_names_a_token_that_was_added() -> None:
-    async with conversations() as played:
+    async with open_sessions() as played:
         for principal, title in (
             (US, "by hand (HTTP)"),
             (ANOTHER._replace(client="default"), "by hand (HTTP)"),
@@ -314,4 +314,4 @@ async def test_the_title_of_a_session_names_a_token_that_was_added() -> None:
         ):
             opened = await played.all.open("streamable", principal)
             opened.server.identify(CLIENT)
-            assert opened.session.title == title
+            assert opened.hub_session.title == title

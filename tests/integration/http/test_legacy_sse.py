@@ -17,7 +17,7 @@ from mcp.client.sse import sse_client
 from starlette.types import Message, Receive, Scope, Send
 
 from bridge.frontends.http import http_sessions, legacy_sse
-from bridge.frontends.http.http_sessions import Conversation, Conversations
+from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.hub.router import Router
 from fake_transport import CART, MARKED_CART, PlayedTransport
 from http_frontend import (
@@ -137,18 +137,18 @@ async def test_all_data_of_an_event_is_on_one_line() -> None:
 
 
 @asynccontextmanager
-async def listening_in_process(send: Send) -> AsyncIterator[Conversation]:
+async def listening_in_process(send: Send) -> AsyncIterator[HttpSession]:
     """The session of a client without a socket, so that the test may say what time it is."""
     state = {"connection": ConnectionOf(Peer(Kind.OURS, "127.0.0.1"))}
     scope: Scope = {"type": "http", "method": "GET", "path": "/sse", "headers": [], "state": state}
-    running = Conversations(Router(PlayedTransport()), lambda _: None, idle_s=60, closes_tabs=False)
-    (listen, _) = legacy_sse.routes(running)
+    running = HttpSessions(Router(PlayedTransport()), lambda _: None, idle_s=60, closes_tabs=False)
+    (listen, _) = legacy_sse.build_routes(running)
     async with trio.open_nursery() as nursery:
         await nursery.start(running.run)
         nursery.start_soon(listen.app, scope, trio.sleep_forever, send)
         await trio.testing.wait_all_tasks_blocked()
-        (conversation,) = running
-        yield conversation
+        (session,) = running
+        yield session
         nursery.cancel_scope.cancel()
 
 
@@ -162,9 +162,9 @@ async def test_a_ping_comes_every_30_seconds_whatever_else_comes(
             parts.append((trio.current_time() - began, part))
 
     began = trio.current_time()
-    async with listening_in_process(send) as conversation:
+    async with listening_in_process(send) as session:
         await trio.sleep(20)
-        conversation.standalone.write(b'{"jsonrpc":"2.0","method":"notifications/x"}\n')
+        session.standalone.write(b'{"jsonrpc":"2.0","method":"notifications/x"}\n')
         await trio.sleep(38)
     assert [at for at, _ in parts] == [0, 20, 30]
     name, data = parts[-1][1].split(b"\n")[:2]
@@ -179,11 +179,11 @@ async def test_no_pings_wait_for_a_client_that_reads_nothing(autojump_clock: tri
         if message.get("body"):
             await trio.sleep_forever()
 
-    async with listening_in_process(send) as conversation:
-        conversation.session.client = wire.ClientInfo(name="old")
-        unread = conversation.standalone.waiting_bytes
+    async with listening_in_process(send) as session:
+        session.hub_session.client = wire.ClientInfo(name="old")
+        unread = session.standalone.waiting_bytes
         await trio.sleep(10 * legacy_sse.PING_S)
-        assert conversation.standalone.waiting_bytes == unread > 0
+        assert session.standalone.waiting_bytes == unread > 0
 
 
 async def test_an_answer_reaches_the_client_that_asked_under_whatever_id() -> None:
@@ -244,7 +244,7 @@ async def test_a_client_that_goes_away_has_cancelled_its_calls_and_ended_its_ses
             await client.say(call(1, HOLD))
             await until(lambda: held)
         await until(lambda: served.transport.given_up)
-        await until(lambda: not len(served.front.conversations))
+        await until(lambda: not len(served.front.sessions))
         assert served.transport.given_up == held
 
 
@@ -260,10 +260,10 @@ async def test_a_cancelled_call_has_no_answer_and_the_stream_goes_on() -> None:
 
 
 async def test_a_client_that_never_says_who_it_is_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sessions, "FIRST_WORDS_S", 0.01)
+    monkeypatch.setattr(http_sessions, "INITIALIZE_TIMEOUT_S", 0.01)
     async with open_front() as served, listening(served) as client:
         assert await client.has_ended()
-        await until(lambda: not len(served.front.conversations))
+        await until(lambda: not len(served.front.sessions))
 
 
 async def test_when_the_server_ends_open_calls_are_answered_and_the_stream_ends_whole() -> None:
@@ -317,7 +317,7 @@ async def test_the_stream_is_there_to_be_listened_to_and_for_nothing_else(method
     async with open_front() as served, served.client() as client:
         answer = await client.request(method, "/sse")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
-        assert not len(served.front.conversations)
+        assert not len(served.front.sessions)
 
 
 async def test_nothing_is_said_but_by_post() -> None:
@@ -362,7 +362,7 @@ async def test_a_session_belongs_to_its_transport() -> None:
 
 
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sessions, "MAX_OPEN", 1)
+    monkeypatch.setattr(http_sessions, "MAX_OPEN_REQUESTS", 1)
     async with connected() as (served, client), served.client() as other:
         held = hold_calls(served)
         await client.say(call(1, HOLD))

@@ -29,7 +29,7 @@ from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
-from bridge.frontends.http.authorization import Gate
+from bridge.frontends.http.authorization import Authorization
 from bridge.frontends.http.status_page.html import Seen, element, status_page
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
@@ -472,7 +472,7 @@ async def serving(page: Page) -> AsyncIterator[Served]:
     url = f"http://localhost:{port}/"
     pauses = PauseSync(page.router.registry, page.transport, page.router.news, PausesFile(page.state))
     status_page = StatusPage(page.router, pauses, page.watching, url)
-    gate = Gate(HttpSettings(), port, OneToken(TOKEN), lambda _: False)
+    gate = Authorization(HttpSettings(), port, OneToken(TOKEN), lambda _: False)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve, App(status_page.routes(), gate.admit), sockets, stop)

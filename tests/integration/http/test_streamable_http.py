@@ -260,13 +260,13 @@ async def test_a_client_that_goes_away_has_cancelled_nothing() -> None:
 async def test_a_session_whose_call_goes_on_without_a_reader_makes_no_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_sessions, "MAX_CONVERSATIONS", 1)
+    monkeypatch.setattr(http_sessions, "MAX_SESSIONS", 1)
     async with open_front() as served, served.client() as client:
         held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
             place = await Events(response).next()
-        (session,) = served.front.conversations
+        (session,) = served.front.sessions
         await until(lambda: not session.open_responses)
         other = await client.post("/mcp", json=request(0, "initialize", INITIALIZE))
         held[0].on_done(done("at last"))
@@ -332,7 +332,7 @@ async def test_a_session_is_in_use_while_a_response_of_it_is_open(which: str) ->
             "a subscription": ("POST", listening, stateless("subscriptions/listen")),
         }[which]
         async with client.stream(method, "/mcp", json=said, headers=its_headers):
-            assert sum(each.open_responses for each in served.front.conversations) == 1
+            assert sum(each.open_responses for each in served.front.sessions) == 1
 
 
 async def test_a_session_that_its_client_has_ended_is_gone() -> None:
@@ -349,7 +349,7 @@ async def test_a_session_that_its_client_has_ended_is_gone() -> None:
 async def test_a_failed_handshake_leaves_no_session() -> None:
     async with open_front() as served, served.client() as client:
         answer = await client.post("/mcp", json=request(0, "initialize", {"protocolVersion": "2025-11-25"}))
-        await until(lambda: not len(served.front.conversations))
+        await until(lambda: not len(served.front.sessions))
     assert answer.json()["error"]["code"] == -32602
 
 
@@ -431,13 +431,13 @@ async def test_a_handshake_that_is_too_long_opens_no_session() -> None:
     async with open_front() as served, served.client() as client:
         asked = request(0, "initialize", {**INITIALIZE, "capabilities": capabilities})
         answer = await client.post("/mcp", json=asked)
-        assert not len(served.front.conversations)
+        assert not len(served.front.sessions)
     assert answer.status_code == 413
     assert "the limit is 262144 bytes" in answer.json()["error"]["message"]
 
 
 async def test_a_session_has_a_bound_on_what_it_asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sessions, "MAX_OPEN", 1)
+    monkeypatch.setattr(http_sessions, "MAX_OPEN_REQUESTS", 1)
     async with open_front() as served, served.client() as client:
         hold_calls(served)
         headers = await shake_hands(client)
@@ -523,8 +523,8 @@ async def test_a_call_of_2026_whose_token_is_revoked_ends_at_once() -> None:
             answers: list[httpx2.Response] = []
             nursery.start_soon(call_held)
             await until(lambda: held)
-            served.front.conversations.end_revoked(lambda _: False)
-        await until(lambda: len(served.front.conversations) == 0)
+            served.front.sessions.end_revoked(lambda _: False)
+        await until(lambda: len(served.front.sessions) == 0)
     assert CART["content"][0]["text"] not in answers[0].text
 
 

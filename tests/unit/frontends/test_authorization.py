@@ -15,7 +15,7 @@ from starlette.routing import Route
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import digest_of
 from bridge.frontends.http.asgi_app import App
-from bridge.frontends.http.authorization import Gate
+from bridge.frontends.http.authorization import Authorization
 from http_frontend import OneToken
 from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Kind, Peer, Principal, principal_of
@@ -83,13 +83,15 @@ def request(
     )
 
 
-def gate(settings: HttpSettings | None = None, port: int = 3456) -> Gate:
-    return Gate(settings or HttpSettings(), port, OneToken(TOKEN), lambda program: program == BROWSER.program)
+def gate(settings: HttpSettings | None = None, port: int = 3456) -> Authorization:
+    return Authorization(
+        settings or HttpSettings(), port, OneToken(TOKEN), lambda program: program == BROWSER.program
+    )
 
 
 def refusal(asked: Request, settings: HttpSettings | None = None, port: int = 3456) -> RequestRejected | None:
     try:
-        gate(settings, port).judge(asked)
+        gate(settings, port).check(asked)
     except RequestRejected as refused:
         return refused
     return None
@@ -497,13 +499,13 @@ async def test_a_client_without_a_token_is_its_process_or_else_its_connection() 
 
 
 def test_who_is_no_page_gets_no_word_of_cors() -> None:
-    assert gate().judge(request()).headers == {}
-    assert gate(LETS_FRIEND_IN).judge(request()).headers == {"Vary": "Origin"}
-    assert gate().judge(request("/page/pause", OWN_ORIGIN)).headers == {}
+    assert gate().check(request()).headers == {}
+    assert gate(LETS_FRIEND_IN).check(request()).headers == {"Vary": "Origin"}
+    assert gate().check(request("/page/pause", OWN_ORIGIN)).headers == {}
 
 
 def test_a_page_that_is_let_in_may_read_the_answer_and_the_session_s_id() -> None:
-    assert gate(LETS_FRIEND_IN).judge(request(headers={"origin": FRIEND})).headers == {
+    assert gate(LETS_FRIEND_IN).check(request(headers={"origin": FRIEND})).headers == {
         "Access-Control-Allow-Origin": FRIEND,
         "Access-Control-Expose-Headers": "Mcp-Session-Id, X-Session-Id",
         "Vary": "Origin",
@@ -518,7 +520,7 @@ def preflight(headers: dict[str, str] | None = None, peer: Peer = OURS) -> Reque
 
 
 def test_a_browser_that_asks_first_hears_what_the_page_may_send() -> None:
-    found = gate(LETS_FRIEND_IN).judge(preflight()).headers
+    found = gate(LETS_FRIEND_IN).check(preflight()).headers
     assert found["Access-Control-Allow-Origin"] == FRIEND
     assert found["Access-Control-Allow-Methods"] == "GET, POST, DELETE, OPTIONS"
     allowed = {name.lower() for name in found["Access-Control-Allow-Headers"].split(", ")}
@@ -531,7 +533,7 @@ def test_a_browser_that_asks_first_hears_what_the_page_may_send() -> None:
 
 def test_a_browser_that_asks_about_the_private_network_is_told() -> None:
     asked = preflight({"access-control-request-private-network": "true"})
-    assert gate(LETS_FRIEND_IN).judge(asked).headers["Access-Control-Allow-Private-Network"] == "true"
+    assert gate(LETS_FRIEND_IN).check(asked).headers["Access-Control-Allow-Private-Network"] == "true"
 
 
 def test_a_browser_sends_no_token_when_it_asks_first() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.frontends.http import event_store
-from bridge.frontends.http.event_store import KEPT_EVENTS, LastingStream, MessageStream
+from bridge.frontends.http.event_store import MAX_STORED_EVENTS, EventStream, SessionStream
 
 Send = Callable[[bytes], Awaitable[None]]
 SOON_S = 30
@@ -43,19 +43,19 @@ class Response:
 
 
 async def test_an_answer_that_is_all_is_taken_as_it_is() -> None:
-    stream = MessageStream("1")
+    stream = EventStream("1")
     stream.answer(b'{"a":', b"1}\n", error=-32601)
-    assert stream.only_answer() == b'{"a":1}\n'
+    assert stream.pop_only_response() == b'{"a":1}\n'
     assert stream.error == -32601
     assert stream.is_delivered
-    assert stream.only_answer() is None
+    assert stream.pop_only_response() is None
 
 
 async def test_what_comes_before_the_answer_makes_it_a_stream() -> None:
-    stream, response = MessageStream("7"), Response()
+    stream, response = EventStream("7"), Response()
     stream.write(line(1))
     stream.answer(line(2))
-    assert stream.only_answer() is None
+    assert stream.pop_only_response() is None
     await stream.pump(response.send)
     assert response.text == (
         b'id: 7-1\nevent: message\ndata: {"n":1}\n\nid: 7-2\nevent: message\ndata: {"n":2}\n\n'
@@ -63,16 +63,16 @@ async def test_what_comes_before_the_answer_makes_it_a_stream() -> None:
 
 
 async def test_a_stream_without_a_name_has_no_ids_and_keeps_nothing() -> None:
-    stream, response = MessageStream(), Response()
+    stream, response = EventStream(), Response()
     stream.write(line(1))
     stream.answer(line(2))
     await stream.pump(response.send)
     assert b"id:" not in response.text
-    assert (stream.kept_bytes, stream.waiting_bytes) == (0, 0)
+    assert (stream.stored_bytes, stream.waiting_bytes) == (0, 0)
 
 
 async def test_who_comes_back_gets_what_it_has_not_got() -> None:
-    stream, first, second = MessageStream("1"), Response(), Response()
+    stream, first, second = EventStream("1"), Response(), Response()
     for number in (1, 2):
         stream.write(line(number))
     async with trio.open_nursery() as nursery:
@@ -83,12 +83,12 @@ async def test_who_comes_back_gets_what_it_has_not_got() -> None:
     await stream.pump(second.send, after=1)
     assert data_in(first.text) == [line(1), line(2)]
     assert data_in(second.text) == [line(2), line(3)]
-    assert stream.is_over_after(3)
-    assert not stream.is_over_after(2)
+    assert stream.is_last_event(3)
+    assert not stream.is_last_event(2)
 
 
 async def test_a_response_ends_when_a_later_one_takes_over() -> None:
-    stream, first, second = MessageStream("1"), Response(), Response()
+    stream, first, second = EventStream("1"), Response(), Response()
     with trio.fail_after(SOON_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.pump, first.send)
@@ -103,7 +103,7 @@ async def test_a_response_ends_when_a_later_one_takes_over() -> None:
 
 
 async def test_the_same_news_are_told_once_while_nobody_has_taken_them() -> None:
-    stream, response = LastingStream("0"), Response()
+    stream, response = SessionStream("0"), Response()
     for _ in range(1000):
         stream.write(line(1))
     stream.write(line(2))
@@ -113,7 +113,7 @@ async def test_the_same_news_are_told_once_while_nobody_has_taken_them() -> None
 
 
 async def test_the_same_news_are_told_again_to_who_has_taken_them() -> None:
-    stream, response = LastingStream("0"), Response()
+    stream, response = SessionStream("0"), Response()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.pump, response.send)
         for _ in range(2):
@@ -124,37 +124,37 @@ async def test_the_same_news_are_told_again_to_who_has_taken_them() -> None:
 
 
 async def test_the_first_words_name_the_place_where_the_response_begins() -> None:
-    stream, response = LastingStream("0"), Response()
+    stream, response = SessionStream("0"), Response()
     stream.write(line(1))
     stream.write(line(2))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.pump, response.send)
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    assert stream.first_words().startswith(b"id: 0-2\n")
+    assert stream.priming_event().startswith(b"id: 0-2\n")
 
 
 async def test_a_stream_that_has_nothing_to_say_says_that_it_is_there(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    stream, response = MessageStream(), Response()
+    stream, response = EventStream(), Response()
     with trio.move_on_after(3.5 * event_store.KEEP_ALIVE_S):
         await stream.pump(response.send)
     assert response.text.count(b": still here\n\n") == 3
 
 
 async def test_a_cancelled_request_has_an_answer_that_says_so() -> None:
-    stream = MessageStream("1", raw_id=b'"x"')
+    stream = EventStream("1", raw_id=b'"x"')
     stream.forgo()
     stream.forgo()
-    answer = stream.only_answer()
+    answer = stream.pop_only_response()
     assert answer is not None
     assert b'"id":"x","error":{"code":-32800' in answer
 
 
 async def test_of_what_was_sent_the_last_is_kept_and_of_what_was_not_everything() -> None:
-    stream, response = MessageStream("1"), Response()
-    sent = 3 * KEPT_EVENTS
+    stream, response = EventStream("1"), Response()
+    sent = 3 * MAX_STORED_EVENTS
     for number in range(sent):
         stream.write(line(number))
     async with trio.open_nursery() as nursery:
@@ -166,9 +166,9 @@ async def test_of_what_was_sent_the_last_is_kept_and_of_what_was_not_everything(
     stream.answer(line(2 * sent))
     again = Response()
     await stream.pump(again.send, after=0)
-    assert data_in(again.text)[0] == line(sent - KEPT_EVENTS)
+    assert data_in(again.text)[0] == line(sent - MAX_STORED_EVENTS)
     assert data_in(again.text)[-1] == line(2 * sent)
-    assert len(data_in(again.text)) == sent + KEPT_EVENTS + 1
+    assert len(data_in(again.text)) == sent + MAX_STORED_EVENTS + 1
 
 
 async def test_a_client_that_takes_nothing_is_given_up_before_memory_is(
@@ -176,18 +176,18 @@ async def test_a_client_that_takes_nothing_is_given_up_before_memory_is(
 ) -> None:
     monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 100)
     broken: list[bool] = []
-    stream = MessageStream("1", lambda: broken.append(True))
+    stream = EventStream("1", lambda: broken.append(True))
     for number in range(100):
         stream.write(line(number))
     assert broken == [True]
-    assert stream.kept_bytes == 0
+    assert stream.stored_bytes == 0
     with pytest.raises(trio.BrokenResourceError):
         await stream.wait_room()
 
 
 async def test_who_waits_at_a_stream_that_breaks_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 10)
-    stream = MessageStream("1")
+    stream = EventStream("1")
     ended: list[str] = []
 
     async def wait_room() -> None:
@@ -197,7 +197,7 @@ async def test_who_waits_at_a_stream_that_breaks_waits_no_more(monkeypatch: pyte
 
     async def read() -> None:
         with suppress(trio.BrokenResourceError):
-            await stream.last()
+            await stream.wait_last()
         ended.append("answer")
 
     with trio.fail_after(SOON_S):
@@ -214,13 +214,13 @@ async def test_a_message_larger_than_the_bound_is_taken_when_it_is_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 10)
-    stream = MessageStream("1")
+    stream = EventStream("1")
     stream.answer(b"x" * 100 + b"\n")
-    assert stream.only_answer() == b"x" * 100 + b"\n"
+    assert stream.pop_only_response() == b"x" * 100 + b"\n"
 
 
 async def test_who_waits_for_room_goes_on_when_a_response_has_taken_enough() -> None:
-    stream, response = LastingStream("0"), Response()
+    stream, response = SessionStream("0"), Response()
     stream.write(b"x" * 100 + b"\n")
     with trio.fail_after(SOON_S):
         async with trio.open_nursery() as nursery:
@@ -234,7 +234,7 @@ def test_whatever_breaks_every_message_arrives_once_and_in_order(steps: list[int
     """Each step writes so many messages, and then a response takes so many parts before it breaks."""
 
     async def play() -> list[bytes]:
-        stream, heard, count = MessageStream("1"), list[bytes](), 0
+        stream, heard, count = EventStream("1"), list[bytes](), 0
         for step in steps:
             for _ in range(step):
                 stream.write(line(count))
@@ -255,6 +255,6 @@ def test_whatever_breaks_every_message_arrives_once_and_in_order(steps: list[int
     assert len(heard) == sum(steps) + 1
 
 
-async def _pump(stream: MessageStream, response: Response, after: int) -> None:
+async def _pump(stream: EventStream, response: Response, after: int) -> None:
     with suppress(trio.BrokenResourceError):
         await stream.pump(response.send, after=after)

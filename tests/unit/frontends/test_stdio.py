@@ -203,7 +203,7 @@ async def test_a_client_that_asks_on_and_reads_nothing_is_given_up_in_the_end(
 async def test_a_request_too_many_is_refused_and_a_cancellation_makes_room_for_the_next(
     client: McpLines, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr(stdio, "MAX_OPEN", 2)
+    monkeypatch.setattr(stdio, "MAX_OPEN_REQUESTS", 2)
     with trio.fail_after(SOON_S):
         asked = [await client.send("tools/call", GET_CART) for _ in range(4)]
         began = trio.current_time()
@@ -218,7 +218,7 @@ async def test_a_request_too_many_is_refused_and_a_cancellation_makes_room_for_t
 async def test_a_burst_of_calls_that_are_answered_soon_passes_whole(
     client: McpLines, transport: WaitingTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "MAX_OPEN", 2)
+    monkeypatch.setattr(stdio, "MAX_OPEN_REQUESTS", 2)
     monkeypatch.setattr(stdio, "ROOM_S", SOON_S)
     with trio.fail_after(SOON_S):
         asked = [await client.send("tools/call", GET_CART) for _ in range(5)]

@@ -30,7 +30,7 @@ class Watching:
     """The hub of this process, and the calls of all bridges from the audit log in `state`.
 
     `url` is where browsers reach us, with a slash at its end; `transports` says what our own sessions are
-    connected over, by id (`Conversation.transport`).
+    connected over, by id (`HttpSession.transport`).
     """
 
     def __init__(
