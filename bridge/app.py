@@ -303,7 +303,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     )
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
     from bridge.frontends.http.authorization import Authorization  # noqa: PLC0415
-    from bridge.frontends.http.http_frontend import Front  # noqa: PLC0415
+    from bridge.frontends.http.http_frontend import HttpFrontend  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.status_page.updates import Watching  # noqa: PLC0415
@@ -351,7 +351,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                 stack.callback(watching.close)
                 top.start_soon(hub.pauses.run)
                 page = StatusPage(hub.router, hub.pauses, watching, url)
-                front = Front(
+                front = HttpFrontend(
                     hub.router,
                     tell_hosts("http"),
                     settings,

@@ -1,4 +1,4 @@
-"""A response of server-sent events: begun at once, written as they come, over when its client is gone."""
+"""Response of server-sent events, which ends when its client disconnects."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-
 
 
 async def stream_events(request: Request, send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
-    """Send what `pump` passes on, for as long as the client is there."""
-    await while_there(request, partial(send_events, send, pump, headers))
+    """Send the events of `pump` until the last one, or until the client disconnects."""
+    await run_while_connected(request, partial(send_events, send, pump, headers))
 
 
 async def send_events(send: Send, pump: Pump, headers: Mapping[str, str]) -> None:
-    """Send what `pump` passes on, as one response."""
+    """Send the events of `pump` as one response."""
     raw_headers = [(name.encode(), value.encode()) for name, value in {**_HEADERS, **headers}.items()]
     await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": raw_headers})
-    # The head goes out with the first part of a body, and a client waits for it.
+    # The server sends the head with the first part of the body, and clients wait for the head.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def send_part(data: bytes) -> None:
@@ -37,15 +37,15 @@ async def send_events(send: Send, pump: Pump, headers: Mapping[str, str]) -> Non
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def while_there(request: Request, job: Callable[[], Awaitable[None]]) -> None:
-    """Do it, for as long as the client of the request is there."""
+async def run_while_connected(request: Request, job: Callable[[], Awaitable[None]]) -> None:
+    """Run a job until it ends, or until the client disconnects."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_watch, request, nursery.cancel_scope)
+        nursery.start_soon(_cancel_on_disconnect, request, nursery.cancel_scope)
         await job()
         nursery.cancel_scope.cancel()
 
 
-async def _watch(request: Request, job: trio.CancelScope) -> None:
+async def _cancel_on_disconnect(request: Request, job: trio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     job.cancel()

@@ -18,7 +18,7 @@ from announcements import one_page
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient, digest_of
 from bridge.frontends.http.asgi_app import Admit
-from bridge.frontends.http.http_frontend import Front
+from bridge.frontends.http.http_frontend import HttpFrontend
 from bridge.frontends.http.metrics import Metrics
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
@@ -60,7 +60,7 @@ class OneToken:
 class Served:
     """A front end that serves, and what a test may want of it."""
 
-    def __init__(self, front: Front, router: Router, transport: PlayedTransport, port: int) -> None:
+    def __init__(self, front: HttpFrontend, router: Router, transport: PlayedTransport, port: int) -> None:
         self.front = front
         self.router = router
         self.transport = transport
@@ -104,7 +104,7 @@ async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) ->
     def tell_hosts(told: list[wire.Session]) -> None:
         sessions[:] = told
 
-    front = Front(router, tell_hosts, settings, admit, metrics)
+    front = HttpFrontend(router, tell_hosts, settings, admit, metrics)
     listening = socket.create_server(("127.0.0.1", 0))
     served = Served(front, router, transport, listening.getsockname()[1])
     served.sessions = sessions

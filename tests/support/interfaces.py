@@ -36,7 +36,7 @@ from bridge.config.settings import Config, HttpSettings
 from bridge.config.shortcuts_file import Shortcut
 from bridge.diagnostics.report import BrowserReport, HopReport
 from bridge.frontends.http.asgi_app import App
-from bridge.frontends.http.http_frontend import Front
+from bridge.frontends.http.http_frontend import HttpFrontend
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.updates import Watching
@@ -281,7 +281,7 @@ def _make_http_app(home: Path) -> App:
     url = "http://localhost:3456/"
     pauses = PauseSync(router.registry, transport, router.news, PausesFile(get_state_directory(home)))
     page = StatusPage(router, pauses, Watching(router, NoProblems(), get_state_directory(home), url), url)
-    return Front(router, lambda _: None, HttpSettings(), _admit_all, Metrics(), page.routes()).app
+    return HttpFrontend(router, lambda _: None, HttpSettings(), _admit_all, Metrics(), page.routes()).app
 
 
 async def _admit_all(_: Request) -> dict[str, str]:

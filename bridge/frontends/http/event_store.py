@@ -1,8 +1,7 @@
-"""Messages on their way to a client of HTTP: kept until they are sent, and, where it can come back for what
-it has not got, somewhat longer.
+"""Event store: numbered messages of a stream that an HTTP client can resume.
 
-What a stream holds goes out in one of two forms: as server-sent events, or, when all it ever says is one
-answer, as that answer alone.
+A stream with one response only can be sent as that response; every other one is sent as server-sent events.
+It does not write to the network: a response pumps it. Rules: MCP 2025-11-25, "Resumability and Redelivery".
 """
 
 from __future__ import annotations
@@ -17,89 +16,89 @@ from http_serving.server_sent_events import SendData
 from native_host.protocol.framing import Part
 
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
-"""Of one stream; what comes on top finds it broken."""
+"""Limit of one stream's unsent bytes. A message over it breaks the stream."""
 KEEP_ALIVE_S = 15.0
-"""Between signs of life of a stream that has nothing to say."""
+"""Seconds between comments that keep a silent response open."""
 _COMMENT = b": still here\n\n"
 MAX_STORED_EVENTS = 64
-"""Of those that were sent, the last; more are not on their way to a client that still reads."""
+"""Limit of sent events that are stored, as many as can be on their way to a client that reads."""
 RETRY_MS = 500
-"""After which a client that has lost its stream is to come back."""
+"""Milliseconds after which a client that lost its stream should resume it."""
 
 CANCELLED = -32800
-"""What a cancelled request is answered where a response that says nothing would be taken for a broken one."""
+"""Error code of a cancelled request, where an empty response would look like a broken one."""
 
 
 class EventStream:
-    """The way to a client (`outgoing.Client`): its lines are numbered from 1, as they are written."""
+    """A `client_writer.Client` that numbers its messages from 1."""
 
     def __init__(
         self, name: str = "", on_broken: Callable[[], None] = lambda: None, raw_id: bytes = b""
     ) -> None:
         self.name = name
-        """With one, events have ids, and the last that were sent are kept: a client may have lost them."""
+        """With a name, events have ids, and the last sent ones are stored: a client may have lost them."""
         self._on_broken = on_broken
         self._raw_id = raw_id
-        """Of the request that it answers, as JSON."""
+        """Id of the request that the stream answers, as JSON."""
         self._events: deque[bytes] = deque()
-        self._gone = 0
-        """Events that are not kept any more; they were the first ones."""
+        self._dropped = 0
+        """Number of the oldest events, which are not stored any more."""
         self._sent = 0
-        """Events that some response has passed on."""
+        """Number of events that a response has sent."""
         self._unsent_bytes = 0
         self._stored_bytes = 0
         self.error = 0
-        """Of the answer, if it is one."""
+        """Error code of the response; 0 without an error."""
         self.is_finished = False
-        """Nothing more will be written."""
+        """No message follows."""
         self.is_broken = False
         self._reader = 0
-        """Number of the response that takes the events; an earlier one ends when there is a later one."""
+        """Number of the HTTP response that sends the events. A later one ends an earlier one."""
         self.is_read = False
-        """A response takes the events now."""
+        """An HTTP response sends the events now."""
         self._changed = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
 
-    # ── What the client is told ─────────────────────────────────────────────────────────────────────────────
+    # ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def waiting_bytes(self) -> int:
-        """Of what no response has passed on."""
+        """Bytes that no response has sent."""
         return self._unsent_bytes
 
     @property
     def stored_bytes(self) -> int:
-        """Of all that is held."""
+        """Bytes of all events in memory."""
         return self._stored_bytes
 
     def write(self, *parts: Part) -> None:
-        """Add a message. The same twice, before anybody has taken the first, is one: news, told again."""
+        """Add a message. A repetition of the last unsent message is dropped: it is the same notification."""
         line = b"".join(parts)
-        if not (self._is_waiting() and self._events[-1] == line):
+        if not (self._has_unsent() and self._events[-1] == line):
             self._add(line)
 
     def answer(self, *parts: Part, error: int = 0) -> None:
-        """Add the last message."""
+        """Add the response, which is the last message."""
         self.error = error
         self._add(b"".join(parts))
         self.finish()
 
     def forgo(self) -> None:
-        """The request is cancelled."""
+        """Finish the stream of a cancelled request."""
         if self._raw_id and not self.is_finished:
             client_writer.refuse(self, self._raw_id, CANCELLED, "the request is cancelled")
         self.finish()
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """Accept no further message."""
         self.is_finished = True
         self._changed.unpark_all()
 
     async def wait_room(self, limit: int = 0) -> None:
-        """Wait until at most `limit` bytes are not passed on.
+        """Wait until at most `limit` bytes are unsent.
 
         Raises:
-            trio.BrokenResourceError: nobody will take them any more.
+            trio.BrokenResourceError: the client is gone for good.
         """
         while self._unsent_bytes > limit and not self.is_broken:
             await self._room.park()
@@ -107,7 +106,7 @@ class EventStream:
             raise trio.BrokenResourceError("the client is gone")
 
     def mark_broken(self) -> None:
-        """The client is gone for good."""
+        """Drop all events and finish, because the client is gone for good."""
         self.is_broken = self.is_finished = True
         self._events.clear()
         self._unsent_bytes = self._stored_bytes = 0
@@ -126,43 +125,43 @@ class EventStream:
         self._stored_bytes += len(line)
         self._changed.unpark_all()
 
-    # ── What takes it ───────────────────────────────────────────────────────────────────────────────────────
+    # ── Sending ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def wait_written(self) -> None:
-        """Until something is written, or the stream ends."""
-        while not (self.is_finished or self._is_waiting()):
+        """Wait until there is an unsent message, or the stream is finished."""
+        while not (self.is_finished or self._has_unsent()):
             await self._changed.park()
 
     def pop_only_response(self) -> bytes | None:
-        """The answer, when it is all that was ever said and nobody has taken it: it is taken now."""
-        if not (self.is_finished and self._is_waiting()) or self._gone + len(self._events) != 1:
+        """Return the response and mark it as sent, if it is the only message and unsent."""
+        if not (self.is_finished and self._has_unsent()) or self._written != 1:
             return None
-        answer = self._events[0]
-        self._is_passed_on(1)
-        return answer
+        response = self._events[0]
+        self._mark_sent(1)
+        return response
 
     async def wait_last(self) -> bytes:
-        """The last message, once nothing more will be written; the others are passed over."""
+        """Wait until the stream is finished; return its last message and skip the others."""
         while not self.is_finished:
             await self._changed.park()
         if not self._events:
             return b""
         last = self._events[-1]
-        self._is_passed_on(self._gone + len(self._events))
+        self._mark_sent(self._written)
         return last
 
     @property
     def is_delivered(self) -> bool:
-        """Everything is said and passed on, as far as can be told."""
-        return self.is_finished and not self._is_waiting()
+        """True if the stream is finished and everything was sent. The client may not have received it."""
+        return self.is_finished and not self._has_unsent()
 
     def is_last_event(self, number: int) -> bool:
-        """Whether nothing comes after this event, now or later."""
-        return self.is_finished and number >= self._gone + len(self._events)
+        """Return whether no event follows this one, now or later."""
+        return self.is_finished and number >= self._written
 
     def has_event(self, number: int) -> bool:
-        """Whether there was an event of this number; 0 is the one before the first."""
-        return 0 <= number <= self._gone + len(self._events)
+        """Return whether an event of this number was written; 0 is the position before the first."""
+        return 0 <= number <= self._written
 
     async def pump(
         self,
@@ -173,35 +172,35 @@ class EventStream:
         keep_alive: Callable[[], bytes] = lambda: _COMMENT,
         keep_alive_s: float = KEEP_ALIVE_S,
     ) -> None:
-        """Pass on events until the last one, or until another response does; what a later one needs is kept.
+        """Send events until the last one, or until a later HTTP response sends them.
 
         Args:
-            send: to the response.
-            after: the last event that the client has; None means what was passed on so far. Of what came
-                then, the oldest may not be kept any more; an answer, being the last, always is.
-            opening: goes before the first event.
-            keep_alive: makes what is sent when there was nothing to say for `keep_alive_s` seconds.
+            send: sends a part of the response.
+            after: number of the last event that the client has; None: the last one that was sent. The oldest
+                events after it may not be stored any more; the last one always is.
+            opening: text before the first event.
+            keep_alive: returns the text to send after `keep_alive_s` seconds without an event.
         """
         self._reader = reader = self._reader + 1
         self.is_read = True
-        self._changed.unpark_all()  # an earlier one ends
+        self._changed.unpark_all()  # an earlier response ends
         number = self._sent if after is None else after
         try:
             if opening:
                 await send(opening)
             while reader == self._reader:
-                if text := self._events_after(number):
-                    number = self._gone + len(self._events)
+                if text := self._format_events(number):
+                    number = self._written
                     await send(text)
-                    self._is_passed_on(number)
+                    self._mark_sent(number)
                 elif self.is_finished:
                     return
                 else:
-                    await self._wait_for_more(send, keep_alive, keep_alive_s)
+                    await self._wait_changed(send, keep_alive, keep_alive_s)
         finally:
             self.is_read = self.is_read and reader != self._reader
 
-    async def _wait_for_more(
+    async def _wait_changed(
         self, send: SendData, keep_alive: Callable[[], bytes], keep_alive_s: float
     ) -> None:
         with trio.move_on_after(keep_alive_s) as scope:
@@ -209,48 +208,52 @@ class EventStream:
         if scope.cancelled_caught:
             await send(keep_alive())
 
-    def _events_after(self, number: int) -> bytes:
-        """As text; empty when there are none."""
-        first = max(0, number - self._gone)
+    def _format_events(self, after: int) -> bytes:
+        """Return the events after a number as text; empty if there are none."""
+        first = max(0, after - self._dropped)
         return b"".join(
-            self._event(self._gone + index + 1, line)
+            self._format_event(self._dropped + index + 1, line)
             for index, line in enumerate(self._events)
             if index >= first
         )
 
-    def _event(self, number: int, line: bytes) -> bytes:
+    def _format_event(self, number: int, line: bytes) -> bytes:
         if not self.name:
             return b"event: message\ndata: %b\n" % line
-        return b"id: %b\nevent: message\ndata: %b\n" % (self._event_id(number), line)
+        return b"id: %b\nevent: message\ndata: %b\n" % (self._format_id(number), line)
 
-    def _event_id(self, number: int) -> bytes:
+    def _format_id(self, number: int) -> bytes:
         return f"{self.name}-{number}".encode()
 
     def priming_event(self) -> bytes:
-        """An event without a message: its id lets a client come back that has got none (2025-11-25)."""
-        return b"id: %b\nretry: %d\ndata: \n\n" % (self._event_id(self._sent), RETRY_MS)
+        """Return an event without a message, whose id the client needs to resume the stream (2025-11-25)."""
+        return b"id: %b\nretry: %d\ndata: \n\n" % (self._format_id(self._sent), RETRY_MS)
 
-    def _is_waiting(self) -> bool:
-        return self._sent < self._gone + len(self._events)
+    @property
+    def _written(self) -> int:
+        return self._dropped + len(self._events)
 
-    def _is_passed_on(self, number: int) -> None:
+    def _has_unsent(self) -> bool:
+        return self._sent < self._written
+
+    def _mark_sent(self, number: int) -> None:
         if number > self._sent:
-            new = list(self._events)[self._sent - self._gone : number - self._gone]
+            new = list(self._events)[self._sent - self._dropped : number - self._dropped]
             self._unsent_bytes -= sum(map(len, new))
             self._sent = number
         keep = MAX_STORED_EVENTS if self.name else 0
-        while self._events and self._gone + keep < self._sent:
+        while self._events and self._dropped + keep < self._sent:
             self._stored_bytes -= len(self._events.popleft())
-            self._gone += 1
+            self._dropped += 1
         self._room.unpark_all()
 
 
 class SessionStream(EventStream):
-    """For all that a client is told, not one request's: no answer is the last."""
+    """Stream of a whole session: it continues after a response."""
 
     def answer(self, *parts: Part, error: int = 0) -> None:  # noqa: ARG002  (the client reads it)
-        """Add a message that is an answer."""
+        """Add a response."""
         self.write(*parts)
 
     def forgo(self) -> None:
-        """A client that cancels waits for nothing."""
+        """Write nothing: a client that cancels expects no response."""

@@ -1,8 +1,7 @@
-"""The HTTP front end as a whole: what is built, and in which order it ends.
+"""HTTP front end: its routes, its life cycle, `/health` and `/tools`.
 
-`GET /health`: that we are there, which version, and how many clients speak to us.
-
-`GET /tools`: what `tools/list` would say to a client that begins now, for whoever wants only that.
+`/health` reports the version and the number of sessions. `/tools` lists what `tools/list` would return to a
+new client.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from bridge.config.settings import HttpSettings
 from bridge.frontends.http import legacy_sse
 from bridge.frontends.http.asgi_app import Admit, App
 from bridge.frontends.http.http_sessions import HttpSessions
-from bridge.frontends.http.metrics import Metrics, present
-from bridge.frontends.http.streamable_http import Streamable
+from bridge.frontends.http.metrics import Metrics, count_now
+from bridge.frontends.http.streamable_http import StreamableHttp
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
@@ -50,13 +49,13 @@ _OPTIONS = ServerOptions(
 )
 
 
-class Front:
-    """What answers HTTP requests, for one hub."""
+class HttpFrontend:
+    """HTTP front end of one hub."""
 
     def __init__(
         self,
         router: Router,
-        tell_hosts: Callable[[list[wire.Session]], None],
+        notify_hosts: Callable[[list[wire.Session]], None],
         settings: HttpSettings,
         admit: Admit,
         metrics: Metrics,
@@ -66,20 +65,20 @@ class Front:
         self._is_token_valid = is_token_valid
         self.sessions = HttpSessions(
             router,
-            tell_hosts,
+            notify_hosts,
             idle_s=settings.idle_minutes * MINUTE_S,
             closes_tabs=settings.close_tabs,
         )
         routes: list[Route] = [
-            Route("/mcp", Streamable(self.sessions), methods=None),
+            Route("/mcp", StreamableHttp(self.sessions), methods=None),
             health_route(lambda: len(self.sessions)),
             tools_route(router),
             metrics.route(),
             *legacy_sse.build_routes(self.sessions),
             *further,
         ]
-        metrics.watch(partial(present, router, self.sessions))
-        self.app = App(routes, admit, metrics.refused)
+        metrics.add_gauges(partial(count_now, router, self.sessions))
+        self.app = App(routes, admit, metrics.count_rejection)
 
     async def serve(
         self,
@@ -88,42 +87,42 @@ class Front:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve whoever connects. Then every session has its last words, and every response its end."""
+        """Serve clients until an event is set. Then end every session and complete every response."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.sessions.run)
-            nursery.start_soon(self._end_sessions, until)
+            nursery.start_soon(self._end_sessions_at, until)
             nursery.start_soon(self._end_revoked)
             task_status.started()
             await http_server.serve(self.app, sockets, until, _OPTIONS)
             nursery.cancel_scope.cancel()
 
-    async def _end_sessions(self, until: trio.Event) -> None:
+    async def _end_sessions_at(self, until: trio.Event) -> None:
         await until.wait()
         self.sessions.end_all()
 
     async def _end_revoked(self) -> None:
-        """End sessions of revoked tokens. A new request of theirs is rejected already: the gate asks anew."""
+        """End the sessions of revoked tokens. New requests with such a token are rejected at once."""
         while True:
             await trio.sleep(REVOKED_SCAN_INTERVAL_S)
             self.sessions.end_revoked(self._is_token_valid)
 
 
 def health_route(count_sessions: Callable[[], int]) -> Route:
-    """Where it is asked."""
+    """Return the route of `/health`."""
 
-    async def answer(_: Request) -> Response:
-        said = {"status": "ok", "version": __version__, "activeSessions": count_sessions()}
-        return Response(msgspec.json.encode(said), media_type="application/json")
+    async def respond(_: Request) -> Response:
+        body = {"status": "ok", "version": __version__, "activeSessions": count_sessions()}
+        return Response(msgspec.json.encode(body), media_type="application/json")
 
-    return Route("/health", answer, methods=["GET"])
+    return Route("/health", respond, methods=["GET"])
 
 
 def tools_route(router: Router) -> Route:
-    """Where it is asked."""
+    """Return the route of `/tools`."""
 
-    async def answer(_: Request) -> Response:
-        # Nobody's session: no host is told of it, and what the names mean is forgotten with the answer.
+    async def respond(_: Request) -> Response:
+        # A session for this response only: no host learns of it, and its tool bindings go with it.
         tools = await router.listing(Session("tools"), Era.STATELESS)
         return Response(b'{"tools":%b}\n' % tools, media_type="application/json")
 
-    return Route("/tools", answer, methods=["GET"])
+    return Route("/tools", respond, methods=["GET"])

@@ -1,7 +1,7 @@
-"""`/sse` and `/message`: the transport of MCP 2024-11-05, for clients that know no other.
+"""HTTP+SSE, the transport of MCP 2024-11-05: `/sse` and `/message`.
 
-What a client hears is one stream of events; the first one names the path to which it says everything. The
-stream is the session: both end together.
+A client receives all messages on one event stream, whose first event names the path for its own messages. The
+session ends with the stream. Rules: MCP 2024-11-05, "HTTP with SSE".
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ TRANSPORT = "sse"
 PING_S = 30.0
 _ACCEPTED = msgspec.json.encode({"status": "accepted"})
 _EVENT = b"event: "
-_TO_NOBODY, _END = b'{"jsonrpc":"2.0","id":null,"error":', b"}\n"
-"""Around the error of an answer to no request that could be named. A message begins with a brace."""
+"""Begins an event that is no message: a message begins with a brace."""
+_ERROR_WITHOUT_ID, _END = b'{"jsonrpc":"2.0","id":null,"error":', b"}\n"
+"""Text around the error of a response without an id."""
 
 
 def build_routes(sessions: HttpSessions) -> list[Route]:
-    """Where a client listens, and where it speaks."""
+    """Return the routes of both paths."""
     return [
         Route("/sse", _SseEndpoint(sessions)),
         Route("/message", partial(_receive_message, sessions), methods=["POST"]),
@@ -51,13 +52,13 @@ class _SseEndpoint:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A session, from its beginning to its end."""
+        """Open a session and send its events until it ends."""
         request = Request(scope, receive, send)
-        if request.method != "GET":  # a HEAD would open a session that nobody hears
+        if request.method != "GET":  # a HEAD would open a session without a stream
             raise method_not_allowed(request.method, "/sse", ["GET"])
         session = await self._sessions.open(TRANSPORT, principal_of(request))
         session.standalone = stream = _LegacyEventStream("", session.end)
-        stream.tell(b"endpoint", f"/message?sessionId={session.key}".encode())
+        stream.write_event(b"endpoint", f"/message?sessionId={session.key}".encode())
         pump = partial(stream.pump, keep_alive_s=math.inf)
         headers = {"Cache-Control": "no-cache", "X-Session-Id": session.key}
         with session.in_use():
@@ -71,40 +72,40 @@ class _SseEndpoint:
 
 
 class _LegacyEventStream(SessionStream):
-    """With events that are no messages."""
+    """A session's stream, also with events that are not messages."""
 
-    def tell(self, name: bytes, data: bytes) -> None:
-        """Add an event; its data are one line."""
+    def write_event(self, name: bytes, data: bytes) -> None:
+        """Add an event with one line of data."""
         self._add(b"%b%b\ndata: %b\n\n" % (_EVENT, name, data))
 
     def answer(self, *parts: Part, error: int = 0) -> None:
-        """Add an answer; an error that answers no request that could be named has an event of its own."""
+        """Add a response. An error without an id is an event of its own."""
         line = b"".join(parts)
-        if line.startswith(_TO_NOBODY):
-            self.tell(b"error", line[len(_TO_NOBODY) : -len(_END)])
+        if line.startswith(_ERROR_WITHOUT_ID):
+            self.write_event(b"error", line[len(_ERROR_WITHOUT_ID) : -len(_END)])
         else:
             super().answer(line, error=error)
 
-    def _event(self, number: int, line: bytes) -> bytes:
-        return line if line.startswith(_EVENT) else super()._event(number, line)
+    def _format_event(self, number: int, line: bytes) -> bytes:
+        return line if line.startswith(_EVENT) else super()._format_event(number, line)
 
 
 async def _send_pings(stream: _LegacyEventStream) -> None:
     while True:
         await trio.sleep(PING_S)
-        if not stream.waiting_bytes:  # a client that reads nothing is not to find hundreds
-            stream.tell(b"ping", msgspec.json.encode({"timestamp": int(time.time() * 1000)}))
+        if not stream.waiting_bytes:  # no pings pile up for a client that reads nothing
+            stream.write_event(b"ping", msgspec.json.encode({"timestamp": int(time.time() * 1000)}))
 
 
 async def _receive_message(sessions: HttpSessions, request: Request) -> Response:
-    """What a client says; its answer goes out on its stream."""
+    """Handle a message of the client. The response is sent on its stream."""
     line = await read_json_body(request)
     session = _find_session(sessions, request)
-    found = decode_message(line)
-    if found.method == "shutdown":
-        _end_session(session, bytes(found.id))
+    message = decode_message(line)
+    if message.method == "shutdown":
+        _end_session(session, bytes(message.id))
     else:
-        if found.is_request:
+        if message.is_request:
             session.check_request_limit()
         await session.lane.take(line)
     return Response(_ACCEPTED, HTTPStatus.ACCEPTED, media_type="application/json")
@@ -113,13 +114,13 @@ async def _receive_message(sessions: HttpSessions, request: Request) -> Response
 def _find_session(sessions: HttpSessions, request: Request) -> HttpSession:
     key = request.query_params.get("sessionId", "")
     if not key:
-        text = "sessionId is missing: send to the path that the first event of GET /sse names"
+        text = "sessionId is missing: use the path in the first event of GET /sse"
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     return sessions.find(TRANSPORT, key, principal_of(request))
 
 
 def _end_session(session: HttpSession, raw_id: bytes) -> None:
-    """The client has said its last word (specification: session lifecycle)."""
+    """Handle `shutdown`: respond, and end the session (specification: session lifecycle)."""
     if jsonrpc.is_id(raw_id):
         session.standalone.answer(jsonrpc.result(raw_id, b"{}"), b"\n")
     session.end()

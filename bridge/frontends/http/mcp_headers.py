@@ -1,7 +1,7 @@
-"""What a request says in its headers: its revision of MCP, and since 2026-07-28 once more what its body says.
+"""MCP headers of a request: protocol version, and the copies of its method and name.
 
-There the headers let who stands between route a request without reading it, so both have to agree
-(MCP 2026-07-28, "Streamable HTTP"). Pure.
+Proxies route requests by these headers, so they must agree with the body. Rules: MCP 2026-07-28, "Streamable
+HTTP". Sans-IO.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ NAME = "mcp-name"
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose `Mcp-Name` is this member of their params."""
+"""Member of params that `Mcp-Name` repeats, by method."""
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 _BASE64 = ("=?base64?", "?=")
 
 
-class Disagreement(NamedTuple):
-    """A JSON-RPC error that says what is wrong."""
+class HeaderError(NamedTuple):
+    """JSON-RPC error of a request whose headers are wrong."""
 
     code: int
     message: str
     data: Any = None
 
 
-class Asked(NamedTuple):
+class CheckedRequest(NamedTuple):
     """A request whose headers and body agree."""
 
     tool: str
-    """That is to be called; else empty."""
+    """Name of the tool to call; empty for other methods."""
     arguments: bytes
-    """Its arguments, as JSON."""
+    """Arguments of the tool, as JSON."""
 
 
 class _Meta(msgspec.Struct):
@@ -66,56 +66,59 @@ _requests = msgspec.json.Decoder(_Request)
 
 
 def is_of_handshake(headers: Headers) -> bool:
-    """Whether a request is of the era that begins with a handshake; the header alone decides."""
+    """Return whether a request belongs to the handshake era. The header alone decides."""
     version = headers.get(VERSION)
     return version is None or version in HANDSHAKE_VERSIONS
 
 
-def unsupported(headers: Headers) -> Disagreement | None:
-    """That we do not serve the revision which a request of the other era names."""
+def check_version(headers: Headers) -> HeaderError | None:
+    """Return an error if the header names an unsupported revision outside the handshake era."""
     version = headers.get(VERSION, "")
     if version == STATELESS_VERSION:
         return None
     supported = [STATELESS_VERSION]
     data = {"supported": supported, "requested": version}
-    text = f"unsupported protocol version: here are {', '.join([*HANDSHAKE_VERSIONS, *supported])}"
-    return Disagreement(UNSUPPORTED_VERSION, text, data)
+    versions = ", ".join([*HANDSHAKE_VERSIONS, *supported])
+    text = f"the protocol version is not supported: use one of {versions}"
+    return HeaderError(UNSUPPORTED_VERSION, text, data)
 
 
-def read(headers: Headers, body: bytes) -> Asked | Disagreement:
-    """What a request asks; or how its headers and its body disagree, if they do."""
+def read(headers: Headers, body: bytes) -> CheckedRequest | HeaderError:
+    """Compare headers and body; return what is to be called, or the first disagreement."""
     for name in (VERSION, METHOD, NAME):
         if len(headers.getlist(name)) > 1:
-            return Disagreement(HEADER_MISMATCH, f"the header {name} is there more than once")
+            return HeaderError(HEADER_MISMATCH, f"the header {name} occurs more than once")
     try:
         request = _requests.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        text = f"params._meta has to be an object with {_VERSION_KEY} and {_CAPABILITIES_KEY}"
-        return unsupported(headers) or Disagreement(Code.INVALID_PARAMS, text)
+        text = f"params._meta must be an object with {_VERSION_KEY} and {_CAPABILITIES_KEY}"
+        return check_version(headers) or HeaderError(Code.INVALID_PARAMS, text)
     params, meta = request.params, request.params.meta
     if meta.version is msgspec.UNSET or not bytes(meta.capabilities):
         text = f"params._meta needs both {_VERSION_KEY} and {_CAPABILITIES_KEY}"
-        return unsupported(headers) or Disagreement(Code.INVALID_PARAMS, text)
-    if found := _mismatch(headers, request) or unsupported(headers):
-        return found
+        return check_version(headers) or HeaderError(Code.INVALID_PARAMS, text)
+    if error := _find_mismatch(headers, request) or check_version(headers):
+        return error
     tool = params.name if request.method == "tools/call" and isinstance(params.name, str) else ""
-    return Asked(tool, bytes(params.arguments))
+    return CheckedRequest(tool, bytes(params.arguments))
 
 
-def _mismatch(headers: Headers, request: _Request) -> Disagreement | None:
+def _find_mismatch(headers: Headers, request: _Request) -> HeaderError | None:
     if headers.get(VERSION) != request.params.meta.version:
-        return Disagreement(HEADER_MISMATCH, "MCP-Protocol-Version is not the version that _meta names")
+        return HeaderError(HEADER_MISMATCH, "MCP-Protocol-Version differs from the version in params._meta")
     if headers.get(METHOD) != request.method:
-        return Disagreement(HEADER_MISMATCH, "Mcp-Method is not the method of the body, or is missing")
+        return HeaderError(HEADER_MISMATCH, "Mcp-Method is missing or differs from the method in the body")
     member = _NAMED_BY.get(request.method)
     named = getattr(request.params, member) if member else None
-    if named is not None and _decoded(headers.get(NAME)) != named:
-        return Disagreement(HEADER_MISMATCH, f"Mcp-Name is not the {member} of the body, or is missing")
+    if named is not None and _decode_value(headers.get(NAME)) != named:
+        return HeaderError(
+            HEADER_MISMATCH, f"Mcp-Name is missing or differs from params.{member} in the body"
+        )
     return None
 
 
-def _decoded(value: str | None) -> str | None:
-    """A header's value; what a header cannot carry is written in base64 between two marks."""
+def _decode_value(value: str | None) -> str | None:
+    """Decode a value in base64, which marks at both ends announce; None if it is not valid."""
     begin, end = _BASE64
     if value is None or not (value.startswith(begin) and value.endswith(end)):
         return value

@@ -1,6 +1,6 @@
-"""`GET /metrics`: counts and durations for Prometheus, and nothing about what was called, where or by whom.
+"""Prometheus metrics (`/metrics`): counts and durations of calls, gauges of sessions and tools.
 
-Origins, tools and clients are no labels: pages and clients make them up without end, and they are private.
+Origins, tools and clients are not labels: they are private, and pages and clients invent them without limit.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ OUTCOMES = (
     "unknown_tool",
     *sorted(code.name.lower() for code in Code),
 )
-"""Of `Called.outcome`. Each is there from the beginning: the first of its kind is to count as a change."""
+"""Values of `Called.outcome`. All are exported from the start, so that the first call counts as a change."""
 OTHER = "other"
-"""Errors with numbers that browsers made up."""
+"""Outcome of errors whose code is unknown."""
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-"""Most pages answer within milliseconds; a person who is asked may take 2 minutes."""
+"""Most pages respond within milliseconds; a user has up to 2 minutes to answer a prompt."""
 
 
-class Present(NamedTuple):
-    """How many there are right now."""
+class Gauges(NamedTuple):
+    """Current counts."""
 
     sessions: Mapping[str, int]
-    """By transport."""
+    """Number of sessions by transport."""
     responses: int
-    """To clients of these sessions, that are not over: streams of events, and answers that are waited for."""
+    """Open HTTP responses of these sessions, event streams included."""
     browsers: int
-    """That calls can reach."""
+    """Browsers that calls can reach."""
     tools: int
-    """That may be called."""
+    """Page tools that may be called."""
 
 
-def present(router: Router, sessions: Iterable[HttpSession]) -> Present:
-    """As they are known here."""
-    everybody = list(sessions)
-    return Present(
-        {**dict.fromkeys(TRANSPORTS, 0), **Counts(each.transport for each in everybody)},
-        sum(each.open_responses for each in everybody),
+def count_now(router: Router, sessions: Iterable[HttpSession]) -> Gauges:
+    """Return the current counts."""
+    current = list(sessions)
+    return Gauges(
+        {**dict.fromkeys(TRANSPORTS, 0), **Counts(each.transport for each in current)},
+        sum(each.open_responses for each in current),
         sum(browser.is_live for browser in router.registry.browsers()),
         len(router.catalog.entries()),
     )
 
 
 class Metrics:
-    """What has been counted since the start. It has its own registry: nothing of it is the process's."""
+    """Counters since the start, in a registry of their own: it has no metrics of the process."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -84,39 +84,39 @@ class Metrics:
         for outcome in (*OUTCOMES, OTHER):
             self._calls.labels(outcome)
 
-    def watch(self, look: Callable[[], Present]) -> None:
-        """Tell what there is as well: `look` is asked whenever somebody reads."""
-        self._registry.register(_Gauges(look))
+    def add_gauges(self, count: Callable[[], Gauges]) -> None:
+        """Export current counts as well. `count` is called at each scrape."""
+        self._registry.register(_GaugeCollector(count))
 
     def keep(self, record: Record) -> None:
-        """Count a call of the hub's records. A step is part of its batch's call."""
+        """Count a call in the hub's records. A step of a batch counts as part of the batch."""
         if isinstance(record, Called) and not record.step:
             self._calls.labels(record.outcome if record.outcome in OUTCOMES else OTHER).inc()
             self._durations.observe(record.duration_s)
 
-    def refused(self, status: HTTPStatus) -> None:
-        """Count a request that was answered with an error."""
+    def count_rejection(self, status: HTTPStatus) -> None:
+        """Count a rejected request."""
         self._refusals.labels(str(status.value)).inc()
 
-    def written(self) -> bytes:
-        """Everything, in Prometheus's text format."""
+    def export(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
     def route(self) -> Route:
-        """Where it is read."""
+        """Return the route of the metrics."""
 
-        async def answer(_: Request) -> Response:
-            return Response(self.written(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        async def respond(_: Request) -> Response:
+            return Response(self.export(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-        return Route("/metrics", answer, methods=["GET"])
+        return Route("/metrics", respond, methods=["GET"])
 
 
-class _Gauges(Collector):
-    def __init__(self, look: Callable[[], Present]) -> None:
-        self._look = look
+class _GaugeCollector(Collector):
+    def __init__(self, count: Callable[[], Gauges]) -> None:
+        self._count = count
 
     def collect(self) -> Iterator[Metric]:
-        now = self._look()
+        now = self._count()
         sessions = GaugeMetricFamily(
             "mcpb_http_sessions", "MCP sessions now, by transport.", labels=["transport"]
         )

@@ -1,9 +1,8 @@
-"""`/mcp`: MCP's Streamable HTTP, in both eras of the protocol.
+"""Streamable HTTP (`/mcp`), in both eras of the protocol.
 
-A request is answered in its own response: as JSON when its answer comes first and soon, else as server-sent
-events. In the handshake era (a session id, `Mcp-Session-Id`) a stream that breaks is no loss: its client asks
-for the rest with `Last-Event-ID`. Since 2026-07-28 there is no session: who closes a response has cancelled
-its request.
+The HTTP response is JSON if the JSON-RPC response is soon ready and no message precedes it. Otherwise it is
+an event stream. In the handshake era, with `Mcp-Session-Id`, a client resumes a broken stream by
+`Last-Event-ID`. In 2026-07-28 a client cancels its request by closing the response.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from bridge.frontends.http import mcp_headers
 from bridge.frontends.http.event_store import KEEP_ALIVE_S, EventStream
 from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.frontends.http.json_rpc_body import decode_message
-from bridge.frontends.http.mcp_headers import Asked, Disagreement
+from bridge.frontends.http.mcp_headers import CheckedRequest, HeaderError
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
 from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
 from http_serving.request_body import read_json_body
-from http_serving.server_sent_events import send_events, stream_events, while_there
+from http_serving.server_sent_events import run_while_connected, send_events, stream_events
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
 
 TRANSPORT = "streamable"
 SESSION_ID = "mcp-session-id"
 SOON_S = 0.05
-"""An answer within this time is JSON. What takes longer gets a stream, which a client can come back for."""
+"""Seconds until a response becomes an event stream, which a client can resume."""
 QUICK_S = 0.02
-"""So long nobody looks whether the client of a request is still there: most are answered by then."""
+"""Seconds before the client is watched for disconnecting: most responses are ready by then."""
 _STATUS = {
     Code.PARSE_ERROR: HTTPStatus.BAD_REQUEST,
     Code.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
@@ -48,34 +47,34 @@ _STATUS = {
     Code.METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND,
     mcp_headers.HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
     mcp_headers.UNSUPPORTED_VERSION: HTTPStatus.BAD_REQUEST,
-    -32021: HTTPStatus.BAD_REQUEST,  # a capability of the client is missing
+    -32021: HTTPStatus.BAD_REQUEST,  # the client lacks a capability
 }
-"""Of an error that is the answer to a request (MCP 2026-07-28); what is not here is 200."""
+"""HTTP status of a JSON-RPC error (MCP 2026-07-28); 200 for all others."""
 _NUMBER = re.compile(r"[0-9]{1,15}")
-"""Of an event. Python reads numbers of thousands of digits slowly, or not at all."""
+"""Number of an event. Python parses thousands of digits slowly, or not at all."""
 _PRIMED_VERSIONS = ("2025-11-25",)
-"""Whose clients can read an event without a message."""
+"""Revisions whose clients understand an event without a message."""
 
 
-class Streamable:
+class StreamableHttp:
     """The ASGI application of `/mcp`."""
 
     def __init__(self, sessions: HttpSessions) -> None:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
+        """Serve one HTTP request."""
         request = Request(scope, receive, send)
         is_of_handshake = mcp_headers.is_of_handshake(request.headers)
         match request.method:
             case "POST" if is_of_handshake:
-                await self._post(request, send)
+                await self._handle_post(request, send)
             case "POST":
-                await self._post_stateless(request, send)
+                await self._handle_stateless_post(request, send)
             case "GET" if is_of_handshake:
-                await self._get(request, send)
+                await self._handle_get(request, send)
             case "DELETE" if is_of_handshake:
-                self._find(request).end()
+                self._find_session(request).end()
                 await Response(status_code=HTTPStatus.NO_CONTENT)(scope, receive, send)
             case method:
                 raise method_not_allowed(
@@ -84,219 +83,225 @@ class Streamable:
 
     # ── The handshake era ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _post(self, request: Request, send: Send) -> None:
+    async def _handle_post(self, request: Request, send: Send) -> None:
         line = await read_json_body(request)
-        found = decode_message(line)
-        _check_id(found)
-        session = await self._session(request, found)
+        message = decode_message(line)
+        _check_id(message)
+        session = await self._find_or_open_session(request, message)
         with session.in_use():
-            if not found.is_request:
-                # A notification, or the answer to a question: nothing is said to it.
+            if not message.is_request:
+                # A notification, or a response to a server request: neither has a response.
                 await session.lane.take(line, EventStream())
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
             session.check_request_limit()
-            stream = session.create_stream(bytes(found.id))
+            stream = session.create_stream(bytes(message.id))
             await session.lane.take(line, stream)
-            await self._reply(request, send, session, stream)
+            await self._send_response(request, send, session, stream)
 
-    async def _session(self, request: Request, found: jsonrpc.Envelope) -> HttpSession:
+    async def _find_or_open_session(self, request: Request, message: jsonrpc.Envelope) -> HttpSession:
         if SESSION_ID in request.headers:
-            return self._find(request)
-        if found.method == "initialize" and found.is_request:
+            return self._find_session(request)
+        if message.method == "initialize" and message.is_request:
             session = await self._sessions.open(TRANSPORT, principal_of(request))
-            session.is_primed = _asks_for(found) in _PRIMED_VERSIONS
+            session.is_primed = _negotiated_version(message) in _PRIMED_VERSIONS
             return session
-        text = (
-            "Mcp-Session-Id is missing: begin with initialize, and send the id that its answer's header has"
-        )
+        text = "Mcp-Session-Id is missing: send initialize first, then the id in the header of its response"
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
 
-    def _find(self, request: Request) -> HttpSession:
+    def _find_session(self, request: Request) -> HttpSession:
         if session_id := request.headers.get(SESSION_ID):
             return self._sessions.find(TRANSPORT, session_id, principal_of(request))
         raise RequestRejected(
             HTTPStatus.BAD_REQUEST, "Mcp-Session-Id is missing: it names the session that is meant"
         )
 
-    async def _reply(self, request: Request, send: Send, session: HttpSession, stream: EventStream) -> None:
+    async def _send_response(
+        self, request: Request, send: Send, session: HttpSession, stream: EventStream
+    ) -> None:
         headers = {SESSION_ID: session.key}
-        if not _takes_events(request):
+        if not _accepts_events(request):
             await _respond(request, send, await stream.wait_last(), headers)
             return
         with trio.move_on_after(SOON_S):
             await stream.wait_written()
-        if answer := stream.pop_only_response():
+        if response := stream.pop_only_response():
             if stream.error and SESSION_ID not in request.headers:
-                session.end()  # what opened it was no handshake
-            await _respond(request, send, answer, headers)
+                session.end()  # the initialize request was not valid
+            await _respond(request, send, response, headers)
             return
         session.store_stream(stream)
-        pump = partial(stream.pump, opening=_opening(session, stream))
+        pump = partial(stream.pump, opening=_format_opening(session, stream))
         await stream_events(request, send, pump, headers)
 
-    async def _get(self, request: Request, send: Send) -> None:
-        if not _takes_events(request):
-            text = "GET /mcp is a stream of events: send Accept: text/event-stream"
+    async def _handle_get(self, request: Request, send: Send) -> None:
+        if not _accepts_events(request):
+            text = "GET /mcp is an event stream: send Accept: text/event-stream"
             raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
-        session = self._find(request)
+        session = self._find_session(request)
         headers = {SESSION_ID: session.key}
         with session.in_use():
             if last := request.headers.get("last-event-id"):
-                stream, number = _place(session, last)
+                stream, number = _find_event(session, last)
                 if stream.is_last_event(number):
-                    # A client takes this for the end; an empty stream it would lose, and come back again.
+                    # It tells the client that the stream is complete. An empty stream would be resumed again.
                     await Response(status_code=HTTPStatus.NO_CONTENT)(request.scope, request.receive, send)
                     return
                 await stream_events(request, send, partial(stream.pump, after=number), headers)
                 return
             stream = session.standalone
             if stream.is_read:
-                text = "this session has its stream already, and a second one would get nothing"
+                text = "this session has an open stream already: close it first"
                 raise RequestRejected(HTTPStatus.CONFLICT, text)
-            pump = partial(stream.pump, opening=_opening(session, stream))
+            pump = partial(stream.pump, opening=_format_opening(session, stream))
             await stream_events(request, send, pump, headers)
 
-    # ── Since 2026-07-28 ────────────────────────────────────────────────────────────────────────────────────
+    # ── MCP 2026-07-28 ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def _post_stateless(self, request: Request, send: Send) -> None:
+    async def _handle_stateless_post(self, request: Request, send: Send) -> None:
         line = await read_json_body(request)
-        found = decode_message(line)
-        _check_id(found)
-        if not found.is_request:
-            await _acknowledge(request, send, found)
+        message = decode_message(line)
+        _check_id(message)
+        if not message.is_request:
+            await _acknowledge(request, send, message)
             return
-        asked = mcp_headers.read(request.headers, line)
-        if isinstance(asked, Disagreement):
-            await _disagree(request, send, bytes(found.id), asked)
+        checked = mcp_headers.read(request.headers, line)
+        if isinstance(checked, HeaderError):
+            await _respond_with_error(request, send, bytes(message.id), checked)
             return
-        if found.method == "initialize":
+        if message.method == "initialize":
             text = "Method not found: there is no handshake since 2026-07-28"
-            await _disagree(request, send, bytes(found.id), Disagreement(Code.METHOD_NOT_FOUND, text))
+            await _respond_with_error(
+                request, send, bytes(message.id), HeaderError(Code.METHOD_NOT_FOUND, text)
+            )
             return
-        if found.method == "subscriptions/listen" and not _takes_events(request):
-            text = "subscriptions/listen is answered by events: send Accept: text/event-stream"
+        if message.method == "subscriptions/listen" and not _accepts_events(request):
+            text = "subscriptions/listen needs an event stream: send Accept: text/event-stream"
             raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
         session = await self._sessions.open_shared(principal_of(request))
         with session.in_use():
-            if disagreement := await _about_parameters(session, request, asked):
-                await _disagree(request, send, bytes(found.id), disagreement)
+            if error := await _check_parameter_headers(session, request, checked):
+                await _respond_with_error(request, send, bytes(message.id), error)
                 return
             stream = EventStream()
             lane = session.new_lane(stream, Era.STATELESS)
             try:
                 await lane.take(line, stream)
-                await _reply_stateless(request, send, stream)
+                await _send_stateless_response(request, send, stream)
             finally:
                 session.end_lane(lane)
 
 
-async def _acknowledge(request: Request, send: Send, found: jsonrpc.Envelope) -> None:
-    """What is no request is no use here: there is nothing that a client could mean."""
-    if not found.method:
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, "an answer, and nothing was asked: send a request")
-    if refused := mcp_headers.unsupported(request.headers):
-        await _disagree(request, send, b"", refused)
+async def _acknowledge(request: Request, send: Send, message: jsonrpc.Envelope) -> None:
+    """Accept a notification and ignore it: in this era no notification of a client has a meaning."""
+    if not message.method:
+        raise RequestRejected(
+            HTTPStatus.BAD_REQUEST, "a response, but no request was sent to you: send a request"
+        )
+    if error := mcp_headers.check_version(request.headers):
+        await _respond_with_error(request, send, b"", error)
         return
     await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
 
 
-async def _disagree(request: Request, send: Send, raw_id: bytes, found: Disagreement) -> None:
-    error = {"code": int(found.code), "message": found.message}
-    if found.data is not None:
-        error["data"] = found.data
-    answer = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
+async def _respond_with_error(request: Request, send: Send, raw_id: bytes, error: HeaderError) -> None:
+    body = {"code": int(error.code), "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    response = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
         raw_id or jsonrpc.NULL_ID,
-        msgspec.json.encode(error),
+        msgspec.json.encode(body),
     )
-    await _respond(request, send, answer, {}, _STATUS[found.code])
+    await _respond(request, send, response, {}, _STATUS[error.code])
 
 
-async def _about_parameters(session: HttpSession, request: Request, asked: Asked) -> Disagreement | None:
-    """What a page wants to have said twice of its tool's arguments (`x-mcp-header`)."""
-    schema = session.server.input_schema(asked.tool) if asked.tool else b""
-    if b'"x-mcp-header"' not in schema or asked.arguments[:1] != b"{":
+async def _check_parameter_headers(
+    session: HttpSession, request: Request, checked: CheckedRequest
+) -> HeaderError | None:
+    """Check headers that repeat arguments, as a tool's schema demands by `x-mcp-header`."""
+    schema = session.server.input_schema(checked.tool) if checked.tool else b""
+    if b'"x-mcp-header"' not in schema or checked.arguments[:1] != b"{":
         return None
     package = await load_package()
-    found: ProtocolError | None = package.parameter_disagreement(schema, asked.arguments, request.headers)
-    return Disagreement(*found) if found else None
+    found: ProtocolError | None = package.parameter_disagreement(schema, checked.arguments, request.headers)
+    return HeaderError(*found) if found else None
 
 
-async def _reply_stateless(request: Request, send: Send, stream: EventStream) -> None:
+async def _send_stateless_response(request: Request, send: Send, stream: EventStream) -> None:
     with trio.move_on_after(QUICK_S):
         await stream.wait_written()
-    if answer := stream.pop_only_response():
-        await _respond(request, send, answer, {}, _status(stream))
+    if response := stream.pop_only_response():
+        await _respond(request, send, response, {}, _status_of(stream))
         return
 
-    async def reply() -> None:
+    async def send_response() -> None:
         with trio.move_on_after(KEEP_ALIVE_S):
             await stream.wait_written()
-        answer = stream.pop_only_response()
-        if answer is None and not _takes_events(request):
-            answer = await stream.wait_last()
-        if answer:
-            await _respond(request, send, answer, {}, _status(stream))
+        response = stream.pop_only_response()
+        if response is None and not _accepts_events(request):
+            response = await stream.wait_last()
+        if response:
+            await _respond(request, send, response, {}, _status_of(stream))
         else:
             await send_events(send, stream.pump, {})
 
-    await while_there(request, reply)
+    await run_while_connected(request, send_response)
 
 
-def _status(stream: EventStream) -> HTTPStatus:
+def _status_of(stream: EventStream) -> HTTPStatus:
     return _STATUS.get(stream.error, HTTPStatus.OK)
 
 
-# ── What is read ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_id(found: jsonrpc.Envelope) -> None:
-    if bytes(found.id) and not jsonrpc.is_id(bytes(found.id)):
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, "an id is a string or an integer")
+def _check_id(message: jsonrpc.Envelope) -> None:
+    if bytes(message.id) and not jsonrpc.is_id(bytes(message.id)):
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "the id must be a string or an integer")
 
 
-def _asks_for(found: jsonrpc.Envelope) -> str:
-    """The revision that an `initialize` asks for, and gets if it is one of this era."""
+def _negotiated_version(message: jsonrpc.Envelope) -> str:
+    """Return the revision that `initialize` leads to; empty if its parameters are not valid."""
     try:
-        asked = msgspec.json.decode(found.params, type=_Asked).protocol_version
+        requested = msgspec.json.decode(message.params, type=_InitializeParams).protocol_version
     except msgspec.DecodeError:
         return ""
-    return asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
 
 
-class _Asked(msgspec.Struct, rename="camel"):
+class _InitializeParams(msgspec.Struct, rename="camel"):
     protocol_version: str
 
 
-def _takes_events(request: Request) -> bool:
+def _accepts_events(request: Request) -> bool:
     accept = request.headers.get("accept", "*/*")
     return any(kind in accept for kind in ("text/event-stream", "text/*", "*/*"))
 
 
-def _place(session: HttpSession, last_event_id: str) -> tuple[EventStream, int]:
-    """The stream that an event was of, and its number there."""
+def _find_event(session: HttpSession, last_event_id: str) -> tuple[EventStream, int]:
+    """Return the stream of an event id, and the number of the event."""
     name, _, digits = last_event_id.rpartition("-")
     stream = session.find_stream(name)
     number = int(digits) if _NUMBER.fullmatch(digits) else -1
     if stream is None or not stream.has_event(number):
-        text = f"there is no event {last_event_id[:40]!r} here, or not any more: what followed it is lost"
+        text = f"no event {last_event_id[:40]!r}: it is not stored any more, and the events after it are lost"
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text)
     return stream, number
 
 
-# ── What is sent ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Sending ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _opening(session: HttpSession, stream: EventStream) -> bytes:
+def _format_opening(session: HttpSession, stream: EventStream) -> bytes:
     return stream.priming_event() if session.is_primed else b""
 
 
 async def _respond(
     request: Request,
     send: Send,
-    answer: bytes,
+    body: bytes,
     headers: Mapping[str, str],
     status: HTTPStatus = HTTPStatus.OK,
 ) -> None:
-    response = Response(answer, status, dict(headers), "application/json")
+    response = Response(body, status, dict(headers), "application/json")
     await response(request.scope, request.receive, send)

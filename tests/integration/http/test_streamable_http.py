@@ -190,7 +190,7 @@ async def test_an_event_that_never_was_cannot_be_come_back_to() -> None:
             raw = [*again.items(), ("Last-Event-ID", event_id)]
             answer = await client.get("/mcp", headers=httpx2.Headers(raw, encoding="utf-8"))
             assert answer.status_code == 400
-            assert "there is no event" in answer.json()["error"]["message"]
+            assert "no event" in answer.json()["error"]["message"]
 
 
 async def test_a_changed_list_is_told_on_the_stream_of_the_session_alone() -> None:
@@ -343,7 +343,7 @@ async def test_a_session_that_its_client_has_ended_is_gone() -> None:
         after = await client.post("/mcp", json=PING, headers=headers)
         await until(lambda: not served.sessions)
     assert (ended.status_code, after.status_code) == (204, 404)
-    assert "Initialize a new one" in after.json()["error"]["message"]
+    assert "Send initialize to open one" in after.json()["error"]["message"]
 
 
 async def test_a_failed_handshake_leaves_no_session() -> None:

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.frontends.http.metrics import OTHER, Metrics, Present
+from bridge.frontends.http.metrics import OTHER, Gauges, Metrics
 from bridge.hub.argument_validation import NOTHING
 from bridge.hub.audit_records import Called, Record, Recording, Registered, Site, to_each
 from bridge.hub.client_session import Session
@@ -28,7 +28,7 @@ def called(outcome: str = "ok", duration_s: float = 0.02) -> Called:
 def read(metrics: Metrics) -> dict[str, float]:
     """By sample, its labels in braces; when each began to be counted is left out."""
     found = {}
-    for family in text_string_to_metric_families(metrics.written().decode()):
+    for family in text_string_to_metric_families(metrics.export().decode()):
         for sample in family.samples:
             labels = ",".join(sample.labels.values())
             found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
@@ -97,15 +97,15 @@ def test_what_pages_offer_is_no_call(metrics: Metrics) -> None:
 
 def test_refused_requests_are_counted_by_status(metrics: Metrics) -> None:
     for status in (HTTPStatus.FORBIDDEN, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
-        metrics.refused(status)
+        metrics.count_rejection(status)
     found = read(metrics)
     assert found["mcpb_http_refused_requests_total{403}"] == 2
     assert found["mcpb_http_refused_requests_total{404}"] == 1
 
 
 def test_what_there_is_now_is_looked_at_when_somebody_reads(metrics: Metrics) -> None:
-    present = [Present({"streamable": 2, "sse": 1}, 3, 1, 12), Present({"streamable": 0, "sse": 1}, 1, 0, 0)]
-    metrics.watch(lambda: present.pop(0))
+    present = [Gauges({"streamable": 2, "sse": 1}, 3, 1, 12), Gauges({"streamable": 0, "sse": 1}, 1, 0, 0)]
+    metrics.add_gauges(lambda: present.pop(0))
     before, after = read(metrics), read(metrics)
     assert before["mcpb_http_sessions{streamable}"] == 2
     assert (before["mcpb_http_open_responses"], before["mcpb_browsers"], before["mcpb_tools"]) == (3, 1, 12)
@@ -115,7 +115,7 @@ def test_what_there_is_now_is_looked_at_when_somebody_reads(metrics: Metrics) ->
 def test_nobody_learns_which_site_tool_or_client_it_was(metrics: Metrics) -> None:
     for outcome in ("ok", "not_allowed"):
         metrics.keep(called(outcome))
-    text = metrics.written().decode()
+    text = metrics.export().decode()
     for private in ("shop", "addToCart", "claude", "Work", "p1", "s1"):
         assert private not in text
 
