@@ -1,7 +1,7 @@
-"""MCP over stdin and stdout: one line, one message. The process's only session.
+"""Stdio transport: MCP on stdin and stdout, one message per line.
 
-stdout belongs to the protocol: it is moved to a descriptor of our own, and what anything else prints goes to
-stderr. No threads: lines are read when they are there, and written at once while the client takes them.
+The process has one session. stdout is moved to a private descriptor, and other output of the process goes to
+stderr. There are no threads: lines are read when they arrive, and written at once while the client reads.
 """
 
 from __future__ import annotations
@@ -22,66 +22,66 @@ from native_host.protocol.framing import Part
 from native_host.protocol.wire import Code
 
 MAX_LINE_BYTES = wire.CHUNKED_BYTES + 16 * wire.MIB
-"""Above what a call may carry, so that one that is a little too large is refused by name. A line is held
-several times over while it is read."""
+"""Limit of a line. It is above the limit of a call, so that the error for a larger call names the tool. A
+line is in memory several times while it is read."""
 MAX_OPEN_REQUESTS = 1024
-"""Requests of the client without an answer; further ones are refused, unless there is room soon."""
-ROOM_S = 0.5
-"""For room, before the first of them is refused: a burst of quick calls passes, one after the other."""
+"""Limit of requests without a response. Further ones are rejected unless one completes soon."""
+COMPLETION_WAIT_S = 0.5
+"""Seconds to wait for a completion before the first rejection, so that a burst of quick calls passes."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
-"""Answers that the client has not read; with more, nothing is read until it has."""
+"""Limit of output that the client has not read. Over it, no input is read."""
 STALLED_S = 30.0
-"""A client with so much unread that reads nothing at all for so long is given up."""
+"""Seconds without reading after which a client over that limit is disconnected."""
 GOODBYE_S = 1.0
-"""After the last answer, for the client to read what waits."""
+"""Seconds that the client has to read the last responses."""
 _READ_BYTES = 64 * 1024
 _LONG_READ_BYTES = 1024 * 1024
-"""After a read that was full: a long line is coming."""
+"""Bytes to read after a full read, because the line is long."""
 
 _log = logging.getLogger(__name__)
 
 
 async def serve(server: McpServer) -> None:
     """Speak MCP on this process's stdin and stdout until either ends."""
-    with _claimed() as (stdin, stdout):
+    with _detach_stdio() as (stdin, stdout):
         await serve_descriptors(server, stdin, stdout)
 
 
 async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
-    """Speak MCP on a pair of descriptors until either ends. They stay their owner's to close."""
+    """Speak MCP on a pair of descriptors until either ends. It does not close them."""
     make_ready(stdin)
     outlet = _Stdout(stdout)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_write, outlet, nursery.cancel_scope)
+        nursery.start_soon(_flush_output, outlet, nursery.cancel_scope)
         async with open_lane(server, outlet) as lane:
             await _Reader(stdin, outlet, lane, nursery.cancel_scope).run()
             await lane.close()
             with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError):
-                # Nobody may be reading any more: what does not get out now never will.
+                # The client may not read any more, so the wait for the rest is bounded.
                 await outlet.wait_room()
         nursery.cancel_scope.cancel()
 
 
 class _Stdout(Outlet):
-    """All of it is one stream of lines."""
+    """Client on stdout: one stream of lines."""
 
     def answer(self, *parts: Part, error: int = 0) -> None:  # noqa: ARG002  (the client reads it)
         self.write(*parts)
 
     def forgo(self) -> None:
-        """A client that cancels waits for nothing."""
+        """Write nothing: a client that cancels expects no response."""
 
 
-async def _write(outlet: Outlet, everything: trio.CancelScope) -> None:
+async def _flush_output(outlet: Outlet, scope: trio.CancelScope) -> None:
     try:
         await outlet.run()
     except trio.BrokenResourceError:
-        everything.cancel()  # nobody reads any more
+        scope.cancel()  # the client has closed stdout
 
 
 @contextmanager
-def _claimed() -> Iterator[tuple[int, int]]:
-    stdin, stdout = _private(0, os.O_RDONLY), _private(1, os.O_WRONLY)
+def _detach_stdio() -> Iterator[tuple[int, int]]:
+    stdin, stdout = _duplicate(0, os.O_RDONLY), _duplicate(1, os.O_WRONLY)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
@@ -93,89 +93,89 @@ def _claimed() -> Iterator[tuple[int, int]]:
         yield stdin, stdout
     finally:
         for fd in (stdin, stdout):
-            os.set_blocking(fd, True)  # whoever else has it does not expect otherwise
+            os.set_blocking(fd, True)  # other processes that share it expect a blocking descriptor
             os.close(fd)
 
 
-def _private(fd: int, flags: int) -> int:
-    # A terminal's three descriptors are one open file, and ours becomes non-blocking: stderr must not.
+def _duplicate(fd: int, flags: int) -> int:
+    # The descriptors of a terminal share one open file, and a non-blocking duplicate would change stderr.
     if os.isatty(fd):
         return os.open(os.ttyname(fd), flags | os.O_NOCTTY | os.O_CLOEXEC)
     return os.dup(fd)
 
 
 class _Reader:
-    """Reads as long as the client also takes its answers."""
+    """Reads lines while the client also reads its responses."""
 
-    def __init__(self, stdin: int, outlet: Outlet, lane: Lane, everything: trio.CancelScope) -> None:
+    def __init__(self, stdin: int, outlet: Outlet, lane: Lane, scope: trio.CancelScope) -> None:
         self._stdin = stdin
         self._outlet = outlet
         self._lane = lane
-        self._everything = everything
-        self._lines = _Lines()
+        self._scope = scope
+        self._lines = _LineSplitter()
         self._read_bytes = _READ_BYTES
         self._is_full = False
-        """As the last request found it."""
+        """True if the last request found the limit of open requests reached."""
 
     async def run(self) -> None:
-        """Until the client says nothing more."""
-        while data := await self._read():
+        """Handle lines until stdin ends."""
+        while data := await self._read_input():
             for line in self._lines.feed(data):
-                await self._take(line)
-        await self._take(self._lines.rest())
+                await self._handle_line(line)
+        await self._handle_line(self._lines.take_rest())
 
-    async def _read(self) -> bytes:
+    async def _read_input(self) -> bytes:
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._stdin)
-            except PermissionError:  # a file: there is always something to be read
+            except PermissionError:  # a file, which is always readable
                 await trio.lowlevel.checkpoint()
             try:
                 data = os.read(self._stdin, self._read_bytes)
-            except BlockingIOError:  # somebody else has read it
+            except BlockingIOError:  # a process that shares stdin has read it
                 continue
             except OSError as error:
-                _log.info("stdin is gone: %s", error)
+                _log.info("Stopped reading: stdin failed: %s", error)
                 return b""
             self._read_bytes = _LONG_READ_BYTES if len(data) == self._read_bytes else _READ_BYTES
             return data
 
-    async def _take(self, line: bytes | None) -> None:
+    async def _handle_line(self, line: bytes | None) -> None:
         if line is None:
             text = f"the line is too long: the limit is {MAX_LINE_BYTES} bytes"
             self._outlet.write(client_writer.failure(b"", Code.INVALID_REQUEST, text))
-        elif line and not line.isspace() and not await self._refuses(line):
+        elif line and not line.isspace() and not await self._reject_over_limit(line):
             await self._lane.take(line)
         if self._outlet.waiting_bytes > MAX_UNREAD_BYTES:
-            await self._wait_until_it_reads()
+            await self._wait_output_read()
 
-    async def _refuses(self, line: bytes) -> bool:
-        """Whether it is one request too many. All else is taken: cancellations and answers make room."""
+    async def _reject_over_limit(self, line: bytes) -> bool:
+        """Reject a request over the limit; return whether it did. Other messages may complete requests."""
         if len(self._lane.requests) < MAX_OPEN_REQUESTS or not (raw_id := _request_id(line)):
             return False
         if not self._is_full:
-            with trio.move_on_after(ROOM_S):
+            with trio.move_on_after(COMPLETION_WAIT_S):
                 await self._lane.requests.wait_at_most(MAX_OPEN_REQUESTS - 1)
         count = len(self._lane.requests)
         self._is_full = count >= MAX_OPEN_REQUESTS
         if self._is_full:
-            text = f"{count} requests are open: wait for an answer, or cancel one, then ask again"
+            text = f"{count} requests are open: wait for a response or cancel one, then retry"
             self._outlet.write(client_writer.failure(raw_id, Code.RATE_LIMITED, text))
         return self._is_full
 
-    async def _wait_until_it_reads(self) -> None:
-        """Nothing is read meanwhile, and so the end of stdin not seen: it does not wait for ever."""
+    async def _wait_output_read(self) -> None:
+        """Wait for the client to read, and disconnect it if it does not: the end of stdin goes unnoticed."""
         while (unread := self._outlet.waiting_bytes) > MAX_UNREAD_BYTES:
             with trio.move_on_after(STALLED_S), suppress(trio.BrokenResourceError):
                 await self._outlet.wait_room(MAX_UNREAD_BYTES)
             if self._outlet.waiting_bytes >= unread:
-                _log.warning("the client takes no answers, and is given up")
-                self._everything.cancel()
+                _log.warning("Ended the session: the client read nothing for %g s.", STALLED_S)
+                self._scope.cancel()
             await trio.lowlevel.checkpoint()
 
 
 def _request_id(line: bytes) -> bytes:
-    """JSON text; empty when it is no request, or one that is refused for that."""
+    """Return the id of a request as JSON; empty for other messages and invalid ids."""
     try:
         found = jsonrpc.decode(line)
     except jsonrpc.UndecodableError:
@@ -184,37 +184,37 @@ def _request_id(line: bytes) -> bytes:
     return raw_id if found.is_request and jsonrpc.is_id(raw_id) else b""
 
 
-class _Lines:
-    """Lines out of whatever comes. In the place of one that is too long is None."""
+class _LineSplitter:
+    """Splits input into lines. None stands for a line over the limit."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []
-        """Of a line whose end is not here yet."""
-        self._begun_bytes = 0
+        self._partial: list[bytes] = []
+        """Parts of a line whose end has not arrived."""
+        self._partial_bytes = 0
         self._is_skipping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """The lines that have their end now, and None as soon as one is too long."""
-        *ends, begun = data.split(b"\n")
-        lines = [self._end(end) for end in ends]
-        if begun and not self._is_skipping:
-            self._begun.append(begun)
-            self._begun_bytes += len(begun)
-        if self._begun_bytes > MAX_LINE_BYTES:
-            lines.append(self._end(b""))
+        """Add input; return the complete lines, and None as soon as a line is too long."""
+        *ends, partial = data.split(b"\n")
+        lines = [self._end_line(end) for end in ends]
+        if partial and not self._is_skipping:
+            self._partial.append(partial)
+            self._partial_bytes += len(partial)
+        if self._partial_bytes > MAX_LINE_BYTES:
+            lines.append(self._end_line(b""))
             self._is_skipping = True
         return lines
 
-    def rest(self) -> bytes | None:
-        """What stood before the end without a newline."""
-        return self._end(b"")
+    def take_rest(self) -> bytes | None:
+        """Return the last line, which has no newline."""
+        return self._end_line(b"")
 
-    def _end(self, end: bytes) -> bytes | None:
-        begun, self._begun = self._begun, []
-        size, self._begun_bytes = self._begun_bytes + len(end), 0
+    def _end_line(self, end: bytes) -> bytes | None:
+        partial, self._partial = self._partial, []
+        size, self._partial_bytes = self._partial_bytes + len(end), 0
         was_skipping, self._is_skipping = self._is_skipping, False
         if was_skipping:
             return b""
         if size > MAX_LINE_BYTES:
             return None
-        return b"".join([*begun, end]) if begun else end
+        return b"".join([*partial, end]) if partial else end

@@ -1,8 +1,8 @@
-"""Access check of every HTTP request: Host, page, token, and whether the sender is a browser.
+"""Authorization of every HTTP request: Host, origin, bearer token, sender; CORS.
 
-A port of this machine is within reach of every program on it, of other users, and of all pages and extensions
-of a browser on it. So a request has to be sent to a name of ours (else a page could have given its own name
-our address), with an access token, and by no browser, unless for a page of `http.cors_origins`.
+Every program and user of this machine can reach its ports, and so can all pages and extensions of a browser
+on it. So a request must name this server, contain an access token, and not come from a browser, except for a
+page of `http.cors_origins`.
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ from http_serving.peer_credentials import Kind, Principal, connection_of, is_our
 from native_host.system.proc import Process
 
 HEALTH = "/health"
-FOR_BROWSERS = {"/", "/open"}
-"""The status page and the link that opens it: a person may come to them from anywhere."""
-OF_THE_PAGE = "/page/"
-"""What the status page consists of. It asks for a cookie where no token is sent."""
+LINKED_PATHS = {"/", "/open"}
+"""The status page and the link that opens it: the user may follow a link to them from anywhere."""
+PAGE_PREFIX = "/page/"
+"""Prefix of the status page's parts. They need a cookie or a token."""
 LINKS = "/page/links"
-"""Makes links that open the status page, so it lets in nobody who could not do everything else."""
+"""Creates links that open the status page, so it needs the same authorization as `/mcp`."""
 
-_PURPOSES = ("sec-purpose", "purpose", "x-moz")
-"""In these browsers say that they load something ahead."""
+_PREFETCH_HEADERS = ("sec-purpose", "purpose", "x-moz")
+"""Headers in which browsers announce that they prefetch."""
 
-_LETTING_IN = {
+_PREFLIGHT_HEADERS = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, "
     "Mcp-Method, Mcp-Name, Mcp-Session-Id",
 }
-_EXPOSED = "Mcp-Session-Id, X-Session-Id"
+_EXPOSED_HEADERS = "Mcp-Session-Id, X-Session-Id"
 
-_FOREIGN = "a web page may use mcpb only if its origin is among cors_origins, under [http] in config.toml"
-_SEND = "send it in a header, as Authorization: Bearer TOKEN, never in a URL"
-_ANOTHERS = (
-    "this connection is another user's: start an mcpb serve of your own, or ask whoever runs this one "
-    f"for the token, and {_SEND}"
+_PAGE_NOT_ALLOWED = (
+    "a web page may use mcpb only if its origin is among cors_origins, under [http] in config.toml"
 )
-_BROWSER = (
+_HOW_TO_SEND = "send it in a header, as Authorization: Bearer TOKEN, never in a URL"
+_OTHER_USER = (
+    "this connection belongs to a different user: start your own mcpb serve, or ask the user of this one "
+    f"for a token, and {_HOW_TO_SEND}"
+)
+_BROWSER_NOT_ALLOWED = (
     "this connection comes from a browser: a web page may use mcpb only with a token and with an Origin that "
     "is among cors_origins, under [http] in config.toml; an extension may not"
 )
-_CONFIGURATION = (
+_HOW_TO_CONFIGURE = (
     "The user who runs mcpb serve gets a client's configuration with its token by: "
     "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex or curl)"
 )
@@ -59,7 +61,7 @@ IsBrowser = Callable[[str], bool]
 
 
 class Tokens(Protocol):
-    """The access tokens: `access_tokens.AccessTokens`."""
+    """The part of `access_tokens.AccessTokens` that authorization needs."""
 
     def find(self, token: str) -> TokenClient | None:
         """Return the client of a token that is valid now."""
@@ -70,18 +72,18 @@ class Admission(NamedTuple):
     """A request that is admitted, unless `needs_program` and a browser sent it."""
 
     headers: dict[str, str]
-    """CORS: the response gets them as well."""
+    """CORS headers of the response."""
     client: TokenClient | None = None
-    """None: the request needed no token."""
+    """Client of the token; None if the request needed none."""
     needs_program: bool = False
-    """Only a program that is not a browser may send this."""
+    """Only a program that is not a browser may send the request."""
 
 
 class Authorization:
-    """The rules of one server."""
+    """Authorization rules of one server."""
 
     def __init__(self, settings: HttpSettings, port: int, tokens: Tokens, is_browser: IsBrowser) -> None:
-        """`port` is the one that is listened on."""
+        """Read the rules from the settings. `port` is the one on which the server listens."""
         self._port = port
         self._tokens = tokens
         self._is_browser = is_browser
@@ -98,8 +100,8 @@ class Authorization:
         admission = self.check(request)
         process = await connection_of(request).find_process() if admission.needs_program else None
         if process and self._is_browser(process.program):
-            raise RequestRejected(HTTPStatus.FORBIDDEN, _BROWSER, headers=admission.headers)
-        request.scope["state"]["principal"] = _principal(request, admission.client, process)
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _BROWSER_NOT_ALLOWED, headers=admission.headers)
+        request.scope["state"]["principal"] = _identify_sender(request, admission.client, process)
         return admission.headers
 
     def check(self, request: Request) -> Admission:
@@ -112,47 +114,48 @@ class Authorization:
         view = _RequestView(request)
         is_over_unix = not view.peer.address
         if not self._names.has_name_in(view.header("host"), view.local_address, is_over_unix=is_over_unix):
-            raise RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, self._other_name())
-        is_page_let_in = self._is_page_let_in(view)
-        if not (is_page_let_in or _is_of_no_page(view) or _is_of_own_page(view)):
-            raise RequestRejected(HTTPStatus.FORBIDDEN, _FOREIGN)
-        headers = _shared(view) if is_page_let_in else {}
+            raise self._other_server()
+        is_page_allowed = self._is_page_allowed(view)
+        if not (is_page_allowed or _is_sent_by_no_page(view) or _is_sent_by_status_page(view)):
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _PAGE_NOT_ALLOWED)
+        headers = _cors_headers(view) if is_page_allowed else {}
         if self._origins:
             headers["Vary"] = "Origin"
         try:
-            return self._authorize(view, headers, is_page_let_in=is_page_let_in)
+            return self._authorize(view, headers, is_page_allowed=is_page_allowed)
         except RequestRejected as rejection:
             rejection.headers = {**(rejection.headers or {}), **headers}
             raise
 
-    def _other_name(self) -> str:
-        return (
-            f"the Host header names another server: this one is http://localhost:{self._port}. "
-            "Further names are allowed_hosts, under [http] in config.toml"
+    def _other_server(self) -> RequestRejected:
+        text = (
+            f"the Host header does not name this server: it is http://localhost:{self._port}. "
+            "Add further names to allowed_hosts, under [http] in config.toml"
         )
+        return RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, text)
 
-    def _is_page_let_in(self, view: _RequestView) -> bool:
+    def _is_page_allowed(self, view: _RequestView) -> bool:
         origin = view.header("origin")
         return any(pattern.fullmatch(origin) for pattern in self._origins)
 
-    def _authorize(self, view: _RequestView, headers: dict[str, str], *, is_page_let_in: bool) -> Admission:
+    def _authorize(self, view: _RequestView, headers: dict[str, str], *, is_page_allowed: bool) -> Admission:
         has_token = "authorization" in view.headers
         if client := self._client_of(view) if has_token else None:
-            return Admission(headers, client, needs_program=not is_page_let_in)
+            return Admission(headers, client, needs_program=not is_page_allowed)
         if view.peer.kind is Kind.ANOTHERS:
-            raise RequestRejected(HTTPStatus.FORBIDDEN, _ANOTHERS)
-        is_preflight = is_page_let_in and view.method == "OPTIONS"  # browsers send it without the token
+            raise RequestRejected(HTTPStatus.FORBIDDEN, _OTHER_USER)
+        is_preflight = is_page_allowed and view.method == "OPTIONS"  # browsers send it without the token
         if view.path == HEALTH or is_preflight:
             return Admission(headers)
         if not has_token:
             if view.is_for_status_page:
                 return Admission(headers)
-            if not is_page_let_in and self._needs_no_token(view):
+            if not is_page_allowed and self._needs_no_token(view):
                 return Admission(headers, needs_program=True)
         what = "the token is not valid" if has_token else "a token is needed"
         challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"' if has_token else "Bearer"}
         raise RequestRejected(
-            HTTPStatus.UNAUTHORIZED, f"{what}: {_SEND}. {_CONFIGURATION}", headers=challenge
+            HTTPStatus.UNAUTHORIZED, f"{what}: {_HOW_TO_SEND}. {_HOW_TO_CONFIGURE}", headers=challenge
         )
 
     def _needs_no_token(self, view: _RequestView) -> bool:
@@ -165,17 +168,17 @@ class Authorization:
         return self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
 
 
-def _principal(request: Request, client: TokenClient | None, process: Process | None) -> Principal:
+def _identify_sender(request: Request, client: TokenClient | None, process: Process | None) -> Principal:
     is_local = is_ours(request)
     if client:
         return Principal(client.digest, client.name, is_local=is_local)
-    # Without a process every connection is a client of its own: what a client says of itself proves nothing.
+    # Without a known process each connection is a client of its own: a client's own claims prove nothing.
     sender = f"process {process.pid} {process.started_at}" if process else connection_of(request).name
     return Principal(process=sender, is_local=is_local)
 
 
 class _RequestView:
-    """What the gate looks at of a request."""
+    """Parts of a request that authorization reads."""
 
     def __init__(self, request: Request) -> None:
         self.peer = connection_of(request).peer
@@ -190,56 +193,62 @@ class _RequestView:
             self.headers.setdefault(name, []).append(value)
 
     def header(self, name: str) -> str:
-        """A header's value; empty if it is not there, or more than once."""
+        """Return the value of a header; empty if it is missing or occurs more than once."""
         values = self.headers.get(name, [])
         return values[0] if len(values) == 1 else ""
 
     @property
     def is_for_status_page(self) -> bool:
-        return self.path in FOR_BROWSERS or (
-            self.path.startswith(OF_THE_PAGE) and not self.path.startswith(LINKS)
+        return self.path in LINKED_PATHS or (
+            self.path.startswith(PAGE_PREFIX) and not self.path.startswith(LINKS)
         )
 
 
-def _is_of_no_page(view: _RequestView) -> bool:
-    """No page has sent it; or a page's link has led a person to the status page."""
-    if "origin" in view.headers or _is_ahead(view):
+def _is_sent_by_no_page(view: _RequestView) -> bool:
+    """Return whether no page sent the request, or the user followed a link to the status page."""
+    if "origin" in view.headers or _is_prefetch(view):
         return False
-    # Browsers send no Origin with what a page fetches without wanting to read it, but say this.
+    # Browsers send no Origin with a page's request in mode no-cors, but they send Sec-Fetch-Site.
     if "sec-fetch-site" not in view.headers or view.header("sec-fetch-site") == "none":
         return True
     is_followed = view.header("sec-fetch-mode") == "navigate" and view.header("sec-fetch-dest") == "document"
-    return is_followed and view.method == "GET" and view.path in FOR_BROWSERS
+    return is_followed and view.method == "GET" and view.path in LINKED_PATHS
 
 
-def _is_ahead(view: _RequestView) -> bool:
-    """Loaded before anybody wants it: a page may have view for that, and Chromium calls its site `none`."""
-    return any("prefetch" in value.lower() for name in _PURPOSES for value in view.headers.get(name, ()))
+def _is_prefetch(view: _RequestView) -> bool:
+    """Return whether a browser prefetches. A page may cause it, and Chromium calls its site `none`."""
+    return any(
+        "prefetch" in value.lower() for name in _PREFETCH_HEADERS for value in view.headers.get(name, ())
+    )
 
 
-def _is_of_own_page(view: _RequestView) -> bool:
-    """A page of our own origin: there is one, the status page, and it asks for nothing but its own parts.
+def _is_sent_by_status_page(view: _RequestView) -> bool:
+    """Return whether a page of this server's origin may send the request.
 
-    Whoever had the port before us may have left others: a tab, or a service worker. Browsers tell of them by
-    Sec-Fetch-Site; a program that says Origin alone, as MCP's conformance suite does, is none.
+    The status page requests its own parts only. Other pages of this origin are left over from an earlier
+    server on the same port: a tab or a service worker. Browsers send Sec-Fetch-Site for them. A program that
+    sends Origin alone, as MCP's conformance suite does, is not a page.
     """
     if "origin" in view.headers:
         is_own = view.header("origin") == f"http://{view.header('host').lower()}"
     else:
         is_own = view.header("sec-fetch-site") == "same-origin"
-    if not is_own or _is_ahead(view) or view.path.startswith(LINKS):
+    if not is_own or _is_prefetch(view) or view.path.startswith(LINKS):
         return False
     return view.is_for_status_page or "sec-fetch-site" not in view.headers
 
 
-def _shared(view: _RequestView) -> dict[str, str]:
-    """CORS (Fetch, "HTTP extensions"): what a browser lets the page do, and see of the answer."""
-    shared = {"Access-Control-Allow-Origin": view.header("origin"), "Access-Control-Expose-Headers": _EXPOSED}
+def _cors_headers(view: _RequestView) -> dict[str, str]:
+    """Return the CORS headers (Fetch, "HTTP extensions") for an allowed page."""
+    headers = {
+        "Access-Control-Allow-Origin": view.header("origin"),
+        "Access-Control-Expose-Headers": _EXPOSED_HEADERS,
+    }
     if "access-control-request-method" in view.headers:
-        shared |= _LETTING_IN
+        headers |= _PREFLIGHT_HEADERS
     if view.header("access-control-request-private-network") == "true":
-        shared["Access-Control-Allow-Private-Network"] = "true"
-    return shared
+        headers["Access-Control-Allow-Private-Network"] = "true"
+    return headers
 
 
 def _pattern(origin: str) -> re.Pattern[str]:

@@ -83,7 +83,7 @@ async def test_a_name_that_is_not_ours_is_misdirected(host: str) -> None:
         said = post(INITIALIZING, port=served.port, Host=host.format(port=served.port))
         answer = await asked(served.port, said)
     assert answer.status == 421
-    assert "the Host header names another server" in answer.why
+    assert "the Host header does not name this server" in answer.why
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:8080", "null"])
@@ -125,7 +125,7 @@ sys.stdout.buffer.write(connection.recv(4096))
         with trio.fail_after(SOON_S):
             done = await trio.run_process(command, stdin=said, capture_stdout=True)
     assert done.stdout.startswith(b"HTTP/1.1 403 ")
-    assert b"this connection is another user's" in done.stdout
+    assert b"this connection belongs to a different user" in done.stdout
 
 
 # ── What is no request ──────────────────────────────────────────────────────────────────────────────────────

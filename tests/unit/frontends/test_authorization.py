@@ -348,7 +348,7 @@ def test_another_user_gets_nothing_without_the_token(
     refused = refusal(request(path, headers, peer=ANOTHERS, has_token=False), settings)
     assert refused
     assert refused.status == 403
-    assert "another user" in refused.message
+    assert "a different user" in refused.message
     assert status(request(path, peer=ANOTHERS), settings) == 200
 
 

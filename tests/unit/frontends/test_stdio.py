@@ -210,7 +210,7 @@ async def test_a_request_too_many_is_refused_and_a_cancellation_makes_room_for_t
         for request_id in asked[2:]:
             error = (await client.answer_to(request_id))["error"]
             assert (error["code"], error["message"][:20]) == (Code.RATE_LIMITED, "2 requests are open:")
-        assert trio.current_time() - began == pytest.approx(stdio.ROOM_S)  # once, not for each
+        assert trio.current_time() - began == pytest.approx(stdio.COMPLETION_WAIT_S)  # once, not for each
         await client.notify("notifications/cancelled", {"requestId": asked[0]})
         assert await client.ask("ping") == {}
 
@@ -219,7 +219,7 @@ async def test_a_burst_of_calls_that_are_answered_soon_passes_whole(
     client: McpLines, transport: WaitingTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "MAX_OPEN_REQUESTS", 2)
-    monkeypatch.setattr(stdio, "ROOM_S", SOON_S)
+    monkeypatch.setattr(stdio, "COMPLETION_WAIT_S", SOON_S)
     with trio.fail_after(SOON_S):
         asked = [await client.send("tools/call", GET_CART) for _ in range(5)]
         await trio.testing.wait_all_tasks_blocked()
