@@ -306,7 +306,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.http_frontend import HttpFrontend  # noqa: PLC0415
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
-    from bridge.frontends.http.status_page.updates import Watching  # noqa: PLC0415
+    from bridge.frontends.http.status_page.updates import StatusUpdates  # noqa: PLC0415
     from http_serving import listeners  # noqa: PLC0415
 
     malloc.keep_freed()
@@ -337,7 +337,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                 top.start_soon(_publish_approvals, hub)
                 tell_hosts = _together(hub.set_sessions)
                 channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
-                watching = Watching(
+                watching = StatusUpdates(
                     hub.router,
                     hub.links,
                     _state(),

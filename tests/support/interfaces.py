@@ -39,7 +39,7 @@ from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.http_frontend import HttpFrontend
 from bridge.frontends.http.metrics import Metrics
 from bridge.frontends.http.status_page.page_routes import StatusPage
-from bridge.frontends.http.status_page.updates import Watching
+from bridge.frontends.http.status_page.updates import StatusUpdates
 from bridge.hub.router import Router
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
@@ -280,7 +280,9 @@ def _make_http_app(home: Path) -> App:
     router = Router(transport)
     url = "http://localhost:3456/"
     pauses = PauseSync(router.registry, transport, router.news, PausesFile(get_state_directory(home)))
-    page = StatusPage(router, pauses, Watching(router, NoProblems(), get_state_directory(home), url), url)
+    page = StatusPage(
+        router, pauses, StatusUpdates(router, NoProblems(), get_state_directory(home), url), url
+    )
     return HttpFrontend(router, lambda _: None, HttpSettings(), _admit_all, Metrics(), page.routes()).app
 
 

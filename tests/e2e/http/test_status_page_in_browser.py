@@ -96,7 +96,7 @@ async def _details_open_by_keyboard_and_stay_open(chain: Chain, client: Client, 
 async def _a_search_leaves_what_fits(page: Page) -> None:
     await tab_to(page, "#search")
     await page.send("Input.insertText", {"text": "zzzzzz"})
-    await until_shown(page, "#tools", "No tool fits")
+    await until_shown(page, "#tools", "No tool matches")
     assert await page.evaluate("document.querySelectorAll('#tools details').length") == 0
     await page.evaluate("document.activeElement.select()")
     await page.send("Input.insertText", {"text": "echo"})

@@ -30,10 +30,10 @@ from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Authorization
-from bridge.frontends.http.status_page.html import Seen, element, status_page
+from bridge.frontends.http.status_page.html import PageContent, element, status_page
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
-from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, Watching
+from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, StatusUpdates
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session
@@ -78,13 +78,13 @@ class Page:
         self.router = Router(
             self.transport, lambda registry: find_connection_problem(registry, self.troubles)
         )
-        self.watching = Watching(
+        self.watching = StatusUpdates(
             self.router, self.troubles, state, "http://localhost:3456/", lambda: {CLAUDE.id: "streamable"}
         )
 
     def shown(self, query: str = "") -> Markup:
         """What a person gets to see."""
-        return Markup(status_page(self.watching.seen(query)))
+        return Markup(status_page(self.watching.read_content(query)))
 
 
 class Markup(html.parser.HTMLParser):
@@ -229,8 +229,8 @@ async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page)
     hello = msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs)
     page.transport.connect("h1", hello, wire.Tabs(tabs=[]))
     text = page.shown().text
-    assert "0 browsers · 1 other product's extension" in text
-    assert "another product's extension · pid" in text
+    assert "0 browsers · 1 Claude in Chrome extension" in text
+    assert "Claude in Chrome · pid" in text
     assert "No open page offers a tool" not in text.partition("Claude in Chrome")[2]
 
 
@@ -253,10 +253,10 @@ async def test_a_problem_is_told_with_what_mends_it(page: Page, text: str, comma
 async def test_words_of_a_page_are_no_command_of_ours(page: Page) -> None:
     """What is missing may name a tool, which its page has named."""
     page.transport.connect("h1", *one_page("getCart"))
-    found = dict(page.watching.seen().status)
+    found = dict(page.watching.read_content().status)
     found["missing"] = "config.toml does not allow Run: mcpb uninstall-native-host"
     found["browsers"][0]["tabs"][0]["notices"] = ["1 tool is not offered"]
-    shown = Markup(status_page(Seen(found, [], {}, 0, "http://localhost:3456/")))
+    shown = Markup(status_page(PageContent(found, [], {}, 0, "http://localhost:3456/")))
     assert "mcpb uninstall-native-host" in shown.text
     assert "mcpb uninstall-native-host" not in shown.having("data-copy")
 
@@ -301,7 +301,7 @@ async def test_a_search_leaves_what_fits(page: Page) -> None:
     shown = page.shown("checkout")
     assert "checkout" in shown.text
     assert "getCart" not in shown.text
-    assert "No tool fits" in page.shown("zzzzzzzz").text
+    assert "No tool matches" in page.shown("zzzzzzzz").text
 
 
 async def test_of_many_tools_some_are_shown_and_the_others_are_found(page: Page) -> None:
@@ -332,7 +332,7 @@ class Told:
 async def looking_at(page: Page) -> AsyncIterator[Told]:
     told = Told()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(page.watching.tell_changes, told.hear, lambda: True)
+        nursery.start_soon(page.watching.watch_changes, told.hear, lambda: True)
         await trio.testing.wait_all_tasks_blocked()
         assert told.changes == 1, "what was there before is told at once"
         told.changes = 0
@@ -398,35 +398,35 @@ async def test_what_is_wrong_with_a_registration_is_looked_at_again(
 
 def test_a_code_is_good_once() -> None:
     sign_in = SignIn()
-    code = sign_in.new_code(0)
-    cookie = sign_in.cookie_for(code, 1)
+    code = sign_in.create_code(0)
+    cookie = sign_in.exchange_code(code, 1)
     assert cookie
-    assert sign_in.knows(cookie, 2)
-    assert sign_in.cookie_for(code, 1) is None
-    assert not sign_in.knows(code, 2)
+    assert sign_in.is_valid(cookie, 2)
+    assert sign_in.exchange_code(code, 1) is None
+    assert not sign_in.is_valid(code, 2)
 
 
 @pytest.mark.parametrize("code", ["", "x", "\udcff", "x" * 100_000])
 def test_no_other_code_or_cookie_is_good(code: str) -> None:
     sign_in = SignIn()
-    sign_in.new_code(0)
-    assert sign_in.cookie_for(code, 1) is None
-    assert not sign_in.knows(code, 1)
+    sign_in.create_code(0)
+    assert sign_in.exchange_code(code, 1) is None
+    assert not sign_in.is_valid(code, 1)
 
 
 def test_codes_and_cookies_grow_old() -> None:
     sign_in = SignIn()
-    assert sign_in.cookie_for(sign_in.new_code(0), LINK_S) is None
-    cookie = sign_in.cookie_for(sign_in.new_code(0), LINK_S - 1)
+    assert sign_in.exchange_code(sign_in.create_code(0), LINK_S) is None
+    cookie = sign_in.exchange_code(sign_in.create_code(0), LINK_S - 1)
     assert cookie
-    assert sign_in.knows(cookie, LINK_S + COOKIE_S - 2)
-    assert not sign_in.knows(cookie, LINK_S + COOKIE_S - 1)
+    assert sign_in.is_valid(cookie, LINK_S + COOKIE_S - 2)
+    assert not sign_in.is_valid(cookie, LINK_S + COOKIE_S - 1)
 
 
 def test_who_asks_for_links_without_end_fills_nothing() -> None:
     sign_in = SignIn()
-    codes = [sign_in.new_code(0) for _ in range(1000)]
-    good = [code for code in codes if sign_in.cookie_for(code, 1)]
+    codes = [sign_in.create_code(0) for _ in range(1000)]
+    good = [code for code in codes if sign_in.exchange_code(code, 1)]
     assert good == codes[-32:]
 
 
@@ -695,7 +695,7 @@ async def test_an_open_page_is_told_nothing_any_more_once_its_cookie_is_no_good(
         heard = Events(events)
         with trio.fail_after(SOON_S):
             assert await heard.next()
-            monkeypatch.setattr(SignIn, "knows", lambda *_: False)
+            monkeypatch.setattr(SignIn, "is_valid", lambda *_: False)
             while await heard.next():
                 pass
 

@@ -1,1 +1,1 @@
-"""The status page: what a person sees at `/` while an agent drives their browser."""
+"""Status page (`/`): browsers, tabs, tools, clients and calls, for the user."""

@@ -1,8 +1,7 @@
-"""The status page as HTML: what is connected, what is called, what is missing. Pure.
+"""HTML of the status page: problems, calls, browsers, tabs, tools, clients, approvals.
 
-Pages and clients wrote most of what it shows: `status` has cleaned and cut it, `elements` escapes it.
-
-HTML made of elements. What is no element is text and is escaped: nobody can forget it. Pure.
+Most of its text comes from pages and clients. `status_snapshot.py` sanitizes it, and `element` escapes every
+string that is not an Html. Sans-IO.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHAR
 
 SIGN_IN = "mcpb status --web"
 RELOAD_S = 10
-"""Where there is no JavaScript."""
+"""Seconds between reloads without JavaScript."""
 _STYLE, _SCRIPT = "/page/page.css", "/page/page.js"
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
@@ -31,40 +30,40 @@ _ICON = (
     "%3Cpath d='M4 11V5l4 4 4-4v6' fill='none' stroke='white' stroke-width='1.6'/%3E%3C/svg%3E"
 )
 _COMMAND = re.compile(r"`([^`]+)`|(?:[Rr]un|or): (\S.*?)(?=\.?$|\. [A-Z])")
-"""As the texts of `status` have them."""
+"""Commands in the problems of `status_snapshot.py`."""
 _TRANSPORTS = {
     "streamable": "Streamable HTTP",
     "stateless": "Streamable HTTP",
     "sse": "HTTP with SSE",
-    "channel": "another product's socket",
+    "channel": "Claude in Chrome's socket",
 }
 _KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet", "running": "live"}
-"""Of outcomes; all others are bad."""
+"""CSS class by outcome; all others are bad."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """All that there is to show."""
+class PageContent:
+    """Everything that the page shows."""
 
     status: Mapping[str, Any]
-    """`status.status`."""
+    """Result of `status_snapshot.status`."""
     running: Sequence[Mapping[str, Any]]
-    """`status.running`."""
+    """Result of `status_snapshot.running`."""
     tools: Mapping[str, Mapping[str, Any]]
-    """`status.tools`: those that are shown in full, by their public names."""
+    """Result of `status_snapshot.tools`: the tools to show, by public name."""
     tool_count: int
-    """How many fit `query`."""
+    """Number of tools that match `query`."""
     url: str
-    """Where browsers reach us, with a slash at its end."""
+    """URL of the server, ending with a slash."""
     query: str = ""
     transports: Mapping[str, str] = field(default_factory=dict)
-    """What our own sessions are connected over, by id."""
+    """Transport of this process's sessions, by id."""
     approvals: Sequence[SiteApproval] = ()
     """Stored approvals of sites."""
 
 
-def status_page(seen: Seen) -> Html:
-    """The whole page."""
+def status_page(content: PageContent) -> Html:
+    """Return the whole page."""
     return _page(
         "mcpb",
         element("a", "Skip to the calls", href="#calls", class_="skip"),
@@ -72,20 +71,20 @@ def status_page(seen: Seen) -> Html:
             "header",
             element("h1", "mcpb"),
             element("p", "", id="state", role="status"),
-            element("span", seen.status["version"], class_="version"),
+            element("span", content.status["version"], class_="version"),
         ),
         element(
             "noscript",
-            element("p", f"Without JavaScript this page only shows; it is loaded anew every {RELOAD_S} s."),
+            element("p", f"Without JavaScript this page has no buttons. It reloads every {RELOAD_S} s."),
         ),
         element("p", "", id="trouble", role="alert", hidden=True),
-        element("main", now(seen), id="now"),
+        element("main", format_content(content), id="now"),
         is_live=True,
     )
 
 
 def sign_in_page(why: str) -> Html:
-    """What is shown to who may not see it, and how to get in."""
+    """Return the page for users who are not signed in: how to sign in."""
     return _page(
         "mcpb: sign in",
         element(
@@ -94,7 +93,7 @@ def sign_in_page(why: str) -> Html:
             element("p", why),
             element("p", "To see what your browsers and MCP clients do, run in a terminal:"),
             element("p", _command(SIGN_IN)),
-            element("p", "It opens this page with a link that is good once, for two minutes."),
+            element("p", "It opens this page with a link that works once, within two minutes."),
             element(
                 "p", "Signed in just now? ", element("a", "Open the status page", href="/"), class_="hint"
             ),
@@ -103,16 +102,16 @@ def sign_in_page(why: str) -> Html:
     )
 
 
-def now(seen: Seen) -> Html:
-    """What changes while it is looked at."""
-    found = seen.status
-    return together(
+def format_content(content: PageContent) -> Html:
+    """Return the part of the page that changes."""
+    found = content.status
+    return join_markup(
         _attention(found),
         element("p", _summary(found), id="summary") if found["browsers"] else None,
         element(
             "div",
-            element("div", _calls(seen), _tools(seen), class_="main"),
-            element("div", _clients(seen), _paused_sites(found), _approvals(seen), class_="side"),
+            element("div", _calls(content), _tools(content), class_="main"),
+            element("div", _clients(content), _paused_sites(found), _approvals(content), class_="side"),
             class_="columns",
         ),
     )
@@ -136,19 +135,19 @@ def _page(title: str, *body: Html, is_live: bool = False) -> Html:
     )
 
 
-# ── What is missing ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Problems ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _attention(found: Mapping[str, Any]) -> Html | None:
     texts = [found["missing"], *found["problems"], *(other["text"] for other in found["otherRules"])]
-    told = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
-    if not told:
+    shown = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
+    if not shown:
         return None
-    return _section("attention", "To do next", [element("p", text) for text in told])
+    return _section("attention", "To do next", [element("p", text) for text in shown])
 
 
 def _with_commands(text: str, found: Mapping[str, Any]) -> Html:
-    """A sentence of ours, its commands ready to be copied; not where a page's words may stand in it."""
+    """Add copy buttons to the commands of a sentence, unless it may quote a page."""
     if any(tab["notices"] for browser in found["browsers"] for tab in browser["tabs"]):
         return element("span", text)
     parts: list[str] = []
@@ -174,7 +173,7 @@ def _summary(found: Mapping[str, Any]) -> str:
     return " · ".join(
         [
             _count(len(browsers) - others, "browser"),
-            *([_count(others, "other product's extension", "other products' extensions")] if others else []),
+            *([_count(others, "Claude in Chrome extension")] if others else []),
             _count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
             _count(sum(len(tab["tools"]) for tab in tabs), "tool"),
             _count(len(clients), "client"),
@@ -185,15 +184,15 @@ def _summary(found: Mapping[str, Any]) -> str:
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(seen: Seen) -> Html:
-    calls = [_call(line) for line in reversed(seen.status["calls"])]
-    running = element("ul", map(_call, seen.running), id="running", aria_label="Running now")
+def _calls(content: PageContent) -> Html:
+    calls = [_call(line) for line in reversed(content.status["calls"])]
+    running = element("ul", map(_call, content.running), id="running", aria_label="Running now")
     empty = element("p", "No calls yet. Each one appears here when it ends.", class_="empty")
-    # The list is there from the beginning: only additions to what is there are read out.
-    told = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the newest first"}
-    listed = element("div", element("ol", calls), tabindex=0, **told)
+    # The list exists even if empty: screen readers announce only additions to an existing list.
+    attributes = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the latest first"}
+    listed = element("div", element("ol", calls), tabindex=0, **attributes)
     more = element("p", "More: ", _command("mcpb audit"), class_="hint") if calls else None
-    return _section("calls", "Calls", [running if seen.running else None, listed, more or empty])
+    return _section("calls", "Calls", [running if content.running else None, listed, more or empty])
 
 
 def _call(line: Mapping[str, Any]) -> Html:
@@ -214,43 +213,43 @@ def _call(line: Mapping[str, Any]) -> Html:
 # ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _tools(seen: Seen) -> Html:
+def _tools(content: PageContent) -> Html:
     search = element(
         "input",
         type="search",
         id="search",
-        value=seen.query,
+        value=content.query,
         placeholder="Search tools and sites",
         aria_label="Search tools and sites",
         autocomplete="off",
         spellcheck="false",
         class_="needs-script",
     )
-    browsers = [_browser(browser, seen) for browser in seen.status["browsers"]]
-    kept = _kept(seen)
-    left_out = seen.tool_count - len(seen.tools)
+    browsers = [_browser(browser, content) for browser in content.status["browsers"]]
+    cached = _cached_tools(content)
+    left_out = content.tool_count - len(content.tools)
     notes: list[str] = []
-    if seen.query and not seen.tools:
-        notes.append("No tool fits. Look for fewer or other words.")
-    elif not seen.status["browsers"]:
+    if content.query and not content.tools:
+        notes.append("No tool matches. Try fewer or other words.")
+    elif not content.status["browsers"]:
         notes.append("No browser is connected.")
     if left_out:
-        notes.append(f"{_count(left_out, 'more tool')}: search for what you look for.")
+        notes.append(f"{_count(left_out, 'more tool')}: use the search to find them.")
     return _section(
         "tools",
         "Tools",
-        [search, browsers, kept, [element("p", note, class_="empty") for note in notes]],
+        [search, browsers, cached, [element("p", note, class_="empty") for note in notes]],
     )
 
 
-def _browser(browser: Mapping[str, Any], seen: Seen) -> Html:
+def _browser(browser: Mapping[str, Any], content: PageContent) -> Html:
     label = f" “{browser['label']}”" if browser["label"] else ""
-    gone = "" if browser["live"] else " (went away just now)"
+    gone = "" if browser["live"] else " (disconnected just now)"
     extension = f"profile {short_id(browser['profile'])} · extension {browser['extension']}"
     if browser["isChannel"]:
-        extension = "another product's extension"
-    is_empty = not (seen.query or browser["isChannel"])
-    tabs = [_tab(browser, tab, seen) for tab in browser["tabs"] if _is_shown(tab, seen)]
+        extension = "Claude in Chrome"
+    is_empty = not (content.query or browser["isChannel"])
+    tabs = [_tab(browser, tab, content) for tab in browser["tabs"] if _is_shown(tab, content)]
     return element(
         "section",
         element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
@@ -261,13 +260,13 @@ def _browser(browser: Mapping[str, Any], seen: Seen) -> Html:
     )
 
 
-def _is_shown(tab: Mapping[str, Any], seen: Seen) -> bool:
-    """Tabs without tools stand out by something else, which nobody searches for."""
-    has_shown = any(name in seen.tools for name in tab["tools"])
-    return has_shown or (not tab["tools"] and not seen.query)
+def _is_shown(tab: Mapping[str, Any], content: PageContent) -> bool:
+    """Return whether the page lists a tab. A search hides tabs without a matching tool."""
+    has_shown = any(name in content.tools for name in tab["tools"])
+    return has_shown or (not tab["tools"] and not content.query)
 
 
-def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], seen: Seen) -> Html:
+def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: PageContent) -> Html:
     owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
     marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
     badges = [element("span", mark, class_="badge") for mark, is_so in marks.items() if is_so]
@@ -285,29 +284,29 @@ def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], seen: Seen) -> Html
             ),
             class_="head",
         ),
-        [_tool(name, seen.tools[name], tab["origin"]) for name in tab["tools"] if name in seen.tools],
+        [_tool(name, content.tools[name], tab["origin"]) for name in tab["tools"] if name in content.tools],
         [element("p", notice, class_="notice") for notice in tab["notices"]],
         id=f"tab-{browser['host']}-{tab['tabId']}",
         class_="tab",
     )
 
 
-def _kept(seen: Seen) -> Html | None:
-    kept = [tool for tool in seen.status["kept"] if tool["name"] in seen.tools]
-    if not kept:
+def _cached_tools(content: PageContent) -> Html | None:
+    cached = [tool for tool in content.status["kept"] if tool["name"] in content.tools]
+    if not cached:
         return None
     return element(
         "section",
         element("h3", "Without a tab"),
-        element("p", "Kept from pages that were open; a call opens one.", class_="facts"),
-        [_tool(tool["name"], seen.tools[tool["name"]], "") for tool in kept],
+        element("p", "Cached tools of pages that are closed. A call opens the page.", class_="facts"),
+        [_tool(tool["name"], content.tools[tool["name"]], "") for tool in cached],
         id="kept",
         class_="browser",
     )
 
 
 def _tool(name: str, tool: Mapping[str, Any], around: str) -> Html:
-    """`around`: the origin that is said already."""
+    """Return a tool. `around` is the origin that is shown above it."""
     first_line = tool["description"].partition("\n")[0]
     marks = [element("span", "read only", class_="badge")] if tool["readOnly"] else []
     place = element("p", f"In a frame of {tool['origin']}", class_="facts") if around else None
@@ -340,25 +339,25 @@ def _parameter(parameter: Mapping[str, Any]) -> Iterator[Html]:
     yield element("dd", parameter["description"])
 
 
-# ── Clients, and what is paused ─────────────────────────────────────────────────────────────────────────────
+# ── Clients, pauses, approvals ──────────────────────────────────────────────────────────────────────────────
 
 
-def _clients(seen: Seen) -> Html:
+def _clients(content: PageContent) -> Html:
     sessions: dict[str, dict[str, Any]] = {}
-    for browser in seen.status["browsers"]:
+    for browser in content.status["browsers"]:
         for session in browser["sessions"]:
             known = sessions.setdefault(session["id"], {**session})
             known["paused"] = known["paused"] or session["paused"]
     if not sessions:
-        return _section("clients", "MCP clients", [_how_to_connect(seen.url)])
-    listed = [_client(session, seen.transports) for session in sessions.values()]
+        return _section("clients", "MCP clients", [_how_to_connect(content.url)])
+    listed = [_client(session, content.transports) for session in sessions.values()]
     return _section("clients", "MCP clients", [element("ul", listed)])
 
 
 def _how_to_connect(url: str) -> Html:
     return element(
         "div",
-        element("p", "None is connected to a browser. To add one, for instance Claude Code, run:"),
+        element("p", "No client is connected to a browser. To add one, for instance Claude Code, run:"),
         element("p", _command("claude mcp add browser -- mcpb bridge")),
         element("p", "or, through this server:"),
         element("p", _command(f"claude mcp add --transport http browser {url}mcp")),
@@ -382,7 +381,7 @@ def _client(session: Mapping[str, Any], transports: Mapping[str, str]) -> Html:
 
 
 def _paused_sites(found: Mapping[str, Any]) -> Html | None:
-    """Also those that no tab is open of."""
+    """Return the paused sites, also those without an open tab."""
     sites = dict.fromkeys(site for browser in found["browsers"] for site in browser["pausedSites"])
     if not sites:
         return None
@@ -399,10 +398,10 @@ def _paused_sites(found: Mapping[str, Any]) -> Html | None:
     return _section("paused", "Paused sites", [element("ul", listed)])
 
 
-def _approvals(seen: Seen) -> Html | None:
-    if not seen.approvals:
+def _approvals(content: PageContent) -> Html | None:
+    if not content.approvals:
         return None
-    return _section("approvals", "Approved sites", [element("ul", map(_approval, seen.approvals))])
+    return _section("approvals", "Approved sites", [element("ul", map(_approval, content.approvals))])
 
 
 def _approval(each: SiteApproval) -> Html:
@@ -451,50 +450,50 @@ _VOID = {"br", "input", "link", "meta"}
 
 
 class Html(str):
-    """Markup; `element` makes it, nothing else should. What is made of it by `+` or `%` is text again."""
+    """Markup that `element` returns. The result of `+` or `%` on it is text again."""
 
     __slots__ = ()
 
 
 Child: TypeAlias = "str | Iterable[Child] | None"
-"""Text, elements, nothing, or several of these."""
+"""Text, markup, None, or several of these."""
 Attribute = str | int | bool | None
-"""True: it is there, without a value. False and None: it is not there."""
+"""Value of an attribute. True writes the name alone; False and None omit it."""
 
 
 def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element, for instance `element("p", "Hello", class_="big", aria_live="polite")`.
+    """Return an element, for instance `element("p", "Hello", class_="big", aria_live="polite")`.
 
-    In names of attributes `_` stands for `-`; one at the end is dropped.
+    In attribute names `_` stands for `-`; a final one is dropped.
     """
-    start = f"<{name}{''.join(_attribute(*pair) for pair in attributes.items())}>"
+    start = f"<{name}{''.join(_format_attribute(*pair) for pair in attributes.items())}>"
     if name in _VOID:
         return Html(start)
-    return Html(f"{start}{''.join(map(_markup, children))}</{name}>")
+    return Html(f"{start}{''.join(map(_escape_child, children))}</{name}>")
 
 
-def together(*children: Child) -> Html:
-    """Several, one after the other."""
-    return Html("".join(map(_markup, children)))
+def join_markup(*children: Child) -> Html:
+    """Return several children as one piece of markup."""
+    return Html("".join(map(_escape_child, children)))
 
 
 def document(*children: Child, **attributes: Attribute) -> Html:
-    """A whole document: its root element with these attributes, and what is in it."""
+    """Return a whole document. The attributes belong to its root element."""
     return Html(f"<!doctype html>\n{element('html', *children, **attributes)}")
 
 
-def _markup(child: Child) -> str:
+def _escape_child(child: Child) -> str:
     if child is None:
         return ""
     if isinstance(child, Html):
         return child
     if isinstance(child, str):
         return escape(child)
-    return "".join(map(_markup, child))
+    return "".join(map(_escape_child, child))
 
 
-def _attribute(name: str, value: Attribute) -> str:
-    written = name.removesuffix("_").replace("_", "-")
+def _format_attribute(name: str, value: Attribute) -> str:
+    attribute = name.removesuffix("_").replace("_", "-")
     if value is None or value is False:
         return ""
-    return f" {written}" if value is True else f' {written}="{escape(str(value))}"'
+    return f" {attribute}" if value is True else f' {attribute}="{escape(str(value))}"'

@@ -1,8 +1,8 @@
-"""The routes of the status page: who may see it, and what a person may do there.
+"""Routes of the status page, and their authorization by cookie.
 
-A cookie is sent to every port of a host, and pages of its other ports count as the same site. So the cookie
-opens these routes alone, and what changes anything also needs the page's own Origin and a header that only
-its script sends, which no form can.
+Browsers send a cookie to every port of a host, and treat pages of its other ports as the same site. So the
+cookie is valid for these routes alone. A change also needs the page's own Origin and a header that its script
+sends and a form cannot send.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bridge import origins
-from bridge.frontends.http.status_page.html import SIGN_IN, Html, now, sign_in_page, status_page
+from bridge.frontends.http.status_page.html import SIGN_IN, Html, format_content, sign_in_page, status_page
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, SignIn
-from bridge.frontends.http.status_page.updates import Watching
+from bridge.frontends.http.status_page.updates import StatusUpdates
 from bridge.hub.router import Router
 from bridge.hub.rules.site_patterns import read_pattern
 from bridge.state.pause_control import Target, live_browsers, pause
@@ -51,7 +51,7 @@ _HERE = Path(__file__).parent
 
 
 class _PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Either a site or a session."""
+    """Pause or resume either a site or a session."""
 
     paused: bool
     site: str = ""
@@ -59,7 +59,7 @@ class _PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _RevokeRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"words": "for"}):
-    """One approval, as it is listed."""
+    """Revoke one approval, as the page lists it."""
 
     origin: str
     words: list[str]
@@ -67,154 +67,158 @@ class _RevokeRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"words"
 
 
 class StatusPage:
-    """What answers there. `url` is where browsers reach us, with a slash at its end."""
+    """Status page of one server. `url` is the server's URL, ending with a slash."""
 
-    def __init__(self, router: Router, pauses: PauseSync, watching: Watching, url: str) -> None:
+    def __init__(self, router: Router, pauses: PauseSync, updates: StatusUpdates, url: str) -> None:
         self._router = router
         self._pauses = pauses
-        self._watching = watching
+        self._updates = updates
         self._url = url
         self._sign_in = SignIn()
-        self._cookie = f"mcpb-page-{urlsplit(url).port or 80}"  # ports do not keep cookies apart
+        self._cookie = f"mcpb-page-{urlsplit(url).port or 80}"  # all ports of a host share their cookies
 
     def routes(self) -> list[Route]:
-        """Everything that it is reached by."""
+        """Return all routes."""
         return [
-            Route("/", self._show, methods=["GET"]),
+            Route("/", self._show_page, methods=["GET"]),
             Route("/open", self._open_link, methods=["GET"]),
             Route("/page/now", self._show_now, methods=["GET"]),
-            Route("/page/events", self._tell, methods=["GET"]),
+            Route("/page/events", self._send_events, methods=["GET"]),
             Route("/page/links", self._make_link, methods=["POST"]),
-            Route("/page/pause", self._pause, methods=["POST"]),
-            Route("/page/revoke", self._revoke, methods=["POST"]),
-            _file("page.css", "text/css"),
-            _file("page.js", "text/javascript"),
+            Route("/page/pause", self._handle_pause, methods=["POST"]),
+            Route("/page/revoke", self._handle_revoke, methods=["POST"]),
+            _file_route("page.css", "text/css"),
+            _file_route("page.js", "text/javascript"),
         ]
 
-    # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Viewing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _show(self, request: Request) -> Response:
+    async def _show_page(self, request: Request) -> Response:
         if not self._is_signed_in(request):
-            return _html(sign_in_page("You are not signed in."), HTTPStatus.UNAUTHORIZED)
-        return _html(status_page(self._watching.seen(_query(request))))
+            return _html_response(sign_in_page("You are not signed in."), HTTPStatus.UNAUTHORIZED)
+        return _html_response(status_page(self._updates.read_content(_read_query(request))))
 
     async def _show_now(self, request: Request) -> Response:
         self._check_signed_in(request)
-        return _html(now(self._watching.seen(_query(request))))
+        return _html_response(format_content(self._updates.read_content(_read_query(request))))
 
-    async def _tell(self, request: Request) -> Response:
+    async def _send_events(self, request: Request) -> Response:
         self._check_signed_in(request)
-        return _News(lambda tell: self._watching.tell_changes(tell, lambda: self._is_signed_in(request)))
+        return _EventResponse(
+            lambda notify: self._updates.watch_changes(notify, lambda: self._is_signed_in(request))
+        )
 
     # ── Signing in ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _make_link(self, request: Request) -> Response:
-        """For a program of the person's; the gate has asked it who it is."""
+        """Create a sign-in link for a program of the user, which `authorization.py` has admitted."""
         if "origin" in request.headers or "cookie" in request.headers:
-            raise RequestRejected(HTTPStatus.FORBIDDEN, f"no page may ask for a link; run: {SIGN_IN}")
+            raise RequestRejected(HTTPStatus.FORBIDDEN, f"no page may request a link; run: {SIGN_IN}")
         await read_json_body(request, _MAX_BODY_BYTES)
-        code = self._sign_in.new_code(trio.current_time())
-        return _json({"url": f"{self._url}open?code={code}"})
+        code = self._sign_in.create_code(trio.current_time())
+        return _json_response({"url": f"{self._url}open?code={code}"})
 
     async def _open_link(self, request: Request) -> Response:
         if request.method != "GET":
-            raise RequestRejected(HTTPStatus.FORBIDDEN, "this link is good once: only the person may open it")
-        cookie = self._sign_in.cookie_for(request.query_params.get("code", ""), trio.current_time())
+            raise RequestRejected(HTTPStatus.FORBIDDEN, "this link works once: open it in a browser")
+        cookie = self._sign_in.exchange_code(request.query_params.get("code", ""), trio.current_time())
         if cookie is None and not self._is_signed_in(request):
             why = "This link was used before, or is older than two minutes."
-            return _html(sign_in_page(why), HTTPStatus.UNAUTHORIZED)
-        answer = RedirectResponse("/", HTTPStatus.SEE_OTHER, _HEADERS)
+            return _html_response(sign_in_page(why), HTTPStatus.UNAUTHORIZED)
+        response = RedirectResponse("/", HTTPStatus.SEE_OTHER, _HEADERS)
         if cookie is not None:
             age = int(COOKIE_S)
-            answer.set_cookie(self._cookie, cookie, max_age=age, path="/", httponly=True, samesite="strict")
-        return answer
+            response.set_cookie(self._cookie, cookie, max_age=age, path="/", httponly=True, samesite="strict")
+        return response
 
     def _is_signed_in(self, request: Request) -> bool:
         cookie = request.cookies.get(self._cookie, "")
-        return self._sign_in.knows(cookie, trio.current_time())
+        return self._sign_in.is_valid(cookie, trio.current_time())
 
     def _check_signed_in(self, request: Request) -> None:
         if not self._is_signed_in(request):
             raise RequestRejected(HTTPStatus.UNAUTHORIZED, f"sign in to the status page; run: {SIGN_IN}")
 
-    # ── Doing ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Changes ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _pause(self, request: Request) -> Response:
+    async def _handle_pause(self, request: Request) -> Response:
         self._check_signed_in(request)
         _check_own_script(request)
-        asked = _read_pause(await read_json_body(request, _MAX_BODY_BYTES))
+        change = _decode_pause(await read_json_body(request, _MAX_BODY_BYTES))
         browsers = live_browsers(self._router.registry)
-        target = Target(site=asked.site, session=asked.session)
-        answers, problem = await pause(self._pauses, browsers, target, paused=asked.paused)
+        target = Target(site=change.site, session=change.session)
+        answers, problem = await pause(self._pauses, browsers, target, paused=change.paused)
         errors = [f"{each.browser}: {each.error}" for each in answers if each.error]
-        return _json({"errors": [*errors, problem] if problem else errors})
+        return _json_response({"errors": [*errors, problem] if problem else errors})
 
-    async def _revoke(self, request: Request) -> Response:
+    async def _handle_revoke(self, request: Request) -> Response:
         self._check_signed_in(request)
         _check_own_script(request)
         try:
-            asked = msgspec.json.decode(await read_json_body(request, _MAX_BODY_BYTES), type=_RevokeRequest)
+            change = msgspec.json.decode(await read_json_body(request, _MAX_BODY_BYTES), type=_RevokeRequest)
         except msgspec.DecodeError as error:
-            raise RequestRejected(HTTPStatus.BAD_REQUEST, f"this cannot be revoked: {error}") from None
-        revoke = self._watching.approvals.revoke_approval
+            raise RequestRejected(
+                HTTPStatus.BAD_REQUEST, f"the approval cannot be revoked: {error}"
+            ) from None
+        revoke = self._updates.approvals.revoke_approval
         try:
-            await trio.to_thread.run_sync(revoke, asked.origin, asked.words, asked.client)
+            await trio.to_thread.run_sync(revoke, change.origin, change.words, change.client)
         except ApprovalsError as error:
-            return _json({"errors": [str(error)]})
-        return _json({"errors": []})
+            return _json_response({"errors": [str(error)]})
+        return _json_response({"errors": []})
 
 
-class _News(Response):
-    """Server-sent events: that something has changed. What it is now is asked for."""
+class _EventResponse(Response):
+    """Server-sent events that announce changes. The page then requests the new content."""
 
-    def __init__(self, tell_changes: Callable[[Callable[[bool], Awaitable[None]]], Awaitable[None]]) -> None:
-        self._tell_changes = tell_changes
+    def __init__(self, watch_changes: Callable[[Callable[[bool], Awaitable[None]]], Awaitable[None]]) -> None:
+        self._watch_changes = watch_changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def pump(send_part: Callable[[bytes], Awaitable[None]]) -> None:
             await send_part(_OPENING)
-            await self._tell_changes(lambda is_change: send_part(_CHANGED if is_change else _PING))
+            await self._watch_changes(lambda is_change: send_part(_CHANGED if is_change else _PING))
 
         await stream_events(Request(scope, receive), send, pump, _HEADERS)
 
 
 def _check_own_script(request: Request) -> None:
-    """Only the page's own script asks for a change; the gate has seen to it that the Host is ours."""
+    """Reject a change that the page's own script did not send. `authorization.py` has checked the Host."""
     is_own = request.headers.get("origin") == f"http://{request.headers.get('host')}"
     if not is_own or request.headers.get("x-mcpb-page") != "1":
-        text = "only the status page itself may ask for this: its Origin and X-Mcpb-Page: 1 are needed"
+        text = "only the status page may send this: its Origin and X-Mcpb-Page: 1 are missing"
         raise RequestRejected(HTTPStatus.FORBIDDEN, text)
 
 
-def _read_pause(body: bytes) -> _PauseRequest:
+def _decode_pause(body: bytes) -> _PauseRequest:
     try:
-        asked = msgspec.json.decode(body, type=_PauseRequest)
-        if asked.site:
-            asked.site = read_pattern(asked.site)
+        change = msgspec.json.decode(body, type=_PauseRequest)
+        if change.site:
+            change.site = read_pattern(change.site)
     except (msgspec.DecodeError, origins.OriginError) as error:
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, f"this cannot be paused: {error}") from None
-    if bool(asked.site) == bool(asked.session):
-        raise RequestRejected(HTTPStatus.BAD_REQUEST, "say either a site or a session")
-    return asked
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, f"the pause request is not valid: {error}") from None
+    if bool(change.site) == bool(change.session):
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, "name either a site or a session")
+    return change
 
 
-def _query(request: Request) -> str:
+def _read_query(request: Request) -> str:
     return request.query_params.get("q", "")
 
 
-def _html(content: Html, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def _html_response(content: Html, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(content.encode(errors="replace"), status, _HEADERS, "text/html")
 
 
-def _json(content: object) -> Response:
+def _json_response(content: object) -> Response:
     return Response(msgspec.json.encode(content), headers=_HEADERS, media_type="application/json")
 
 
-def _file(name: str, media_type: str) -> Route:
-    """It says nothing of anybody: also who is not signed in gets it."""
+def _file_route(name: str, media_type: str) -> Route:
+    """Return the route of a file. It has no private content, so it needs no cookie."""
     content = (_HERE / name).read_bytes()
 
-    async def send(_request: Request) -> Response:
+    async def respond(_request: Request) -> Response:
         return Response(content, headers=_HEADERS, media_type=media_type)
 
-    return Route(f"/page/{name}", send, methods=["GET"])
+    return Route(f"/page/{name}", respond, methods=["GET"])

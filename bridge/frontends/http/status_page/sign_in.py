@@ -1,6 +1,6 @@
-"""Who may see the status page: one-time links, and the cookies that they are exchanged for. Pure.
+"""Sign-in of the status page: one-time links, and the session cookies that they give.
 
-Times are seconds of a clock that never goes back.
+Times are seconds of a monotonic clock. Sans-IO.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import hashlib
 import secrets
 
 LINK_S = 120.0
+"""Seconds that a link is valid."""
 COOKIE_S = 12 * 3600.0
+"""Seconds that a cookie is valid."""
 _LINK_BYTES = 16
 _COOKIE_BYTES = 32
 _MAX_LINKS = 32
@@ -17,48 +19,48 @@ _MAX_COOKIES = 256
 
 
 class SignIn:
-    """What has been handed out. It is gone with the process, and then no cookie is good any more."""
+    """Codes and cookies that were issued. They are valid until the process ends."""
 
     def __init__(self) -> None:
         self._codes = _Secrets(LINK_S, _MAX_LINKS)
         self._cookies = _Secrets(COOKIE_S, _MAX_COOKIES)
 
-    def new_code(self, now: float) -> str:
-        """For a link: good once, for LINK_S."""
-        return self._codes.new(_LINK_BYTES, now)
+    def create_code(self, now: float) -> str:
+        """Create the code of a link, which is valid once within LINK_S."""
+        return self._codes.create(_LINK_BYTES, now)
 
-    def cookie_for(self, code: str, now: float) -> str | None:
-        """The cookie that a link's code is exchanged for; None: it is none of ours, too old, or was used."""
-        return self._cookies.new(_COOKIE_BYTES, now) if self._codes.take(code, now) else None
+    def exchange_code(self, code: str, now: float) -> str | None:
+        """Return a cookie for a link's code; None if the code is unknown, expired or used."""
+        return self._cookies.create(_COOKIE_BYTES, now) if self._codes.use_once(code, now) else None
 
-    def knows(self, cookie: str, now: float) -> bool:
-        """Whether this cookie is one of ours and still good."""
-        return self._cookies.has(cookie, now)
+    def is_valid(self, cookie: str, now: float) -> bool:
+        """Return whether a cookie was issued and has not expired."""
+        return self._cookies.is_valid(cookie, now)
 
 
 class _Secrets:
-    """The newest ones, by their digests: neither a look-up nor memory tells anything of the secrets."""
+    """The latest secrets, by digest: neither the time of a lookup nor memory reveals a secret."""
 
-    def __init__(self, good_s: float, most: int) -> None:
-        self._good_s = good_s
-        self._most = most
-        self._made: dict[bytes, float] = {}
+    def __init__(self, valid_s: float, limit: int) -> None:
+        self._valid_s = valid_s
+        self._limit = limit
+        self._created_at: dict[bytes, float] = {}
 
-    def new(self, size: int, now: float) -> str:
+    def create(self, size: int, now: float) -> str:
         secret = secrets.token_urlsafe(size)
-        self._made[_digest(secret)] = now
-        for oldest in list(self._made)[: -self._most]:
-            del self._made[oldest]
+        self._created_at[_digest(secret)] = now
+        for oldest in list(self._created_at)[: -self._limit]:
+            del self._created_at[oldest]
         return secret
 
-    def has(self, secret: str, now: float) -> bool:
-        made = self._made.get(_digest(secret))
-        return made is not None and now - made < self._good_s
+    def is_valid(self, secret: str, now: float) -> bool:
+        created_at = self._created_at.get(_digest(secret))
+        return created_at is not None and now - created_at < self._valid_s
 
-    def take(self, secret: str, now: float) -> bool:
-        is_good = self.has(secret, now)
-        self._made.pop(_digest(secret), None)
-        return is_good
+    def use_once(self, secret: str, now: float) -> bool:
+        is_valid = self.is_valid(secret, now)
+        self._created_at.pop(_digest(secret), None)
+        return is_valid
 
 
 def _digest(secret: str) -> bytes:

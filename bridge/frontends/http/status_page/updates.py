@@ -1,4 +1,4 @@
-"""What the status page shows, and when something of it is another: looked at only while somebody looks."""
+"""Content of the status page, polled for changes while a page is open."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import trio
 
 from bridge.diagnostics.connection_problem import Problems
 from bridge.diagnostics.status_snapshot import Rules, running, status, tools
-from bridge.frontends.http.status_page.html import Seen
+from bridge.frontends.http.status_page.html import PageContent
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 
 SHOWN_CALLS = 50
 SHOWN_TOOLS = 200
-"""In full; a search finds the others."""
-LOOK_EVERY_S = 0.5
-"""Changes that come closer together are told as one."""
+"""Limit of tools that the page shows; a search finds the others."""
+POLL_INTERVAL_S = 0.5
+"""Seconds between polls. Changes within one interval are reported as one."""
 PING_S = 15.0
+"""Seconds without a change after which a ping is sent."""
 _MAX_QUERY = 200
 
 
-class Watching:
-    """The hub of this process, and the calls of all bridges from the audit log in `state`.
+class StatusUpdates:
+    """Content from this process's hub, and the calls of all bridges from the audit log in `state`.
 
-    `url` is where browsers reach us, with a slash at its end; `transports` says what our own sessions are
-    connected over, by id (`HttpSession.transport`).
+    `url` is the server's URL, ending with a slash. `transports` returns the transport of each session of this
+    process by id (`HttpSession.transport`).
     """
 
     def __init__(
@@ -50,49 +51,51 @@ class Watching:
         self._transports = transports
         self._rules = rules
         self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
-        self._heard = 0
-        """Calls, so far."""
+        self._call_count = 0
+        """Number of calls read from the audit log."""
         self._follower: Follower | None = None
 
-    def seen(self, query: str = "") -> Seen:
-        """All that is shown now."""
-        self._listen()
+    def read_content(self, query: str = "") -> PageContent:
+        """Return the current content of the page."""
+        self._read_calls()
         query = query[:_MAX_QUERY]
         found = status(self._router, self._links, list(self._calls), rules=self._rules())
-        approvals, trouble = self._read_approvals()
-        found["problems"] += [trouble] if trouble else []
-        under_way = running(self._router, trio.current_time(), time.time())
+        approvals, problem = self._read_approvals()
+        found["problems"] += [problem] if problem else []
+        running_calls = running(self._router, trio.current_time(), time.time())
         shown, count = tools(self._router.catalog, query, SHOWN_TOOLS)
-        return Seen(found, under_way, shown, count, self._url, query, self._transports(), approvals)
+        return PageContent(
+            found, running_calls, shown, count, self._url, query, self._transports(), approvals
+        )
 
-    async def tell_changes(
-        self, tell: Callable[[bool], Awaitable[None]], is_welcome: Callable[[], bool]
+    async def watch_changes(
+        self, notify: Callable[[bool], Awaitable[None]], is_allowed: Callable[[], bool]
     ) -> None:
-        """Say True when something may look otherwise, at first too, and False after PING_S without.
+        """Call `notify` with True at first and after each change, with False after PING_S without one.
 
-        Runs as long as whoever is told is welcome.
+        It returns once `is_allowed` returns False.
         """
-        told: object = None
-        said_at = trio.current_time()
-        while is_welcome():
-            edition, now = self._edition(), trio.current_time()
-            if edition != told or now - said_at >= PING_S:
-                await tell(edition != told)
-                told, said_at = edition, now
-            await trio.sleep(LOOK_EVERY_S)
+        notified: object = None
+        notified_at = trio.current_time()
+        while is_allowed():
+            version, now = self._read_version(), trio.current_time()
+            if version != notified or now - notified_at >= PING_S:
+                await notify(version != notified)
+                notified, notified_at = version, now
+            await trio.sleep(POLL_INTERVAL_S)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the audit log."""
         if self._follower:
             self._follower.close()
 
-    def _edition(self) -> tuple[object, ...]:
-        """Another one where anything is another that is shown."""
-        self._listen()
+    def _read_version(self) -> tuple[object, ...]:
+        """Return a value that differs whenever the content differs."""
+        self._read_calls()
         registry = self._router.registry
         browsers = registry.browsers()
         return (
-            self._heard,
+            self._call_count,
             self._router.running(),
             self._router.catalog.version,
             registry.version_of_tabs,
@@ -101,22 +104,22 @@ class Watching:
             [problem.text for problem in self._links.problems.values()],
             self._rules(),
             self._read_approvals(),
-            # What is wrong with a registration nobody tells us: it is looked at again.
+            # No event reports a broken registration, so it is checked again from time to time.
             None if browsers else trio.current_time() // PING_S,
         )
 
     def _read_approvals(self) -> tuple[list[SiteApproval], str]:
-        """Return the stored approvals, or why they cannot be read."""
+        """Return the stored approvals, or the reason why they cannot be read."""
         try:
             return self.approvals.current(), ""
         except ApprovalsError as error:
             return [], str(error)
 
-    def _listen(self) -> None:
+    def _read_calls(self) -> None:
         try:
             self._follower = self._follower or Follower(self._state, SHOWN_CALLS, Filter())
             for line in self._follower.news():
                 self._calls.append(line)
-                self._heard += 1
+                self._call_count += 1
         except OSError:
-            return  # `mcpb audit` says what is wrong with it
+            return  # `mcpb audit` reports the cause
