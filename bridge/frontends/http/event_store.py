@@ -134,7 +134,7 @@ class EventStream:
 
     def pop_only_response(self) -> bytes | None:
         """Return the response and mark it as sent, if it is the only message and unsent."""
-        if not (self.is_finished and self._has_unsent()) or self._written != 1:
+        if not (self.is_finished and self._has_unsent()) or self._written_count != 1:
             return None
         response = self._events[0]
         self._mark_sent(1)
@@ -147,7 +147,7 @@ class EventStream:
         if not self._events:
             return b""
         last = self._events[-1]
-        self._mark_sent(self._written)
+        self._mark_sent(self._written_count)
         return last
 
     @property
@@ -157,11 +157,11 @@ class EventStream:
 
     def is_last_event(self, number: int) -> bool:
         """Return whether no event follows this one, now or later."""
-        return self.is_finished and number >= self._written
+        return self.is_finished and number >= self._written_count
 
     def has_event(self, number: int) -> bool:
         """Return whether an event of this number was written; 0 is the position before the first."""
-        return 0 <= number <= self._written
+        return 0 <= number <= self._written_count
 
     async def pump(
         self,
@@ -190,7 +190,7 @@ class EventStream:
                 await send(opening)
             while reader == self._reader:
                 if text := self._format_events(number):
-                    number = self._written
+                    number = self._written_count
                     await send(text)
                     self._mark_sent(number)
                 elif self.is_finished:
@@ -230,11 +230,11 @@ class EventStream:
         return b"id: %b\nretry: %d\ndata: \n\n" % (self._format_id(self._sent), RETRY_MS)
 
     @property
-    def _written(self) -> int:
+    def _written_count(self) -> int:
         return self._dropped + len(self._events)
 
     def _has_unsent(self) -> bool:
-        return self._sent < self._written
+        return self._sent < self._written_count
 
     def _mark_sent(self, number: int) -> None:
         if number > self._sent:

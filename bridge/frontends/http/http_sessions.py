@@ -223,7 +223,7 @@ class HttpSessions:
         return await self._open_session(f"session_{secrets.token_hex(16)}", transport, principal)
 
     async def open_shared(self, principal: Principal) -> HttpSession:
-        """Return the session that all requests of a principal share; open it if there is none.
+        """Return the session that all requests of a principal share; open it if it does not exist.
 
         Raises:
             RequestRejected: too many sessions are in use (429).

@@ -65,7 +65,7 @@ async def test_a_person_sees_tools_and_calls_searches_and_pauses_a_site(
                 await _a_search_leaves_what_fits(page)
                 await _a_site_is_paused_by_keyboard(chain, client, page)
             await _nothing_is_wider_than_a_phone(page)
-        await until_shown(page, "#trouble", "mcpb serve does not answer")
+        await until_shown(page, "#trouble", "mcpb serve does not respond")
 
 
 async def _calls_appear(chain: Chain, client: Client, page: Page) -> None:

@@ -1,14 +1,14 @@
 /**
- * The status page, kept up to date: the server says that something has changed, and the page asks what there is now.
- * Without this script it shows the same and is reloaded.
+ * Script of the status page: requests the new content after each change that the server announces.
+ * Without this script the page shows the same content and is reloaded.
  */
 
 export {};
 
 const SEARCH_MS = 150;
 const SHOWN_MS = 1_500;
-const SIGN_IN = "You are not signed in any more. Run in a terminal: mcpb status --web";
-const SILENT = "mcpb serve does not answer. If it has ended, start it again: mcpb serve";
+const SIGN_IN = "You are no longer signed in. Run in a terminal: mcpb status --web";
+const SILENT = "mcpb serve does not respond. If it has ended, start it again: mcpb serve";
 
 document.documentElement.classList.add("scripted");
 document.addEventListener("click", ({ target }) => {
@@ -22,15 +22,15 @@ if (page) watch(page);
 function watch(page) {
   /** @type {EventSource | null} */
   let events = null;
-  /** Answers that come late are not shown. */
-  let asked = 0;
+  /** Number of the latest request: responses to earlier ones are not shown. */
+  let requests = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let waiting;
+  let timer;
 
   document.addEventListener("visibilitychange", listen);
   page.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(refresh, SEARCH_MS);
+    clearTimeout(timer);
+    timer = setTimeout(refresh, SEARCH_MS);
   });
   page.addEventListener("click", ({ target }) => {
     const button = /** @type {Element} */ (target).closest("button");
@@ -39,7 +39,7 @@ function watch(page) {
   });
   listen();
 
-  /** Nobody is told of changes while nobody looks. */
+  /** Receive events while the page is visible. */
   function listen() {
     if (document.hidden) {
       events?.close();
@@ -47,26 +47,26 @@ function watch(page) {
     } else if (!events || events.readyState === EventSource.CLOSED) {
       events = new EventSource("/page/events");
       events.addEventListener("changed", () => void refresh());
-      events.addEventListener("error", () => void lost());
+      events.addEventListener("error", () => void showLoss());
     }
   }
 
-  /** The browser tries again by itself unless we were refused: then we ask why. */
-  async function lost() {
-    say(SILENT);
+  /** Show the loss of the server. The browser reconnects by itself unless it was rejected; then find the reason. */
+  async function showLoss() {
+    showProblem(SILENT);
     if (events?.readyState === EventSource.CLOSED) await refresh();
   }
 
   async function refresh() {
-    const number = ++asked;
-    const answer = await ask(`/page/now?${new URLSearchParams({ q: searched() })}`);
-    if (!answer || number !== asked) return;
-    const text = await answer.text();
-    if (number !== asked) return;
+    const number = ++requests;
+    const response = await send(`/page/now?${new URLSearchParams({ q: searchText() })}`);
+    if (!response || number !== requests) return;
+    const text = await response.text();
+    if (number !== requests) return;
     const fresh = document.createElement("main");
     fresh.innerHTML = text;
-    become(page, fresh);
-    say("");
+    update(page, fresh);
+    showProblem("");
   }
 
   /** @param {HTMLButtonElement} button */
@@ -85,45 +85,45 @@ function watch(page) {
    * @param {object} body
    */
   async function change(url, body) {
-    const answer = await ask(url, {
+    const response = await send(url, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Mcpb-Page": "1" },
       body: JSON.stringify(body),
     });
-    if (!answer) return;
-    const { errors } = await answer.json();
+    if (!response) return;
+    const { errors } = await response.json();
     await refresh();
-    if (errors.length > 0) say(errors.join(" "));
+    if (errors.length > 0) showProblem(errors.join(" "));
   }
 }
 
 /**
- * The answer, if it is a good one; else the person is told.
+ * Send a request. Return its response if it succeeded; otherwise show the reason and return null.
  *
  * @param {string} url
  * @param {RequestInit} [request]
  */
-async function ask(url, request) {
+async function send(url, request) {
   try {
-    const answer = await fetch(url, request);
-    if (answer.ok) return answer;
-    say(answer.status === 401 ? SIGN_IN : (await answer.json()).error.message);
+    const response = await fetch(url, request);
+    if (response.ok) return response;
+    showProblem(response.status === 401 ? SIGN_IN : (await response.json()).error.message);
   } catch {
-    say(SILENT);
+    showProblem(SILENT);
   }
   return null;
 }
 
-/** Tell the person what is wrong; nothing, when all is well. @param {string} trouble */
-function say(trouble) {
+/** Show a problem; an empty text hides it. @param {string} problem */
+function showProblem(problem) {
   const place = /** @type {HTMLElement} */ (document.getElementById("trouble"));
-  if (place.textContent !== trouble) place.textContent = trouble;
-  place.hidden = !trouble;
+  if (place.textContent !== problem) place.textContent = problem;
+  place.hidden = !problem;
   const state = /** @type {HTMLElement} */ (document.getElementById("state"));
-  const word = trouble ? "Not up to date" : "Live";
+  const word = problem ? "Not up to date" : "Live";
   if (state.textContent !== word) state.textContent = word;
-  state.className = trouble ? "bad" : "good";
-  document.documentElement.classList.toggle("stale", trouble !== "");
+  state.className = problem ? "bad" : "good";
+  document.documentElement.classList.toggle("stale", problem !== "");
 }
 
 /** @param {HTMLButtonElement} button */
@@ -139,18 +139,18 @@ async function copy(button) {
   setTimeout(() => (button.textContent = "Copy"), SHOWN_MS);
 }
 
-function searched() {
+function searchText() {
   return /** @type {HTMLInputElement | null} */ (document.getElementById("search"))?.value ?? "";
 }
 
 /**
- * Make an element what a fresh one is, changing no more than is another: the focus, what is selected and what
- * has been opened stay.
+ * Make an element equal to a fresh one with as few changes as possible, so that focus, selection and open
+ * details stay.
  *
  * @param {Element} old
  * @param {Element} fresh
  */
-function become(old, fresh) {
+function update(old, fresh) {
   for (const { name, value } of fresh.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
@@ -160,14 +160,14 @@ function become(old, fresh) {
   /** @type {Node | null} */
   let next = old.firstChild;
   for (const child of [...fresh.childNodes]) {
-    const same = counterpart(old, next, child);
+    const same = findCurrent(old, next, child);
     if (!same) {
       old.insertBefore(child, next);
       continue;
     }
     if (same === next) next = next.nextSibling;
     else old.insertBefore(same, next);
-    if (same instanceof Element && child instanceof Element) become(same, child);
+    if (same instanceof Element && child instanceof Element) update(same, child);
     else if (same.nodeValue !== child.nodeValue) same.nodeValue = child.nodeValue;
   }
   while (next) {
@@ -178,13 +178,13 @@ function become(old, fresh) {
 }
 
 /**
- * What a fresh child is now: the one with its id, or else the next one if it is of the same kind.
+ * Find the current node of a fresh child: the one with its id, or else the next one if it has the same name.
  *
  * @param {Element} old
  * @param {Node | null} next
  * @param {Node} child
  */
-function counterpart(old, next, child) {
+function findCurrent(old, next, child) {
   const id = idOf(child);
   if (id) return [...old.children].find((each) => each.id === id) ?? null;
   return next && next.nodeName === child.nodeName && !idOf(next) ? next : null;
