@@ -15,7 +15,7 @@ import trio
 
 from bridge.mcp_session import client_writer
 from bridge.mcp_session.mcp_server import McpServer
-from bridge.mcp_session.session import Lane, open_lane
+from bridge.mcp_session.session import McpSession, open_session
 from native_host.ipc.streams import Outlet, make_ready
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import Part
@@ -53,7 +53,7 @@ async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
     outlet = _Stdout(stdout)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_flush_output, outlet, nursery.cancel_scope)
-        async with open_lane(server, outlet) as lane:
+        async with open_session(server, outlet) as lane:
             await _Reader(stdin, outlet, lane, nursery.cancel_scope).run()
             await lane.close()
             with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError):
@@ -107,7 +107,7 @@ def _duplicate(fd: int, flags: int) -> int:
 class _Reader:
     """Reads lines while the client also reads its responses."""
 
-    def __init__(self, stdin: int, outlet: Outlet, lane: Lane, scope: trio.CancelScope) -> None:
+    def __init__(self, stdin: int, outlet: Outlet, lane: McpSession, scope: trio.CancelScope) -> None:
         self._stdin = stdin
         self._outlet = outlet
         self._lane = lane

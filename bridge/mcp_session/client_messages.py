@@ -1,4 +1,4 @@
-"""What a client says, as far as the lane answers it by itself: strict types.
+"""Client messages that a session answers without the SDK session, as strict types.
 
 They take nothing that the mcp package would refuse, and less than it takes: what they leave goes to the
 package, which says what is wrong with it, if anything is. The shapes are those of MCP's schemas 2025-11-25

@@ -8,21 +8,21 @@ from bridge.hub.tool_schema import Era
 from bridge.mcp_session.client_writer import Client
 
 GOODBYE_S = 1.0
-"""After a client's last line, for answers to what was asked before it."""
+"""Seconds after a client's last line in which its earlier requests are still answered."""
 
 
-class Passed(NamedTuple):
-    """A line for the package."""
+class ForwardedLine(NamedTuple):
+    """A client line for the SDK session."""
 
     line: bytes
     client: Client
-    """Gets what concerns its request."""
+    """Receives the response to the line, and its notifications."""
 
 
-class Missed(NamedTuple):
-    """What the package was not told, because it was not needed."""
+class SessionHandover(NamedTuple):
+    """State of a session at the time when its SDK session starts."""
 
     era: Era | None
     opening: bytes
-    """The line that began a handshake."""
+    """The `initialize` request, in the handshake era."""
     is_initialized: bool

@@ -1,6 +1,6 @@
 """The mcp package as the authority on everything that a client may say: the one file that knows it.
 
-It serves a session on streams of ours, with the same results as the lane's. It is imported when it is first
+It serves a session on streams of ours, with the same results as `session.py`. It is imported when it is first
 needed: that takes half a second and 50 MB.
 """
 
@@ -42,7 +42,7 @@ from bridge.mcp_session import call_results, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk, Implementation
 from bridge.mcp_session.client_writer import Client
-from bridge.mcp_session.handover import GOODBYE_S, Missed, Passed
+from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
 from bridge.mcp_session.mcp_server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
 from bridge.mcp_session.tool_calls import QUESTION, Call, Calls
@@ -63,8 +63,8 @@ _Context = ServerRequestContext[None, Any]
 _log = logging.getLogger(__name__)
 
 
-class Package:
-    """Answers what is passed on to it."""
+class SdkSession:
+    """One MCP session on the mcp package: answers the lines that `McpSession` forwards."""
 
     def __init__(
         self, server: McpServer, client: Client, calls: Calls, requests: OpenRequests[OpenRequest]
@@ -98,12 +98,12 @@ class Package:
         # Instead of the package's telemetry: nothing leaves this machine.
         self._package.middleware[:] = [self._guard]
 
-    async def run(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
+    async def run(self, lines: trio.MemoryReceiveChannel[ForwardedLine], handover: SessionHandover) -> None:
         """Answer until there are no more lines, and what they have asked is answered or takes too long."""
         to_package, from_us = trio.open_memory_channel[SessionMessage | Exception](0)
         options = self._package.create_initialization_options(NotificationOptions(tools_changed=True))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed, lines, missed, to_package)
+            nursery.start_soon(self._feed, lines, handover, to_package)
             await self._package.run(from_us, _Writer(self), options)
 
     async def tell_list_changed(self, *, also_handshake: bool) -> None:
@@ -116,31 +116,31 @@ class Package:
 
     async def _feed(
         self,
-        lines: trio.MemoryReceiveChannel[Passed],
-        missed: Missed,
+        lines: trio.MemoryReceiveChannel[ForwardedLine],
+        handover: SessionHandover,
         to_package: trio.MemorySendChannel[SessionMessage | Exception],
     ) -> None:
         with suppress(trio.BrokenResourceError):
             async with to_package, lines:
-                for message in _told_late(missed):
+                for message in _told_late(handover):
                     await to_package.send(SessionMessage(message))
-                async for passed in lines:
-                    if found := self._read(passed):
+                async for forwarded in lines:
+                    if found := self._read(forwarded):
                         await to_package.send(SessionMessage(found))
                 with trio.move_on_after(GOODBYE_S):
                     await self._requests.wait_at_most(0)
 
-    def _read(self, passed: Passed) -> JSONRPCMessage | None:
+    def _read(self, forwarded: ForwardedLine) -> JSONRPCMessage | None:
         """The message of a line; what is none is refused."""
-        found = _parsed(passed.line)
+        found = _parsed(forwarded.line)
         if isinstance(found, str):
-            raw_id = bytes(jsonrpc.decode(passed.line).id)
+            raw_id = bytes(jsonrpc.decode(forwarded.line).id)
             known_id = raw_id if jsonrpc.is_id(raw_id) else b""
-            client_writer.refuse(passed.client, known_id, Code.INVALID_REQUEST, found)
+            client_writer.refuse(forwarded.client, known_id, Code.INVALID_REQUEST, found)
             return None
         match found:
             case JSONRPCRequest():
-                self._ask(found, passed.client)
+                self._ask(found, forwarded.client)
             case JSONRPCNotification(method="notifications/cancelled"):
                 self._cancelled((found.params or {}).get("requestId"))
         return found
@@ -304,11 +304,11 @@ class _Answer(Exception):  # noqa: N818  (it is none)
 class _Writer:
     """The package's write stream."""
 
-    def __init__(self, package: Package) -> None:
-        self._package = package
+    def __init__(self, session: SdkSession) -> None:
+        self._session = session
 
     async def send(self, item: SessionMessage, /) -> None:
-        self._package.write(item)
+        self._session.write(item)
 
     async def aclose(self) -> None:
         pass
@@ -333,15 +333,15 @@ def parameter_disagreement(
     return ProtocolError(found.code, found.message) if found else None
 
 
-def _told_late(missed: Missed) -> list[JSONRPCMessage]:
+def _told_late(handover: SessionHandover) -> list[JSONRPCMessage]:
     """What fixes the package's era, and its side of the handshake."""
-    match missed.era:
+    match handover.era:
         case Era.HANDSHAKE:
-            opening = _parsed(missed.opening)
+            opening = _parsed(handover.opening)
             if not isinstance(opening, JSONRPCRequest):  # it reads no number of thousands of digits
                 return []
             told: list[JSONRPCMessage] = [_request("initialize", opening.params or {})]
-            if missed.is_initialized:
+            if handover.is_initialized:
                 told.append(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized"))
             return told
         case Era.STATELESS:

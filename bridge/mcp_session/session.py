@@ -2,7 +2,7 @@
 
 The package is the authority, this is the short way: it takes only what it is sure that the package would
 take (see `client_messages.py`), and answers as the package does. The package is loaded when something else
-is said, is told what it has missed, and then answers that by itself; an opening in another way, or a second
+is said, is told what it has handover, and then answers that by itself; an opening in another way, or a second
 handshake, leaves it everything from then on.
 """
 
@@ -40,7 +40,7 @@ from bridge.mcp_session.client_messages import (
     Request,
 )
 from bridge.mcp_session.client_writer import Client
-from bridge.mcp_session.handover import GOODBYE_S, Missed, Passed
+from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
 from bridge.mcp_session.input_required import Parking, open_parking
 from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
@@ -49,7 +49,7 @@ from bridge.mcp_session.tool_calls import QUESTION, Call
 from native_host.protocol import jsonrpc
 
 if TYPE_CHECKING:
-    from bridge.mcp_session.sdk_session import Package
+    from bridge.mcp_session.sdk_session import SdkSession
 
 MAX_SUBSCRIPTIONS = 64
 """Further ones are left to the package."""
@@ -63,8 +63,8 @@ _WAITING_LINES = 64
 _log = logging.getLogger(__name__)
 
 
-class Lane:
-    """Answers a client's lines."""
+class McpSession:
+    """One MCP session on one connection: answers the common messages of its client."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Lane:
         self._era = era
         """As the client's first words tell, where it is not known before."""
         self._is_only_one = era is None
-        """Of its session; else others would wait while this one's client reads nothing."""
+        """True if the client has exactly one connection, so that waiting for it delays no other request."""
         self._opening = b""
         """The line that began a handshake."""
         self._can = Capabilities()
@@ -95,12 +95,12 @@ class Lane:
         self._is_initialized = False
         self._leaves_all = leaves_all
         """To the package."""
-        self._lines: trio.MemorySendChannel[Passed] | None = None
-        """To the package, once it is needed."""
-        self._package: Package | None = None
-        """Once it is loaded."""
-        self._package_scope = trio.CancelScope()
-        self._package_ended = trio.Event()
+        self._lines: trio.MemorySendChannel[ForwardedLine] | None = None
+        """Lines for the SDK session, once one is needed."""
+        self._sdk_session: SdkSession | None = None
+        """Set once the mcp package is loaded."""
+        self._sdk_scope = trio.CancelScope()
+        self._sdk_ended = trio.Event()
         server.hear_changes(self._tell_list_changed)
 
     async def take(self, line: bytes, client: Client | None = None) -> None:
@@ -119,7 +119,7 @@ class Lane:
         with trio.move_on_after(patience_s):
             await self.requests.wait_at_most(0)
         if self._lines:
-            await self._package_ended.wait()
+            await self._sdk_ended.wait()
         for asked in [*self.requests, *self._subscriptions]:
             asked.close()
         self._server.stop_hearing(self._tell_list_changed)
@@ -127,7 +127,7 @@ class Lane:
     def abandon(self) -> None:
         """Nobody hears what is said any more: what is open is cancelled."""
         self._server.stop_hearing(self._tell_list_changed)
-        self._package_scope.cancel()
+        self._sdk_scope.cancel()
         for asked in [*self.requests, *self._subscriptions]:
             asked.cancel()
 
@@ -247,8 +247,8 @@ class Lane:
             self._client.write(client_writer.notification("notifications/tools/list_changed"))
         for subscription in self._subscriptions:
             subscription.tell_list_changed()
-        if self._package:
-            await self._package.tell_list_changed(also_handshake=self._leaves_all)
+        if self._sdk_session:
+            await self._sdk_session.tell_list_changed(also_handshake=self._leaves_all)
 
     # ── What is left to the package ─────────────────────────────────────────────────────────────────────────
 
@@ -263,19 +263,21 @@ class Lane:
         if self._era is None or found.method == "initialize":
             self._leaves_all = True
         if self._lines is None:
-            self._lines, lines = trio.open_memory_channel[Passed](_WAITING_LINES)
-            missed = Missed(self._era, self._opening, self._is_initialized)
-            self._nursery.start_soon(self._run_package, lines, missed)
-        await self._lines.send(Passed(line, client))
+            self._lines, lines = trio.open_memory_channel[ForwardedLine](_WAITING_LINES)
+            handover = SessionHandover(self._era, self._opening, self._is_initialized)
+            self._nursery.start_soon(self._run_sdk_session, lines, handover)
+        await self._lines.send(ForwardedLine(line, client))
 
-    async def _run_package(self, lines: trio.MemoryReceiveChannel[Passed], missed: Missed) -> None:
-        with self._package_scope:
+    async def _run_sdk_session(
+        self, lines: trio.MemoryReceiveChannel[ForwardedLine], handover: SessionHandover
+    ) -> None:
+        with self._sdk_scope:
             await load_package()
-            from bridge.mcp_session.sdk_session import Package  # noqa: PLC0415
+            from bridge.mcp_session.sdk_session import SdkSession  # noqa: PLC0415
 
-            self._package = Package(self._server, self._client, self._calls, self.requests)
-            await self._package.run(lines, missed)
-        self._package_ended.set()
+            self._sdk_session = SdkSession(self._server, self._client, self._calls, self.requests)
+            await self._sdk_session.run(lines, handover)
+        self._sdk_ended.set()
 
 
 async def load_package() -> ModuleType:
@@ -365,27 +367,29 @@ class _Subscription:
         client_writer.answer(self._client, self._raw_id, _CLOSED)
 
 
-NewLane = Callable[[Client, Era | None], Lane]
-"""For a client whose era is known, or None."""
+NewSession = Callable[[Client, Era | None], McpSession]
+"""Returns the session of a further connection; the era is None while it is unknown."""
 
 
 @asynccontextmanager
-async def open_lanes(server: McpServer, *, leaves_all: bool = False) -> AsyncIterator[NewLane]:
-    """Lanes of one session, for as long as the block runs. Ids of different lanes have nothing in common.
+async def open_sessions(server: McpServer, *, leaves_all: bool = False) -> AsyncIterator[NewSession]:
+    """Yield a function that opens sessions on further connections of one client, which end with the block.
 
-    `leaves_all`: the package answers everything.
+    Each connection has its own request ids. With `leaves_all`, the SDK session answers everything.
     """
     async with open_parking() as parking, trio.open_nursery() as nursery:
 
-        def new_lane(client: Client, era: Era | None) -> Lane:
-            return Lane(server, client, parking, nursery, era=era, leaves_all=leaves_all)
+        def new_session(client: Client, era: Era | None) -> McpSession:
+            return McpSession(server, client, parking, nursery, era=era, leaves_all=leaves_all)
 
-        yield new_lane
+        yield new_session
         nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def open_lane(server: McpServer, client: Client, *, leaves_all: bool = False) -> AsyncIterator[Lane]:
-    """A session with one client, as long as the block runs."""
-    async with open_lanes(server, leaves_all=leaves_all) as new_lane:
-        yield new_lane(client, None)
+async def open_session(
+    server: McpServer, client: Client, *, leaves_all: bool = False
+) -> AsyncIterator[McpSession]:
+    """Yield a session with one client on one connection, which ends with the block."""
+    async with open_sessions(server, leaves_all=leaves_all) as new_session:
+        yield new_session(client, None)

@@ -19,7 +19,7 @@ from bridge.hub.operation import Pending
 from bridge.hub.router import Router
 from bridge.hub.transport import Caller, LookedAround
 from bridge.mcp_session.mcp_server import McpServer
-from bridge.mcp_session.session import Lane, open_lane
+from bridge.mcp_session.session import McpSession, open_session
 from custom_tools import OwnTools
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
@@ -104,18 +104,20 @@ class Held:
 class Played:
     """A session, and what a transcript may do beside speaking."""
 
-    def __init__(self, router: Router, pages: Pages, client: Told, lane: Lane, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, router: Router, pages: Pages, client: Told, session: McpSession, nursery: trio.Nursery
+    ) -> None:
         self.router = router
         self.pages = pages
         self.client = client
-        self.lane = lane
+        self.session = session
         self.nursery = nursery
 
     async def take(self, message: Message) -> None:
         if callable(message):
             message(self)
         else:
-            await self.lane.take(message if isinstance(message, bytes) else encoded(message))
+            await self.session.take(message if isinstance(message, bytes) else encoded(message))
 
 
 def encoded(message: dict[str, Any]) -> bytes:
@@ -134,8 +136,8 @@ async def session(*, leaves_all: bool, keep: Keep = lambda _: None) -> AsyncIter
         nursery.start_soon(router.run)
         nursery.start_soon(router.tell_changes, mcp_server.tell_list_changed)
         await trio.testing.wait_all_tasks_blocked()
-        async with open_lane(mcp_server, client, leaves_all=leaves_all) as lane:
-            yield Played(router, pages, client, lane, nursery)
+        async with open_session(mcp_server, client, leaves_all=leaves_all) as session:
+            yield Played(router, pages, client, session, nursery)
         nursery.cancel_scope.cancel()
 
 

@@ -21,7 +21,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import McpServer
-from bridge.mcp_session.session import Lane, NewLane, open_lanes
+from bridge.mcp_session.session import McpSession, NewSession, open_sessions
 from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Principal
 from native_host.protocol import wire
@@ -67,30 +67,30 @@ class HttpSession:
         self.used_at = trio.current_time()
         self._ended = trio.Event()
         self._begun = trio.Event()
-        self._new_lane: NewLane | None = None
-        self._lane: Lane | None = None
-        self._request_lanes: set[Lane] = set()
+        self._new_lane: NewSession | None = None
+        self._lane: McpSession | None = None
+        self._request_lanes: set[McpSession] = set()
         """Lanes of single requests since 2026-07-28."""
 
     @property
-    def lane(self) -> Lane:
-        """Lane of the handshake era, which all requests share."""
+    def lane(self) -> McpSession:
+        """McpSession of the handshake era, which all requests share."""
         if self._lane is None:
             self._lane = self._open_lane(self.standalone)
         return self._lane
 
-    def new_lane(self, client: EventStream, era: Era | None = None) -> Lane:
+    def new_lane(self, client: EventStream, era: Era | None = None) -> McpSession:
         """Open a lane for one request, whose id other requests may use as well."""
         lane = self._open_lane(client, era)
         self._request_lanes.add(lane)
         return lane
 
-    def end_lane(self, lane: Lane) -> None:
+    def end_lane(self, lane: McpSession) -> None:
         """Cancel the open requests of one request's lane."""
         self._request_lanes.discard(lane)
         lane.abandon()
 
-    def _open_lane(self, client: EventStream, era: Era | None = None) -> Lane:
+    def _open_lane(self, client: EventStream, era: Era | None = None) -> McpSession:
         assert self._new_lane, "a session is found only while it runs"
         return self._new_lane(client, era)
 
@@ -104,13 +104,13 @@ class HttpSession:
             text = f"{MAX_OPEN_REQUESTS} requests of this session are open: wait for a response"
             raise RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": "1"})
 
-    def start(self, new_lane: NewLane) -> None:
+    def start(self, new_session: NewSession) -> None:
         """Make the session ready for requests."""
-        self._new_lane = new_lane
+        self._new_lane = new_session
         self._begun.set()
 
     async def wait_begun(self) -> None:
-        """Wait until `new_lane` may be called."""
+        """Wait until `new_session` may be called."""
         await self._begun.wait()
 
     def create_stream(self, raw_id: bytes) -> EventStream:
@@ -284,7 +284,7 @@ class HttpSessions:
         self, session: HttpSession, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         try:
-            async with open_lanes(session.server) as new_lane, trio.open_nursery() as nursery:
+            async with open_sessions(session.server) as new_lane, trio.open_nursery() as nursery:
                 await nursery.start(self._router.tell_changes, session.server.tell_list_changed)
                 session.start(new_lane)
                 task_status.started()

@@ -1,4 +1,4 @@
-"""The lane and the mcp package give the same answers: the same transcripts, played to each."""
+"""McpSession and the mcp package give the same answers to the same transcripts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def heard(transcript: Sequence[Message], *, leaves_all: bool, at_once: boo
             if not at_once:
                 await trio.testing.wait_all_tasks_blocked()
         await trio.testing.wait_all_tasks_blocked()
-        await played.lane.close()
+        await played.session.close()
         return sorted(json.dumps(named(message), sort_keys=True) for message in played.client.messages)
 
 
@@ -87,7 +87,7 @@ def says_to_question(**answer: Any) -> Callable[[Played], None]:
     def say(played: Played) -> None:
         questions = [m for m in played.client.messages if str(m.get("id", "")).startswith("question-")]
         for question in questions:
-            played.nursery.start_soon(played.lane.take, encoded({"id": question["id"], **answer}))
+            played.nursery.start_soon(played.session.take, encoded({"id": question["id"], **answer}))
 
     return say
 
@@ -99,7 +99,7 @@ def comes_back(era: str, request_id: Any, **params: Any) -> Callable[[Played], N
         parked = [m for m in played.client.messages if "requestState" in m.get("result", {})]
         state = parked[0]["result"]["requestState"]
         message = call(era, request_id, requestState=state, **params)
-        played.nursery.start_soon(played.lane.take, encoded(message))
+        played.nursery.start_soon(played.session.take, encoded(message))
 
     return retry
 

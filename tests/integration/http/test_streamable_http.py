@@ -17,7 +17,7 @@ from starlette.requests import Request
 from announcements import one_page, tools
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import http_sessions, streamable_http
-from bridge.mcp_session.session import Lane
+from bridge.mcp_session.session import McpSession
 from fake_transport import CART, MARKED_CART, Asked
 from http_frontend import (
     CLOSES_EARLY,
@@ -547,7 +547,7 @@ async def test_of_a_stateless_request_that_is_answered_nothing_stays(method: str
             await client.post("/mcp", json=asked, headers=stateless(method))
         await until(lambda: trio.lowlevel.current_statistics().tasks_living <= tasks)
         gc.collect()
-        assert not [thing for thing in gc.get_objects() if type(thing) is Lane]
+        assert not [thing for thing in gc.get_objects() if type(thing) is McpSession]
 
 
 async def test_stateless_requests_with_one_id_get_their_own_answers() -> None:

@@ -1,4 +1,4 @@
-"""What the lane takes of a client's lines by itself; all else it leaves to the mcp package."""
+"""Client lines that McpSession answers itself; it leaves all others to the mcp package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lane: what it does without the mcp package, what while that is loaded, and to whom it speaks."""
+"""McpSession without the mcp package, while that package is loaded, and its recipients."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_what_concerns_a_request_goes_to_who_made_it(era: str, leaves_all:
             for message in opened(era):
                 await played.take(message)
             await trio.testing.wait_all_tasks_blocked()
-            await played.lane.take(encoded(call(era, 1, HOLD, _meta={"progressToken": 7})), asker)
+            await played.session.take(encoded(call(era, 1, HOLD, _meta={"progressToken": 7})), asker)
             await trio.testing.wait_all_tasks_blocked()
             report(played)
             change(played)
@@ -140,7 +140,7 @@ async def test_all_that_is_open_at_the_end_is_told_so(autojump_clock: trio.testi
             await played.take(call(era, 1))
             await played.take(call(era, 1))
             await played.take(asked(era, 2, "subscriptions/listen", LISTEN))
-            await played.lane.close()
+            await played.session.close()
     closed = [message for message in played.client.messages if "error" in message]
     assert sorted(message["id"] for message in closed) == [1, 1, 2]
     assert {message["error"]["message"] for message in closed} == {"Connection closed"}
@@ -200,7 +200,7 @@ async def test_of_requests_with_the_same_id_none_stays_open_without_an_answer() 
                 await played.take(asked(ERAS[0], 1, "prompts/list"))
             await trio.testing.wait_all_tasks_blocked()
             assert 1 in played.client.answered()
-            assert not list(played.lane.requests)
+            assert not list(played.session.requests)
 
 
 @pytest.mark.parametrize(
