@@ -1,4 +1,4 @@
-"""A call of a page's tool on its way: found, admitted, sent, answered, perhaps sent elsewhere. Pure.
+"""State machine of one call of a page's tool: find, admit, send, answer, retry in another tab. Pure.
 
 It is state and no task: whoever begins it takes it as far as it gets, and the transport's answer takes it on.
 What has to be waited for (a tab to be opened, a browser to come back) is waited for by somebody else.
@@ -53,8 +53,8 @@ OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all calls are made with."""
+class CallServices:
+    """Parts of the hub that every call uses."""
 
     registry: Registry
     catalog: Catalog
@@ -67,18 +67,18 @@ class Surroundings:
     keep: Keep
     told: Callable[[CallError], str]
     """What the client hears of a failure."""
-    wait: Callable[[Call], Pending]
+    wait: Callable[[PageCall], Pending]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
     running: dict[Pending, Recording] = field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 
-class Call:
-    """A `Pending`. While it waits for something it has a `Pending` itself."""
+class PageCall:
+    """A call of a page's tool, as an operation; while it waits, it holds the operation that it waits for."""
 
     def __init__(
         self,
-        around: Surroundings,
+        services: CallServices,
         session: Session,
         name: str,
         arguments: Arguments,
@@ -89,11 +89,11 @@ class Call:
         """`called_as` is the tool that the client called to reach this one by name, for the audit log."""
         self.session = session
         self.name = name
-        self._around = around
+        self._services = services
         self._arguments = arguments
         self._on_done = on_done
         self._caller = caller
-        self._recording = Recording(session, called_as or name, arguments, around.now())
+        self._recording = Recording(session, called_as or name, arguments, services.now())
         self._pending: Pending = ENDED
         self._entry: LiveEntry
         """Where it was sent last."""
@@ -119,9 +119,9 @@ class Call:
 
     def begin(self) -> None:
         """Count it and take it as far as it gets."""
-        self._around.running[self] = self._recording
+        self._services.running[self] = self._recording
         try:
-            self._around.admission.count(self.session, self._recording.began)
+            self._services.admission.count(self.session, self._recording.began)
         except CallError as error:
             self.fail(error)
         else:
@@ -153,7 +153,7 @@ class Call:
         self._left -= 1
         try:
             if (entry := self._at_once()) is None:
-                self._pending = self._around.wait(self)
+                self._pending = self._services.wait(self)
             else:
                 self.go(entry)
         except Exception as error:
@@ -174,7 +174,7 @@ class Call:
 
     def find(self) -> Entry:
         """What its name means now. Raises as `Catalog.find` does."""
-        return self._around.catalog.find(self.session, self.name, self._missed, self._profile)
+        return self._services.catalog.find(self.session, self.name, self._missed, self._profile)
 
     def admit(self, entry: Entry) -> None:
         """It is meant for this tool.
@@ -185,8 +185,8 @@ class Call:
         site = entry.site
         self._recording.site, self._recording.own_name = site, entry.own_name
         self._profile = site.profile
-        self._doubts = self._around.consent.check(self.session, entry)
-        self._around.admission.admit(self.session, entry, self._arguments, self._around.registry.pauses)
+        self._doubts = self._services.consent.check(self.session, entry)
+        self._services.admission.admit(self.session, entry, self._arguments, self._services.registry.pauses)
 
     @property
     def doubt(self) -> Doubt | None:
@@ -205,7 +205,7 @@ class Call:
         if self._is_over:
             return
         self._entry, attempt, self._was_sent = entry, self._left, True
-        self._names_a_tab = self._around.catalog.names_a_tab(self.session, self.name)
+        self._names_a_tab = self._services.catalog.names_a_tab(self.session, self.name)
         offer = entry.offer
         params = wire.ExecuteTool(
             session=self.session.id,
@@ -218,15 +218,15 @@ class Call:
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
         caller = _marked(self._caller, entry.origin)
-        send = self._around.transport.send
-        pending = send(tab, "browser/executeTool", params, self._around.call_s, self._answered, caller)
+        send = self._services.transport.send
+        pending = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, caller)
         if attempt == self._left and not self._is_over:  # else the answer came meanwhile
             self._pending = pending
 
     def _answered(self, answer: bytes | CallError) -> None:
         read = answer if isinstance(answer, CallError) else tool_result.read(answer)
         if isinstance(read, Answer):
-            self._around.consent.called(self._entry)
+            self._services.consent.called(self._entry)
             self._end(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read
@@ -252,7 +252,7 @@ class Call:
         if isinstance(error, UnknownToolError):
             error = self._refused or error
         if isinstance(error, CallError):
-            self._end(failed(self._around.told(error)), error)
+            self._end(failed(self._services.told(error)), error)
             return
         if not isinstance(error, UnknownToolError):
             _log.error("calling %.128r failed", self.name, exc_info=error)
@@ -265,8 +265,8 @@ class Call:
         self._keep(how)
 
     def _keep(self, how: Answer | Exception | None) -> None:
-        self._around.running.pop(self, None)
-        self._around.keep(self._recording.ended(how, self._around.now()))
+        self._services.running.pop(self, None)
+        self._services.keep(self._recording.ended(how, self._services.now()))
 
 
 def _marked(caller: Caller, origin: str) -> Caller:

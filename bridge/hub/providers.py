@@ -14,7 +14,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Recording
 from bridge.hub.client_session import Session
 from bridge.hub.operation import ENDED, Pending
-from bridge.hub.page_call import OnOutcome, Surroundings
+from bridge.hub.page_call import CallServices, OnOutcome
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NOBODY, Caller
 
@@ -83,12 +83,12 @@ class NothingProvided:
         """See `Provider`."""
 
 
-class ProvidedCall:
-    """A `Pending`."""
+class ProviderCall:
+    """A call of a provider's tool, as an operation."""
 
     def __init__(
         self,
-        around: Surroundings,
+        services: CallServices,
         run: Run,
         session: Session,
         name: str,
@@ -96,9 +96,9 @@ class ProvidedCall:
         on_done: OnOutcome,
         caller: Caller = NOBODY,
     ) -> None:
-        self._around = around
+        self._services = services
         self._run_tool = run
-        self._recording = Recording(session, name, arguments, around.now(), keep_step=around.keep)
+        self._recording = Recording(session, name, arguments, services.now(), keep_step=services.keep)
         self._on_done = on_done
         self._caller = caller
         self._pending: Pending = ENDED
@@ -106,9 +106,9 @@ class ProvidedCall:
 
     def begin(self, in_background: Callable[[Callable[[], Awaitable[None]]], Pending]) -> None:
         """Count it and let it run."""
-        self._around.running[self] = self._recording
+        self._services.running[self] = self._recording
         try:
-            self._around.admission.count(self._recording.session, self._recording.began)
+            self._services.admission.count(self._recording.session, self._recording.began)
         except CallError as error:
             self._fail(error)
         else:
@@ -135,7 +135,7 @@ class ProvidedCall:
             self._end(answer.result, answer)
 
     def _fail(self, error: CallError) -> None:
-        self._end(failed(self._around.told(error)), error)
+        self._end(failed(self._services.told(error)), error)
 
     def _end(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
         if self._is_over:
@@ -145,5 +145,5 @@ class ProvidedCall:
         self._keep(how)
 
     def _keep(self, how: Answer | Exception | None) -> None:
-        self._around.running.pop(self, None)
-        self._around.keep(self._recording.ended(how, self._around.now()))
+        self._services.running.pop(self, None)
+        self._services.keep(self._recording.ended(how, self._services.now()))

@@ -26,9 +26,9 @@ from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolCons
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
 from bridge.hub.operation import ENDED, Pending, outcome_of
-from bridge.hub.page_call import Call, OnOutcome, Outcome, PageResult, Surroundings
+from bridge.hub.page_call import CallServices, OnOutcome, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
-from bridge.hub.providers import NothingProvided, ProvidedCall, Provider, Resource, Run
+from bridge.hub.providers import NothingProvided, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registrations import Registrations
 from bridge.hub.registry import GRACE_S, Registry
@@ -110,7 +110,7 @@ class Router:
         """What is to be waited for once `run` does."""
         self._has_ended = False
         """`run` has: nothing is waited for any more."""
-        self._around = Surroundings(
+        self._services = CallServices(
             self.registry,
             self.catalog,
             Admission(self._terms.pace),
@@ -137,11 +137,11 @@ class Router:
         Policy and pace are shared objects, so `terms` must have the ones that the router was made with.
         """
         self._terms = terms
-        self._around = replace(self._around, call_s=terms.call_s)
+        self._services = replace(self._services, call_s=terms.call_s)
         self.prompts.ask_in = terms.ask_in
         self._list_anew()
-        for call in list(self._around.running):
-            if isinstance(call, Call):
+        for call in list(self._services.running):
+            if isinstance(call, PageCall):
                 call.judge_again()
         self.news.tell()
 
@@ -266,7 +266,7 @@ class Router:
                 return self._begin_by_name(session, arguments, on_done, caller)
         if name in self._provider.names:
             return self._begin_provided(self._provider.run, session, name, arguments, on_done, caller)
-        call = Call(self._around, session, name, arguments, on_done, caller)
+        call = PageCall(self._services, session, name, arguments, on_done, caller)
         call.begin()
         return call
 
@@ -299,7 +299,7 @@ class Router:
         on_done: OnOutcome,
         caller: Caller,
     ) -> Pending:
-        call = ProvidedCall(self._around, run, session, name, arguments, on_done, caller)
+        call = ProviderCall(self._services, run, session, name, arguments, on_done, caller)
         call.begin(self._in_background)
         return call
 
@@ -319,7 +319,7 @@ class Router:
             on_done(outcome)
 
         inner = Arguments(bytes(asked.arguments))
-        call = Call(self._around, session, asked.name, inner, on_outcome, caller, called_as=name)
+        call = PageCall(self._services, session, asked.name, inner, on_outcome, caller, called_as=name)
         call.begin()
         return call
 
@@ -368,7 +368,7 @@ class Router:
 
     def running(self) -> list[Recording]:
         """The calls that are on their way, the oldest first."""
-        return list(self._around.running.values())
+        return list(self._services.running.values())
 
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
 
@@ -387,13 +387,13 @@ class Router:
             self._nursery.start_soon(run)
         return scope
 
-    def _wait(self, call: Call) -> Pending:
+    def _wait(self, call: PageCall) -> Pending:
         if self._has_ended:
             call.cancel()  # that keeps a record of it
             return ENDED
         return self._in_background(partial(self._bring_on, call))
 
-    async def _bring_on(self, call: Call) -> None:
+    async def _bring_on(self, call: PageCall) -> None:
         try:
             call.go(await self._reach(call))
         except trio.Cancelled:
@@ -402,7 +402,7 @@ class Router:
         except Exception as error:  # noqa: BLE001  (other calls go on)
             call.fail(error)
 
-    async def _reach(self, call: Call) -> LiveEntry:
+    async def _reach(self, call: PageCall) -> LiveEntry:
         """The tool in the tab that is to run it; a call that may not be made goes no further."""
         entry = await self._find_allowed(call)
         if isinstance(entry, CachedEntry):
@@ -416,7 +416,7 @@ class Router:
             raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
         return entry
 
-    async def _find_allowed(self, call: Call) -> Entry:
+    async def _find_allowed(self, call: PageCall) -> Entry:
         """The tool behind the name, admitted, and allowed by the user where they have to be asked."""
         for _ in range(MAX_PROMPTS):
             entry = await self._find_live(call)
@@ -426,7 +426,7 @@ class Router:
             await self._ask_user(call, entry)  # meanwhile page, rules and tab may change: look again
         raise CallError(Code.NOT_ALLOWED, f"{call.name} changed while the user was asked", handed=False)
 
-    async def _ask_user(self, call: Call, entry: Entry) -> None:
+    async def _ask_user(self, call: PageCall, entry: Entry) -> None:
         async with self._asking.setdefault(call.session.id, trio.Lock()):
             call.admit(entry)
             doubt = call.doubt
@@ -460,7 +460,7 @@ class Router:
         detail = f"the user was asked and did not answer within {QUESTION_S:g} s"
         raise CallError(Code.NOT_ALLOWED, detail, handed=False)
 
-    async def _find_live(self, call: Call) -> Entry:
+    async def _find_live(self, call: PageCall) -> Entry:
         """The tool behind the name; when its host has vanished, as soon as its page is back."""
         try:
             entry = call.find()
@@ -512,7 +512,7 @@ def _lost_at(entry: Entry) -> float | None:
     return entry.offer.lost_at if isinstance(entry, LiveEntry) else None
 
 
-def _is_live(call: Call) -> bool:
+def _is_live(call: PageCall) -> bool:
     try:
         return _lost_at(call.find()) is None
     except (CallError, UnknownToolError):

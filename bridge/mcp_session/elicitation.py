@@ -1,4 +1,4 @@
-"""What a client is asked in mid-call: its person, as MCP lets a page ask, its model, and its own roots."""
+"""Elicitation: forms, their limits, and the answers of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.transport import Caller, OnProgress, Prompt
 from bridge.mcp_session.client_messages import CanAsk, ElicitResult
-from bridge.mcp_session.sampling_and_roots import ForRoots, ToModel
+from bridge.mcp_session.sampling_and_roots import RootsRequest, SamplingRequest
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, is_single_line, single_line
 from native_host.protocol.validation_errors import describe_problem
@@ -28,8 +28,8 @@ _SHOWN = {"title": MAX_TITLE_CHARS, "enumNames": MAX_TITLE_CHARS, "description":
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class Question(NamedTuple):
-    """To the person: a message, and a form with it, a JSON Schema whose properties are the fields."""
+class ElicitationRequest(NamedTuple):
+    """Elicitation request: a message and a form, a JSON Schema whose properties are the fields."""
 
     message: str
     form: dict[str, Any]
@@ -59,7 +59,7 @@ class Question(NamedTuple):
         return answer(found.action, found.content)
 
 
-Asked = Question | ToModel | ForRoots
+Asked = ElicitationRequest | SamplingRequest | RootsRequest
 """Of a client."""
 Ask = Callable[[Asked], Awaitable[bytes]]
 """Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
@@ -73,10 +73,10 @@ def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:
         return await put(read(asked))
 
     async def ask_model(prompt: Prompt) -> bytes:
-        return await put(ToModel(prompt))
+        return await put(SamplingRequest(prompt))
 
     async def list_roots() -> list[str]:
-        return msgspec.json.decode(await put(ForRoots()), type=list[str])
+        return msgspec.json.decode(await put(RootsRequest()), type=list[str])
 
     return Caller(
         on_progress,
@@ -86,7 +86,7 @@ def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:
     )
 
 
-def read(asked: wire.ElicitConfirmation) -> Question:
+def read(asked: wire.ElicitConfirmation) -> ElicitationRequest:
     """What may be put to a person: the page's form, and what is there to be read made one printable line.
 
     Names and values go back to the page and are not touched.
@@ -96,13 +96,13 @@ def read(asked: wire.ElicitConfirmation) -> Question:
             a name or value is not printable, or too long: a client would show it in the page's stead.
     """
     if asked.requested_schema is msgspec.UNSET:
-        return Question(asked.message, _NO_FIELDS)
+        return ElicitationRequest(asked.message, _NO_FIELDS)
     raw = bytes(asked.requested_schema)
     if len(raw) > MAX_FORM_BYTES:
         raise _unusable(f"it is {len(raw)} bytes long, the limit is {MAX_FORM_BYTES}")
     try:
         msgspec.json.decode(raw, type=_Form)
-        return Question(asked.message, _checked(msgspec.json.decode(raw)))
+        return ElicitationRequest(asked.message, _checked(msgspec.json.decode(raw)))
     except (msgspec.DecodeError, RecursionError) as error:
         raise _unusable(describe_problem(error)) from None
 

@@ -1,4 +1,4 @@
-"""Calls that wait for what their client is asked, in the era in which a server cannot ask a client.
+"""Calls suspended with `input_required`: each waits for a retry with the client's answer (MCP 2026-07-28).
 
 There a question is the answer to a call: the client asks its person, say, and sends the call once more, with
 what they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message
@@ -28,12 +28,12 @@ from bridge.hub.page_call import Outcome
 from bridge.hub.transport import QUESTION_S, Caller, OnProgress
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
-from bridge.mcp_session.elicitation import Asked, Question
+from bridge.mcp_session.elicitation import Asked, ElicitationRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
-MAX_PARKED = 16
-"""Of one session."""
+MAX_SUSPENDED = 16
+"""Suspended calls of one session."""
 LAST_WORDS_S = 1.0
 """So long a call goes on when nobody has answered: its page hears that first, and then of the cancelling."""
 _STATE_BYTES = 16
@@ -41,8 +41,8 @@ _STATE_BYTES = 16
 _log = logging.getLogger(__name__)
 
 
-class Parked(NamedTuple):
-    """The call goes on when `Parking.resume` gets this state and the answer to the question."""
+class InputRequired(NamedTuple):
+    """Suspension of a call: `SuspendedCalls.resume` continues it with this state and the client's answer."""
 
     state: str
     question: Asked
@@ -59,7 +59,7 @@ class Request(NamedTuple):
         return self.name == other.name and _sorted(self.arguments) == _sorted(other.arguments)
 
 
-OnTurn = Callable[[Outcome | Parked], None]
+OnTurn = Callable[[Outcome | InputRequired], None]
 """Gets a call's end, or the question that has to be answered before it goes on."""
 Begin = Callable[[Callable[[Outcome], None], Caller], Pending]
 """Begins a call."""
@@ -69,12 +69,12 @@ class RetryError(Exception):
     """There is no call to resume; the text says it to the client."""
 
 
-class Parking:
-    """The calls of one session that may be parked."""
+class SuspendedCalls:
+    """Calls of one session that a server request can suspend."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
-        self._parked: dict[str, _Call] = {}
+        self._suspended: dict[str, _Call] = {}
         """By state."""
 
     def begin(
@@ -104,16 +104,16 @@ class Parking:
         on_turn: OnTurn,
         on_progress: OnProgress | None = None,
     ) -> Pending:
-        """Answer the question of a parked call and go on as `begin` does; without its answer, ask again.
+        """Answer the question of a suspended call and go on as `begin` does; without its answer, ask again.
 
         `answer` is an MCP result as JSON.
 
         Raises:
-            RetryError: no call is parked under this state, or another one is.
+            RetryError: no call is suspended under this state, or the request names another call.
         """
-        call = self._parked.get(state)
+        call = self._suspended.get(state)
         if call is None or trio.current_time() >= call.expires_at:
-            # It holds for every state that is not parked, so none has to be remembered.
+            # The text holds for every unknown state, so that none has to be remembered.
             raise RetryError(
                 "The question is closed: it was answered already, or nobody answered it within "
                 f"{QUESTION_S:g} s and its call was cancelled. Its call may have run, and was not started "
@@ -126,9 +126,9 @@ class Parking:
             )
         given = _given(call.question, answer)
         if given is None:
-            on_turn(Parked(state, call.question))
+            on_turn(InputRequired(state, call.question))
             return ENDED
-        del self._parked[state]
+        del self._suspended[state]
         turn = call.take_turn(on_turn, on_progress)
         call.answer(given)
         return turn
@@ -136,11 +136,11 @@ class Parking:
     async def _ask(self, call: _Call, question: Asked) -> bytes:
         if not call.is_awaited:
             raise CallError(Code.GONE, "the client does not wait for this call any more", handed=False)
-        if len(self._parked) >= MAX_PARKED:
-            text = f"{MAX_PARKED} questions of this client wait for an answer: ask again later"
+        if len(self._suspended) >= MAX_SUSPENDED:
+            text = f"{MAX_SUSPENDED} questions of this client wait for an answer: ask again later"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         state = secrets.token_urlsafe(_STATE_BYTES)
-        self._parked[state] = call
+        self._suspended[state] = call
         call.ask(state, question)
         self._nursery.start_soon(self._expire, call, state)
         await call.answered.wait()
@@ -154,15 +154,15 @@ class Parking:
         if not answered.is_set() and not call.ended.is_set():
             with trio.move_on_after(LAST_WORDS_S):
                 await call.ended.wait()
-        if self._parked.pop(state, None):
+        if self._suspended.pop(state, None):
             _log.info("%.128r ended, and the client did not come back for it", call.request.name)
             call.cancel()
 
     def cancel_all(self) -> None:
-        """The session ends, and with it what is parked."""
-        for call in self._parked.values():
+        """Cancel all suspended calls: their session has ended."""
+        for call in self._suspended.values():
             call.cancel()
-        self._parked.clear()
+        self._suspended.clear()
 
 
 class _Call:
@@ -170,7 +170,7 @@ class _Call:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.question: Asked = Question("", {})
+        self.question: Asked = ElicitationRequest("", {})
         self.expires_at = -math.inf
         self.answered = trio.Event()
         self.given = b""
@@ -200,7 +200,7 @@ class _Call:
         """Whether it is this message that waits now."""
         return self._turn is turn
 
-    def end_turn(self, told: Outcome | Parked) -> None:
+    def end_turn(self, told: Outcome | InputRequired) -> None:
         turn, self._turn = self._turn, None
         if turn:
             turn.on_turn(told)
@@ -215,7 +215,7 @@ class _Call:
         self.question = question
         self.expires_at = trio.current_time() + QUESTION_S
         self.answered = trio.Event()
-        self.end_turn(Parked(state, question))
+        self.end_turn(InputRequired(state, question))
 
     def answer(self, given: bytes) -> None:
         """Let the call go on; it may have ended meanwhile."""
@@ -269,12 +269,12 @@ def _sorted(arguments: Arguments) -> str:
 
 
 @asynccontextmanager
-async def open_parking() -> AsyncIterator[Parking]:
+async def open_suspended_calls() -> AsyncIterator[SuspendedCalls]:
     """For as long as a session lasts: at its end, its calls are cancelled."""
     async with trio.open_nursery() as nursery:
-        parking = Parking(nursery)
+        suspended = SuspendedCalls(nursery)
         try:
-            yield parking
+            yield suspended
         finally:
-            parking.cancel_all()
+            suspended.cancel_all()
             nursery.cancel_scope.cancel()

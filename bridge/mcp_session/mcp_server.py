@@ -12,9 +12,9 @@ from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import Implementation
-from bridge.mcp_session.input_required import Parking
-from bridge.mcp_session.server_requests import Asking
-from bridge.mcp_session.tool_calls import Calls
+from bridge.mcp_session.input_required import SuspendedCalls
+from bridge.mcp_session.server_requests import ServerRequests
+from bridge.mcp_session.tool_calls import ToolCalls
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 
@@ -137,9 +137,9 @@ class McpServer:
         """The JSON Schema of a page's tool; empty when there is none of this name."""
         return self._router.input_schema(self._session, tool)
 
-    def calls(self, parking: Parking, asking: Asking) -> Calls:
+    def calls(self, suspended: SuspendedCalls, server_requests: ServerRequests) -> ToolCalls:
         """How this session calls tools."""
-        return Calls(self._router, self._session, parking, asking)
+        return ToolCalls(self._router, self._session, suspended, server_requests)
 
 
 def browser_capabilities(frames: Iterable[Frame]) -> dict[str, bool]:

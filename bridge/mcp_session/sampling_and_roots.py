@@ -10,8 +10,8 @@ import msgspec
 from bridge.hub.transport import Prompt
 
 
-class ToModel(NamedTuple):
-    """To the client's model."""
+class SamplingRequest(NamedTuple):
+    """Request of a completion from the client's model."""
 
     prompt: Prompt
 
@@ -44,8 +44,8 @@ class ToModel(NamedTuple):
         return msgspec.json.decode(result, type=_Sampled).content.text.encode()
 
 
-class ForRoots:
-    """To the client itself: which folders it works in."""
+class RootsRequest:
+    """Request of the directories that the client works in."""
 
     method = "roots/list"
     """Of the request to the client."""

@@ -45,7 +45,7 @@ from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
 from bridge.mcp_session.mcp_server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
-from bridge.mcp_session.tool_calls import QUESTION, Call, Calls
+from bridge.mcp_session.tool_calls import QUESTION, ToolCallRequest, ToolCalls
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
 
@@ -67,7 +67,7 @@ class SdkSession:
     """One MCP session on the mcp package: answers the lines that `McpSession` forwards."""
 
     def __init__(
-        self, server: McpServer, client: Client, calls: Calls, requests: OpenRequests[OpenRequest]
+        self, server: McpServer, client: Client, calls: ToolCalls, requests: OpenRequests[OpenRequest]
     ) -> None:
         self._server = server
         self._client = client
@@ -253,10 +253,10 @@ class SdkSession:
             raise _refusal(answer)
         raise _Answer(answer)
 
-    def _asked_for(self, ctx: _Context, params: types.CallToolRequestParams) -> Call:
+    def _asked_for(self, ctx: _Context, params: types.CallToolRequestParams) -> ToolCallRequest:
         token = (ctx.meta or {}).get("progress_token")
         asked = self._asked.get(coerce_request_id(ctx.request_id)) if ctx.request_id is not None else None
-        return Call(
+        return ToolCallRequest(
             params.name,
             Arguments.of(params.arguments or {}),
             asked.client if asked else self._client,

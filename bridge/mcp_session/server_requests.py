@@ -1,6 +1,6 @@
-"""Questions to a client that a server may ask: requests of ours, and their answers.
+"""Requests from the server to its client, and their responses.
 
-Only the handshake era has them. See `input_required.py` for what takes their place since 2026-07-28.
+Only the handshake era has them; `input_required.py` takes their place since MCP 2026-07-28.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from native_host.protocol.wire import Code
 _log = logging.getLogger(__name__)
 
 
-class Asking:
-    """The questions of one session that are open.
+class ServerRequests:
+    """Open server requests of one session.
 
-    Their ids are strings that are no numbers: those of the mcp package, which asks nothing else, are numbers.
+    Their ids are strings, as those of the mcp package are numbers.
     """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._open: dict[bytes, _Open] = {}
+        self._open: dict[bytes, ServerRequest] = {}
         """By id, as JSON."""
 
     async def ask(self, client: Client, asked: Asked) -> bytes:
-        """What the asker gets of the client's answer. Cancelling this takes the question back.
+        """Send a request and return its result for the page. Cancellation cancels the request.
 
         Raises:
-            CallError: the client has none.
+            CallError: the client answered with an error; report it to the page.
         """
-        question = _Open(asked)
+        question = ServerRequest(asked)
         raw_id = b'"question-%d"' % next(self._numbers)
         self._open[raw_id] = question
         client.write(request(raw_id, asked.method, asked.params))
@@ -54,7 +54,7 @@ class Asking:
         return question.result
 
     def take(self, answer: Answer) -> bool:
-        """Whether this answers one of our questions."""
+        """Return whether this response belongs to an open request, and resolve that."""
         question = self._open.get(bytes(answer.id))
         if question is None:
             return False
@@ -62,19 +62,22 @@ class Asking:
         return True
 
     def fail(self, raw_id: bytes) -> None:
-        """Something came under this id that is no answer: if it is a question of ours, there will be none."""
+        """Fail the request with this id, if it is open: its response is malformed."""
         if question := self._open.get(raw_id):
             _log.warning("the client's answer to a question is no message of MCP")
             question.answered.set()
 
 
-class _Open:
+class ServerRequest:
+    """An open request to the client, and its result."""
+
     def __init__(self, asked: Asked) -> None:
         self.answered = trio.Event()
         self.result: bytes | None = None
         self._asked = asked
 
     def answer(self, answer: Answer) -> None:
+        """Take the response; a second one is ignored."""
         if self.answered.is_set():
             return
         try:

@@ -41,11 +41,11 @@ from bridge.mcp_session.client_messages import (
 )
 from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
-from bridge.mcp_session.input_required import Parking, open_parking
+from bridge.mcp_session.input_required import SuspendedCalls, open_suspended_calls
 from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
-from bridge.mcp_session.server_requests import Asking
-from bridge.mcp_session.tool_calls import QUESTION, Call
+from bridge.mcp_session.server_requests import ServerRequests
+from bridge.mcp_session.tool_calls import QUESTION, ToolCallRequest
 from native_host.protocol import jsonrpc
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class McpSession:
         self,
         server: McpServer,
         client: Client,
-        parking: Parking,
+        suspended: SuspendedCalls,
         nursery: trio.Nursery,
         *,
         era: Era | None = None,
@@ -79,8 +79,8 @@ class McpSession:
         self._server = server
         self._client = client
         self._nursery = nursery
-        self._asking = Asking()
-        self._calls = server.calls(parking, self._asking)
+        self._server_requests = ServerRequests()
+        self._calls = server.calls(suspended, self._server_requests)
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
@@ -145,7 +145,7 @@ class McpSession:
                 return self._era is not None and self._lines is None
             case Cancelled() if self._cancel(message):
                 return True
-            case client_messages.Answer() if self._asking.take(message):
+            case client_messages.Answer() if self._server_requests.take(message):
                 return True
             case _:
                 return self._lines is None  # nobody listens
@@ -206,7 +206,7 @@ class McpSession:
     def _call(self, era: Era, message: CallTool, can: Capabilities, client: Client) -> None:
         params = message.params
         response = (params.input_responses or {}).get(QUESTION)
-        call = Call(
+        call = ToolCallRequest(
             params.name,
             Arguments(params.arguments_json),
             client,
@@ -259,7 +259,7 @@ class McpSession:
             client_writer.refuse(client, client_messages.id_in(line), error.code, str(error))
             return
         if not found.method:
-            self._asking.fail(bytes(found.id))
+            self._server_requests.fail(bytes(found.id))
         if self._era is None or found.method == "initialize":
             self._leaves_all = True
         if self._lines is None:
@@ -377,10 +377,10 @@ async def open_sessions(server: McpServer, *, leaves_all: bool = False) -> Async
 
     Each connection has its own request ids. With `leaves_all`, the SDK session answers everything.
     """
-    async with open_parking() as parking, trio.open_nursery() as nursery:
+    async with open_suspended_calls() as suspended, trio.open_nursery() as nursery:
 
         def new_session(client: Client, era: Era | None) -> McpSession:
-            return McpSession(server, client, parking, nursery, era=era, leaves_all=leaves_all)
+            return McpSession(server, client, suspended, nursery, era=era, leaves_all=leaves_all)
 
         yield new_session
         nursery.cancel_scope.cancel()

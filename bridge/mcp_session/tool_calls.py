@@ -1,4 +1,4 @@
-"""A client's calls, in the way of its era: what is reported meanwhile, and what the client is asked."""
+"""`tools/call` in both protocol eras, with progress and server requests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bridge.mcp_session import call_results, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.client_writer import Client, notification
-from bridge.mcp_session.input_required import Parked, Parking, Request, RetryError
-from bridge.mcp_session.server_requests import Asking
+from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
+from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
 
 QUESTION = "question"
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 OnAnswer = Callable[[Parts | ProtocolError], None]
 
 
-class Call(NamedTuple):
-    """A client's request to run a tool."""
+class ToolCallRequest(NamedTuple):
+    """A `tools/call` request of the client."""
 
     name: str
     arguments: Arguments
@@ -50,21 +50,23 @@ class Call(NamedTuple):
     """What they have answered: an MCP result as JSON."""
 
 
-class Calls:
-    """The calls of one session."""
+class ToolCalls:
+    """Runs the `tools/call` requests of one session, in the way of their protocol era."""
 
-    def __init__(self, router: Router, session: Session, parking: Parking, asking: Asking) -> None:
+    def __init__(
+        self, router: Router, session: Session, suspended: SuspendedCalls, server_requests: ServerRequests
+    ) -> None:
         self._router = router
         self._session = session
-        self._parking = parking
-        self._asking = asking
+        self._suspended = suspended
+        self._server_requests = server_requests
 
-    def begin(self, era: Era, call: Call, on_answer: OnAnswer) -> Pending:
+    def begin(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
         """Run a tool. Cancelling tells the page."""
         try:
             if era is Era.HANDSHAKE:
-                return self._begin_asking(call, on_answer)
-            return self._begin_parking(call, on_answer)
+                return self._begin_with_server_requests(call, on_answer)
+            return self._begin_suspendable(call, on_answer)
         except RetryError as error:
             on_answer(call_results.of_bridge(failed(str(error)), era))
         except CallError as error:
@@ -83,25 +85,27 @@ class Calls:
         """
         self._router.record_rejected(self._session, name if isinstance(name, str) else "", field)
 
-    def _begin_asking(self, call: Call, on_answer: OnAnswer) -> Pending:
-        ask = partial(self._asking.ask, call.client)
+    def _begin_with_server_requests(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
+        ask = partial(self._server_requests.ask, call.client)
         caller = elicitation.caller(call.can_ask, ask, _reporting(call))
         return self._run(Era.HANDSHAKE, call, on_answer, caller)
 
-    def _begin_parking(self, call: Call, on_answer: OnAnswer) -> Pending:
+    def _begin_suspendable(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
         if call.state is None and not any(call.can_ask):
             return self._run(Era.STATELESS, call, on_answer, Caller(_reporting(call)))
         request = Request(call.name, call.arguments)
 
-        def on_turn(told: Outcome | Parked) -> None:
-            on_answer(_input_required(told) if isinstance(told, Parked) else _answer(told, Era.STATELESS))
+        def on_turn(told: Outcome | InputRequired) -> None:
+            on_answer(
+                _input_required(told) if isinstance(told, InputRequired) else _answer(told, Era.STATELESS)
+            )
 
         if call.state is not None:
-            return self._parking.resume(call.state, request, call.given, on_turn, _reporting(call))
+            return self._suspended.resume(call.state, request, call.given, on_turn, _reporting(call))
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
-        return self._parking.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
+        return self._suspended.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
 
-    def _run(self, era: Era, call: Call, on_answer: OnAnswer, caller: Caller) -> Pending:
+    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, caller: Caller) -> Pending:
         def on_done(outcome: Outcome) -> None:
             on_answer(_answer(outcome, era))
 
@@ -120,7 +124,7 @@ def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
         return to_mcp(error)
 
 
-def _reporting(call: Call) -> OnProgress | None:
+def _reporting(call: ToolCallRequest) -> OnProgress | None:
     if not call.progress_token:
         return None
     token, client = msgspec.Raw(call.progress_token), call.client
@@ -139,8 +143,8 @@ def _reporting(call: Call) -> OnProgress | None:
     return report
 
 
-def _input_required(parked: Parked) -> Parts:
+def _input_required(suspension: InputRequired) -> Parts:
     """A question for a client that asks by itself, and then sends its call again."""
-    asked = {QUESTION: {"method": parked.question.method, "params": parked.question.params}}
-    members = {"resultType": "input_required", "inputRequests": asked, "requestState": parked.state}
+    asked = {QUESTION: {"method": suspension.question.method, "params": suspension.question.params}}
+    members = {"resultType": "input_required", "inputRequests": asked, "requestState": suspension.state}
     return call_results.result(Era.STATELESS, members)

@@ -12,7 +12,7 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.consent.approval_prompts import WORDS
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.elicitation import Asked, Question
+from bridge.mcp_session.elicitation import Asked, ElicitationRequest
 from native_host.existing_channel.channel_messages import PermissionResponse
 from native_host.protocol.wire import Code
 
@@ -40,7 +40,7 @@ class Permissions:
         Raises:
             CallError: it cannot be answered with a yes or a no.
         """
-        assert isinstance(asked, Question), "nothing else can be asked"
+        assert isinstance(asked, ElicitationRequest), "nothing else can be asked"
         if (filled_in := _yes(asked.form)) is None:
             text = "this client can only be asked for a yes or a no, and the question wants more than that"
             raise CallError(Code.INVALID_PARAMS, text, handed=False)

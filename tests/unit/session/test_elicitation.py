@@ -16,7 +16,7 @@ from native_host.protocol.wire import Code
 BUY = wire.ElicitConfirmation(message="Buy?")
 
 
-def read(form: Any) -> elicitation.Question:
+def read(form: Any) -> elicitation.ElicitationRequest:
     raw = msgspec.Raw(json.dumps(form).encode())
     return elicitation.read(wire.ElicitConfirmation(message="Buy?", requested_schema=raw))
 

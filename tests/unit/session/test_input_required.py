@@ -1,4 +1,4 @@
-"""Parked calls: how long they are kept, and what becomes of them."""
+"""Suspended calls: how long they are kept, and how they end."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,13 +18,13 @@ from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.input_required import (
     LAST_WORDS_S,
-    MAX_PARKED,
+    MAX_SUSPENDED,
+    InputRequired,
     OnTurn,
-    Parked,
-    Parking,
     Request,
     RetryError,
-    open_parking,
+    SuspendedCalls,
+    open_suspended_calls,
 )
 from native_host.protocol import wire
 
@@ -54,27 +54,27 @@ class Runner:
 class Turns:
     """The messages of a client that wait for a call's next words."""
 
-    def __init__(self, parking: Parking, runner: Runner) -> None:
-        self._parking = parking
+    def __init__(self, suspended: SuspendedCalls, runner: Runner) -> None:
+        self._suspended = suspended
         self._runner = runner
 
-    async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | Parked:
+    async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | InputRequired:
         return await self._wait(
-            lambda on_turn: self._parking.begin(
+            lambda on_turn: self._suspended.begin(
                 CART, partial(self._runner.begin, run), on_turn, on_progress, can_ask=CanAsk(person=True)
             )
         )
 
-    async def resume(self, state: str, answer: bytes | None = YES) -> Outcome | Parked:
-        return await self._wait(lambda on_turn: self._parking.resume(state, CART, answer, on_turn))
+    async def resume(self, state: str, answer: bytes | None = YES) -> Outcome | InputRequired:
+        return await self._wait(lambda on_turn: self._suspended.resume(state, CART, answer, on_turn))
 
     async def park(self, run: Run, on_progress: OnProgress | None = None) -> str:
         found = await self.begin(run, on_progress)
-        assert isinstance(found, Parked)
+        assert isinstance(found, InputRequired)
         return found.state
 
-    async def _wait(self, take: Callable[[OnTurn], Pending]) -> Outcome | Parked:
-        send, receive = trio.open_memory_channel[Outcome | Parked](1)
+    async def _wait(self, take: Callable[[OnTurn], Pending]) -> Outcome | InputRequired:
+        send, receive = trio.open_memory_channel[Outcome | InputRequired](1)
         take(send.send_nowait)
         return await receive.receive()
 
@@ -82,8 +82,8 @@ class Turns:
 @asynccontextmanager
 async def taking_turns() -> AsyncIterator[Turns]:
     async with trio.open_nursery() as nursery:
-        async with open_parking() as parking:
-            yield Turns(parking, Runner(nursery))
+        async with open_suspended_calls() as suspended:
+            yield Turns(suspended, Runner(nursery))
         nursery.cancel_scope.cancel()
 
 
@@ -140,7 +140,7 @@ async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_
     with trio.fail_after(10 * QUESTION_S):
         async with taking_turns() as turns:
             for _ in range(3):
-                states = [await turns.park(going_on, lambda _: None) for _ in range(MAX_PARKED)]
+                states = [await turns.park(going_on, lambda _: None) for _ in range(MAX_SUSPENDED)]
                 assert await turns.begin(refused) == b"refused"
                 await trio.sleep(QUESTION_S + LAST_WORDS_S)
                 await trio.testing.wait_all_tasks_blocked()
@@ -174,8 +174,8 @@ async def test_the_end_of_the_session_cancels_what_is_parked() -> None:
 
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
-            async with open_parking() as parking:
-                await Turns(parking, Runner(nursery)).park(run)
+            async with open_suspended_calls() as suspended:
+                await Turns(suspended, Runner(nursery)).park(run)
             await is_cancelled.wait()
 
 
@@ -190,13 +190,13 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
         ends.append(on_done)
         return ENDED
 
-    told: list[Outcome | Parked] = []
+    told: list[Outcome | InputRequired] = []
     with trio.fail_after(30):
-        async with trio.open_nursery() as nursery, open_parking() as parking:
-            parking.begin(CART, begin, told.append, can_ask=CanAsk(person=True))
+        async with trio.open_nursery() as nursery, open_suspended_calls() as suspended:
+            suspended.begin(CART, begin, told.append, can_ask=CanAsk(person=True))
             await trio.testing.wait_all_tasks_blocked()
             ends[0](nobody)
             asked = told.pop()
-            assert isinstance(asked, Parked)
-            parking.resume(asked.state, CART, YES, told.append)
+            assert isinstance(asked, InputRequired)
+            suspended.resume(asked.state, CART, YES, told.append)
     assert told == [nobody]
