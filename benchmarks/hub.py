@@ -20,9 +20,9 @@ from bridge.hub.operation import ENDED, Pending
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
-    NOBODY,
+    NO_OBSERVER,
     Announced,
-    Caller,
+    CallObserver,
     HostLinked,
     HostSeen,
     Listener,
@@ -59,7 +59,7 @@ class InstantTransport(TabTransport):
         params: wire.Wire,
         timeout_s: float,
         on_done: OnDone,
-        caller: Caller = NOBODY,
+        caller: CallObserver = NO_OBSERVER,
     ) -> Pending:
         """See `TabTransport`."""
         del tab, method, params, timeout_s, caller

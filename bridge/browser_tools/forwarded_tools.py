@@ -31,7 +31,7 @@ from bridge.browser_tools.tools import computer, file_upload, navigate
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.registry import Browser
-from bridge.hub.transport import Caller, TabAddress
+from bridge.hub.transport import CallObserver, TabAddress
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
@@ -305,7 +305,7 @@ async def _ask(
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
 
 
-def _caller(turn: Turn) -> Caller:
+def _caller(turn: Turn) -> CallObserver:
     """Our caller, to whom its questions are put; no limit of a call counts the time that this takes."""
     ask = turn.caller.on_question
     if ask is None:

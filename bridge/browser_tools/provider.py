@@ -45,7 +45,7 @@ from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.policy import Policy
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
-from bridge.hub.transport import Caller, TabTransport
+from bridge.hub.transport import CallObserver, TabTransport
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from native_host.protocol.wire import Code
 
@@ -183,7 +183,7 @@ class BrowserTools:
         if kept := self._kept.pop(session.id, None):
             kept.let_go()
 
-    async def run(self, recording: Recording, caller: Caller) -> tool_result.Answer:
+    async def run(self, recording: Recording, caller: CallObserver) -> tool_result.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
         kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)

@@ -86,7 +86,7 @@ def call(
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
     from bridge.hub.argument_validation import Arguments
-    from bridge.hub.transport import Caller
+    from bridge.hub.transport import CallObserver
 
     given = _read_object(args_json)
     pairs = [_read_pair(pair) for pair in arguments]
@@ -96,7 +96,7 @@ def call(
         schemas = _argument_schemas(listed.get(name))
         given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
         try:
-            return await hub.router.call(session, name, Arguments.of(given), Caller(_show_progress))
+            return await hub.router.call(session, name, Arguments.of(given), CallObserver(_show_progress))
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.whats_missing())
 

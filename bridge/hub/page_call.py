@@ -25,7 +25,7 @@ from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import NOBODY, Caller, TabAddress, TabTransport
+from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
@@ -83,7 +83,7 @@ class PageCall:
         name: str,
         arguments: Arguments,
         on_done: OnOutcome,
-        caller: Caller = NOBODY,
+        observer: CallObserver = NO_OBSERVER,
         called_as: str = "",
     ) -> None:
         """`called_as` is the tool that the client called to reach this one by name, for the audit log."""
@@ -92,7 +92,7 @@ class PageCall:
         self._services = services
         self._arguments = arguments
         self._on_done = on_done
-        self._caller = caller
+        self._observer = observer
         self._recording = Recording(session, called_as or name, arguments, services.now())
         self._pending: Pending = ENDED
         self._entry: LiveEntry
@@ -113,9 +113,9 @@ class PageCall:
         self._is_over = False
 
     @property
-    def caller(self) -> Caller:
-        """What reaches whoever waits for it."""
-        return self._caller
+    def observer(self) -> CallObserver:
+        """The observer of this call."""
+        return self._observer
 
     def begin(self) -> None:
         """Count it and take it as far as it gets."""
@@ -214,12 +214,12 @@ class PageCall:
             document_id=offer.frame.document_id,
             tool_name=entry.own_name,
             args=msgspec.Raw(self._arguments.raw),
-            wants_progress=self._caller.on_progress is not None,
+            wants_progress=self._observer.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
-        caller = _marked(self._caller, entry.origin)
+        observer = _marked(self._observer, entry.origin)
         send = self._services.transport.send
-        pending = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, caller)
+        pending = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, observer)
         if attempt == self._left and not self._is_over:  # else the answer came meanwhile
             self._pending = pending
 
@@ -269,14 +269,14 @@ class PageCall:
         self._services.keep(self._recording.ended(how, self._services.now()))
 
 
-def _marked(caller: Caller, origin: str) -> Caller:
+def _marked(observer: CallObserver, origin: str) -> CallObserver:
     """What a page asks, under its name: a person must see who asks."""
-    if caller.on_question is None:
-        return caller
-    ask = caller.on_question
+    if observer.on_question is None:
+        return observer
+    ask = observer.on_question
 
     async def ask_marked(question: wire.ElicitConfirmation) -> bytes:
         message = f"{origin} asks: {single_line(question.message, _MAX_QUESTION)}"
         return await ask(msgspec.structs.replace(question, message=message))
 
-    return Caller(caller.on_progress, ask_marked)
+    return CallObserver(observer.on_progress, ask_marked)

@@ -16,11 +16,11 @@ from bridge.hub.client_session import Session
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import CallServices, OnOutcome
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import NOBODY, Caller
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 
 _log = logging.getLogger(__name__)
 
-Run = Callable[[Recording, Caller], Awaitable[Answer]]
+Run = Callable[[Recording, CallObserver], Awaitable[Answer]]
 """See `Provider.run`."""
 
 
@@ -45,7 +45,7 @@ class Provider(Protocol):
         """The MCP Tools."""
         ...
 
-    async def run(self, recording: Recording, caller: Caller) -> Answer:
+    async def run(self, recording: Recording, observer: CallObserver) -> Answer:
         """Run the tool that the recording names, and record where it did.
 
         Raises:
@@ -71,7 +71,7 @@ class NothingProvided:
         """See `Provider`."""
         return []
 
-    async def run(self, recording: Recording, caller: Caller) -> Answer:  # noqa: ARG002
+    async def run(self, recording: Recording, observer: CallObserver) -> Answer:  # noqa: ARG002
         """See `Provider`."""
         raise AssertionError(f"nobody provides {recording.name}")
 
@@ -94,13 +94,13 @@ class ProviderCall:
         name: str,
         arguments: Arguments,
         on_done: OnOutcome,
-        caller: Caller = NOBODY,
+        observer: CallObserver = NO_OBSERVER,
     ) -> None:
         self._services = services
         self._run_tool = run
         self._recording = Recording(session, name, arguments, services.now(), keep_step=services.keep)
         self._on_done = on_done
-        self._caller = caller
+        self._observer = observer
         self._pending: Pending = ENDED
         self._is_over = False
 
@@ -125,7 +125,7 @@ class ProviderCall:
 
     async def _run(self) -> None:
         try:
-            answer = await self._run_tool(self._recording, self._caller)
+            answer = await self._run_tool(self._recording, self._observer)
         except CallError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001  (other calls go on)

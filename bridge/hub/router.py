@@ -36,7 +36,7 @@ from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import NOBODY, QUESTION_S, Caller, Event, TabTransport
+from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver, Event, TabTransport
 from native_host.protocol.rate_limit import CallPace
 from native_host.protocol.wire import Code
 
@@ -251,7 +251,12 @@ class Router:
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(
-        self, session: Session, name: str, arguments: Arguments, on_done: OnOutcome, caller: Caller = NOBODY
+        self,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_done: OnOutcome,
+        observer: CallObserver = NO_OBSERVER,
     ) -> Pending:
         """Run a tool without waiting for it. Cancelling tells the page.
 
@@ -261,21 +266,23 @@ class Router:
         match name:
             case meta_tools.LIST_PAGE_TOOLS:
                 run = self._list_page_tools
-                return self._begin_provided(run, session, name, arguments, on_done, caller)
+                return self._begin_provided(run, session, name, arguments, on_done, observer)
             case meta_tools.CALL_PAGE_TOOL:
-                return self._begin_by_name(session, arguments, on_done, caller)
+                return self._begin_by_name(session, arguments, on_done, observer)
         if name in self._provider.names:
-            return self._begin_provided(self._provider.run, session, name, arguments, on_done, caller)
-        call = PageCall(self._services, session, name, arguments, on_done, caller)
+            return self._begin_provided(self._provider.run, session, name, arguments, on_done, observer)
+        call = PageCall(self._services, session, name, arguments, on_done, observer)
         call.begin()
         return call
 
     def record_rejected(self, session: Session, name: str, field: str) -> None:
         """Count and record a call that was rejected before it had arguments; `field` is for the audit log."""
         error = CallError(Code.INVALID_PARAMS, handed=False, logged=field)
-        self._begin_provided(_rejecting(error), session, name, NOTHING, lambda _: None, NOBODY)
+        self._begin_provided(_rejecting(error), session, name, NOTHING, lambda _: None, NO_OBSERVER)
 
-    async def call(self, session: Session, name: str, arguments: Arguments, caller: Caller = NOBODY) -> bytes:
+    async def call(
+        self, session: Session, name: str, arguments: Arguments, observer: CallObserver = NO_OBSERVER
+    ) -> bytes:
         """Run a tool and wait for it; a CallToolResult as JSON. What fails is such a result too.
 
         Raises:
@@ -283,7 +290,7 @@ class Router:
         """
 
         def begin(on_done: OnOutcome) -> Pending:
-            return self.begin(session, name, arguments, on_done, caller)
+            return self.begin(session, name, arguments, on_done, observer)
 
         outcome = await outcome_of(begin)
         if isinstance(outcome, Exception):
@@ -297,20 +304,20 @@ class Router:
         name: str,
         arguments: Arguments,
         on_done: OnOutcome,
-        caller: Caller,
+        observer: CallObserver,
     ) -> Pending:
-        call = ProviderCall(self._services, run, session, name, arguments, on_done, caller)
+        call = ProviderCall(self._services, run, session, name, arguments, on_done, observer)
         call.begin(self._in_background)
         return call
 
     def _begin_by_name(
-        self, session: Session, arguments: Arguments, on_done: OnOutcome, caller: Caller
+        self, session: Session, arguments: Arguments, on_done: OnOutcome, observer: CallObserver
     ) -> Pending:
         name = meta_tools.CALL_PAGE_TOOL
         try:
             asked = meta_tools.read_call(arguments)
         except CallError as error:
-            return self._begin_provided(_rejecting(error), session, name, arguments, on_done, caller)
+            return self._begin_provided(_rejecting(error), session, name, arguments, on_done, observer)
 
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
@@ -319,7 +326,7 @@ class Router:
             on_done(outcome)
 
         inner = Arguments(bytes(asked.arguments))
-        call = PageCall(self._services, session, asked.name, inner, on_outcome, caller, called_as=name)
+        call = PageCall(self._services, session, asked.name, inner, on_outcome, observer, called_as=name)
         call.begin()
         return call
 
@@ -328,7 +335,7 @@ class Router:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
-    async def _list_page_tools(self, recording: Recording, _: Caller) -> Answer:
+    async def _list_page_tools(self, recording: Recording, _: CallObserver) -> Answer:
         asked = meta_tools.read_arguments(meta_tools.ListPageTools, recording.arguments)
         await self.settle()
         notices = [meta_tools.notice(frame) for _, _, frame in self.registry.frames()]
@@ -439,7 +446,7 @@ class Router:
                 kind="page-tools",
                 text=doubt.text,
                 choices=doubt.choices,
-                caller=call.caller,
+                observer=call.observer,
                 host=host,
             )
             try:
@@ -502,7 +509,7 @@ class Router:
 
 
 def _rejecting(error: CallError) -> Run:
-    async def reject(_recording: Recording, _caller: Caller) -> Answer:
+    async def reject(_recording: Recording, _observer: CallObserver) -> Answer:
         raise error
 
     return reject

@@ -89,8 +89,8 @@ QUESTION_S = 120.0
 
 
 @dataclass(frozen=True)
-class Caller:
-    """What reaches whoever waits for an answer, before the answer does."""
+class CallObserver:
+    """Callbacks of one request, for messages that precede its response."""
 
     on_progress: OnProgress | None = None
     on_question: OnQuestion | None = None
@@ -99,8 +99,8 @@ class Caller:
     on_roots: OnRoots | None = None
 
 
-NOBODY = Caller()
-"""Waits for the answer and hears nothing else."""
+NO_OBSERVER = CallObserver()
+"""An observer without callbacks."""
 
 
 OnDone = Callable[[bytes | CallError], None]
@@ -126,7 +126,7 @@ class TabTransport(Protocol):
         params: Wire,
         timeout_s: float,
         on_done: OnDone,
-        caller: Caller = NOBODY,
+        observer: CallObserver = NO_OBSERVER,
     ) -> Pending:
         """Ask, without waiting for the result.
 
@@ -143,7 +143,7 @@ class TabTransport(Protocol):
         method: str,
         params: Wire,
         timeout_s: float,
-        caller: Caller = NOBODY,
+        observer: CallObserver = NO_OBSERVER,
     ) -> bytes:
         """Ask and wait for the result (JSON): `send` for those who have a task to wait in.
 
@@ -152,7 +152,7 @@ class TabTransport(Protocol):
         """
 
         def begin(on_done: OnDone) -> Pending:
-            return self.send(tab, method, params, timeout_s, on_done, caller)
+            return self.send(tab, method, params, timeout_s, on_done, observer)
 
         answer = await outcome_of(begin)
         if isinstance(answer, CallError):

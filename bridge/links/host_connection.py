@@ -18,7 +18,7 @@ import trio
 from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.operation import ENDED, Pending
-from bridge.hub.transport import NOBODY, Caller, OnDone
+from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone
 from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
@@ -51,8 +51,10 @@ class LinkError(Exception):
 class _Request(Waiter):
     """What was asked, and how far it has got."""
 
-    def __init__(self, link: Link, raw_id: bytes, timeout_s: float, on_done: OnDone, caller: Caller) -> None:
-        super().__init__(timeout_s, on_done, caller, link.deadlines)
+    def __init__(
+        self, link: Link, raw_id: bytes, timeout_s: float, on_done: OnDone, observer: CallObserver
+    ) -> None:
+        super().__init__(timeout_s, on_done, observer, link.deadlines)
         self.raw_id = raw_id
         self.outgoing: Outgoing | None = None
         """None: it waits for room."""
@@ -130,7 +132,12 @@ class Link:
         self._write(jsonrpc.notification(method, params))
 
     def send(
-        self, method: str, params: Wire, timeout_s: float, on_done: OnDone, caller: Caller = NOBODY
+        self,
+        method: str,
+        params: Wire,
+        timeout_s: float,
+        on_done: OnDone,
+        observer: CallObserver = NO_OBSERVER,
     ) -> Pending:
         """Ask, without waiting for the result. See `TabTransport.send`."""
         self._log("→", method)
@@ -142,7 +149,7 @@ class Link:
         except CallError as error:
             on_done(error)
             return ENDED
-        request = _Request(self, raw_id, timeout_s, on_done, caller)
+        request = _Request(self, raw_id, timeout_s, on_done, observer)
         if self._has_room and not self._waiting:
             self._launch(request, parts)
         else:

@@ -21,9 +21,9 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.transport import (
-    NOBODY,
+    NO_OBSERVER,
     Announced,
-    Caller,
+    CallObserver,
     Event,
     HostLinked,
     HostLost,
@@ -142,14 +142,14 @@ class NativeLinks(TabTransport):
         params: Wire,
         timeout_s: float,
         on_done: OnDone,
-        caller: Caller = NOBODY,
+        observer: CallObserver = NO_OBSERVER,
     ) -> Pending:
         """See `TabTransport.send`."""
         link = self._links.get(tab.host)
         if link is None:
             on_done(CallError(Code.GONE, handed=False))
             return ENDED
-        return link.send(method, params, timeout_s, on_done, caller)
+        return link.send(method, params, timeout_s, on_done, observer)
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""

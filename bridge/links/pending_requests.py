@@ -13,7 +13,7 @@ from typing import Protocol
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, Caller, OnDone, OnQuestion
+from bridge.hub.transport import QUESTION_S, CallObserver, OnDone, OnQuestion
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -23,10 +23,12 @@ _log = logging.getLogger(__name__)
 class Waiter(ABC):
     """A request without a task: a `Pending` that ends once, with an answer, in time or as nobody wants it."""
 
-    def __init__(self, timeout_s: float, on_done: OnDone, caller: Caller, deadlines: Deadlines) -> None:
+    def __init__(
+        self, timeout_s: float, on_done: OnDone, observer: CallObserver, deadlines: Deadlines
+    ) -> None:
         self.deadline = trio.current_time() + timeout_s
         self._timeout_s = timeout_s
-        self._caller = caller
+        self._observer = observer
         self._on_done = on_done
         self._deadlines = deadlines
         self._question: Question | None = None
@@ -65,13 +67,13 @@ class Waiter(ABC):
             self._question.left_s = self._timeout_s
         else:
             self.deadline = trio.current_time() + self._timeout_s
-        if self._caller.on_progress:
-            self._caller.on_progress(progress)
+        if self._observer.on_progress:
+            self._observer.on_progress(progress)
 
     def event(self, event: wire.CdpEvent) -> None:
         """A DevTools event of the subscription that this is."""
-        if self._caller.on_event:
-            self._caller.on_event(event)
+        if self._observer.on_event:
+            self._observer.on_event(event)
 
     def open_question(self) -> Question:
         """A question of the page; until it has been put, the time stands still.
@@ -79,13 +81,13 @@ class Waiter(ABC):
         Raises:
             CallError: nobody can be asked now.
         """
-        if self._caller.on_question is None:
+        if self._observer.on_question is None:
             text = "this MCP client cannot ask the person: the page has to do without an answer"
             raise CallError(Code.METHOD_NOT_FOUND, text, handed=False)
         if self._question:
             text = "another question of this call is open: ask again when it is answered"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
-        self._question = Question(self._caller.on_question, self.deadline - trio.current_time())
+        self._question = Question(self._observer.on_question, self.deadline - trio.current_time())
         self.deadline = math.inf
         return self._question
 

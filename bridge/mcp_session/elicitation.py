@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.transport import Caller, OnProgress, Prompt
+from bridge.hub.transport import CallObserver, OnProgress, Prompt
 from bridge.mcp_session.client_messages import CanAsk, ElicitResult
 from bridge.mcp_session.sampling_and_roots import RootsRequest, SamplingRequest
 from native_host.protocol import wire
@@ -65,7 +65,7 @@ Ask = Callable[[Asked], Awaitable[bytes]]
 """Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
 
 
-def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:
+def make_observer(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> CallObserver:
     """Who waits for one call, and may be asked so much meanwhile, MAX_QUESTIONS times in all."""
     put = _bounded(ask)
 
@@ -78,7 +78,7 @@ def caller(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> Caller:
     async def list_roots() -> list[str]:
         return msgspec.json.decode(await put(RootsRequest()), type=list[str])
 
-    return Caller(
+    return CallObserver(
         on_progress,
         ask_person if can_ask.person else None,
         on_prompt=ask_model if can_ask.model else None,

@@ -25,7 +25,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome
-from bridge.hub.transport import QUESTION_S, Caller, OnProgress
+from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.elicitation import Asked, ElicitationRequest
@@ -61,7 +61,7 @@ class Request(NamedTuple):
 
 OnTurn = Callable[[Outcome | InputRequired], None]
 """Gets a call's end, or the question that has to be answered before it goes on."""
-Begin = Callable[[Callable[[Outcome], None], Caller], Pending]
+Begin = Callable[[Callable[[Outcome], None], CallObserver], Pending]
 """Begins a call."""
 
 
@@ -93,7 +93,9 @@ class SuspendedCalls:
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
         on_report = call.report if on_progress else None
-        call.comes_from(begin(call.end, elicitation.caller(can_ask, partial(self._ask, call), on_report)))
+        call.comes_from(
+            begin(call.end, elicitation.make_observer(can_ask, partial(self._ask, call), on_report))
+        )
         return turn
 
     def resume(

@@ -16,7 +16,7 @@ from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import Caller, OnProgress
+from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import call_results, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk
@@ -87,12 +87,12 @@ class ToolCalls:
 
     def _begin_with_server_requests(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
         ask = partial(self._server_requests.ask, call.client)
-        caller = elicitation.caller(call.can_ask, ask, _reporting(call))
-        return self._run(Era.HANDSHAKE, call, on_answer, caller)
+        observer = elicitation.make_observer(call.can_ask, ask, _reporting(call))
+        return self._run(Era.HANDSHAKE, call, on_answer, observer)
 
     def _begin_suspendable(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
         if call.state is None and not any(call.can_ask):
-            return self._run(Era.STATELESS, call, on_answer, Caller(_reporting(call)))
+            return self._run(Era.STATELESS, call, on_answer, CallObserver(_reporting(call)))
         request = Request(call.name, call.arguments)
 
         def on_turn(told: Outcome | InputRequired) -> None:
@@ -105,11 +105,11 @@ class ToolCalls:
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
         return self._suspended.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
 
-    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, caller: Caller) -> Pending:
+    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, observer: CallObserver) -> Pending:
         def on_done(outcome: Outcome) -> None:
             on_answer(_answer(outcome, era))
 
-        return self._router.begin(self._session, call.name, call.arguments, on_done, caller)
+        return self._router.begin(self._session, call.name, call.arguments, on_done, observer)
 
 
 def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:

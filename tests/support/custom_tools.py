@@ -15,12 +15,12 @@ from bridge.hub.client_session import Session
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import Caller, LookedAround
+from bridge.hub.transport import CallObserver, LookedAround
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
 from mcp_client import McpLines, Speak, speaking_with
 
-Run = Callable[[Caller], Awaitable[str]]
+Run = Callable[[CallObserver], Awaitable[str]]
 
 
 class OwnTools:
@@ -36,7 +36,7 @@ class OwnTools:
     def definitions(self) -> list[dict[str, Any]]:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in self._runs]
 
-    async def run(self, recording: Recording, caller: Caller) -> Answer:
+    async def run(self, recording: Recording, caller: CallObserver) -> Answer:
         try:
             text = await self._runs[recording.name](caller)
         except CallError as error:

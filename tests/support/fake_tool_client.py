@@ -20,7 +20,7 @@ from bridge.hub.audit_records import Record
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.router import Router, Terms
-from bridge.hub.transport import Caller, HostLinked, HostSeen, LookedAround
+from bridge.hub.transport import CallObserver, HostLinked, HostSeen, LookedAround
 from bridge.state.site_approvals import Approvals
 from fake_transport import Answer, Asked, PlayedTransport
 from native_host.protocol import wire
@@ -115,7 +115,7 @@ class PlayedTools:
         return await self.call_as(self.session, name, **arguments)
 
     async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
-        caller = Caller(self.progress.append, self._ask if self.person else None)
+        caller = CallObserver(self.progress.append, self._ask if self.person else None)
         raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")

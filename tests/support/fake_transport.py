@@ -11,9 +11,9 @@ from announcements import browser_hello, host_hello
 from bridge.errors import CallError
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.transport import (
-    NOBODY,
+    NO_OBSERVER,
     Announced,
-    Caller,
+    CallObserver,
     Event,
     HostLinked,
     HostSeen,
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     method: str
     params: Wire
     timeout_s: float
-    caller: Caller
+    caller: CallObserver
     on_done: OnDone
 
 
@@ -75,7 +75,7 @@ class PlayedTransport(TabTransport):
         params: Wire,
         timeout_s: float,
         on_done: OnDone,
-        caller: Caller = NOBODY,
+        caller: CallObserver = NO_OBSERVER,
     ) -> Pending:
         asked = Asked(tab, method, params, timeout_s, caller, on_done)
         self.asked.append(asked)

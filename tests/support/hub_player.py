@@ -28,9 +28,9 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
-    NOBODY,
+    NO_OBSERVER,
     Announced,
-    Caller,
+    CallObserver,
     HostLinked,
     HostLost,
     HostSeen,
@@ -120,7 +120,7 @@ class WatchedTransport(PlayedTransport):
         params: wire.Wire,
         timeout_s: float,
         on_done: OnDone,
-        caller: Caller = NOBODY,
+        caller: CallObserver = NO_OBSERVER,
     ) -> Pending:
         self.player.judge(Asked(tab, method, params, timeout_s, caller, on_done))
         return super().send(tab, method, params, timeout_s, on_done, caller)

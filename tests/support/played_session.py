@@ -17,7 +17,7 @@ from bridge.hub.audit_records import Keep
 from bridge.hub.client_session import Session
 from bridge.hub.operation import Pending
 from bridge.hub.router import Router
-from bridge.hub.transport import Caller, LookedAround
+from bridge.hub.transport import CallObserver, LookedAround
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import McpSession, open_session
 from custom_tools import OwnTools
@@ -81,7 +81,7 @@ class Pages(PlayedTransport):
         answer = super().send
         if asked[2].tool_name != "hold":
             return answer(*asked, **more)
-        held = Held(lambda: answer(*asked, **more), asked[5] if len(asked) > 5 else more["caller"])
+        held = Held(lambda: answer(*asked, **more), asked[5] if len(asked) > 5 else more["observer"])
         self.held.append(held)
         return held
 
@@ -187,7 +187,7 @@ def change(played: Played) -> None:
     played.pages.announce("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart", "hold", "another"))
 
 
-async def where(caller: Caller) -> str:
+async def where(caller: CallObserver) -> str:
     return " ".join(await caller.on_roots()) if caller.on_roots else "nowhere"
 
 

@@ -22,7 +22,7 @@ from bridge.browser_tools.page.bound_documents import BoundDocument
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
 from bridge.hub.operation import ENDED, Pending, outcome_of
-from bridge.hub.transport import NOBODY, Caller, OnDone, TabAddress, TabTransport
+from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
@@ -334,7 +334,12 @@ class Devtools(ABC):
         return self._ask("forwardCDPCommand", asked, timeout_s, on_done)
 
     def _ask(
-        self, method: str, params: wire.Wire, timeout_s: float, on_done: OnDone, caller: Caller = NOBODY
+        self,
+        method: str,
+        params: wire.Wire,
+        timeout_s: float,
+        on_done: OnDone,
+        caller: CallObserver = NO_OBSERVER,
     ) -> Pending:
         at = TabAddress(self.host, self.tab_id)
         return self._transport.send(at, method, params, timeout_s, on_done, caller)
@@ -353,7 +358,7 @@ class Devtools(ABC):
         subscription = _Subscription(self)
         self._subscription = subscription
         subscription.pending = self._ask(
-            "subscribeCDP", asked, math.inf, subscription.ended, Caller(on_event=self._hear)
+            "subscribeCDP", asked, math.inf, subscription.ended, CallObserver(on_event=self._hear)
         )
 
     async def subscribed(self) -> None:

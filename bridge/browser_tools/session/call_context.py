@@ -35,7 +35,7 @@ from bridge.hub.consent.approval_prompts import ApprovalPrompts
 from bridge.hub.consent.user_prompts import Kind, PromptRequest
 from bridge.hub.policy import Policy
 from bridge.hub.registry import GRACE_S, Browser, Registry
-from bridge.hub.transport import QUESTION_S, Caller, OnProgress, Prompt, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress, Prompt, TabAddress, TabTransport
 from bridge.state.site_approvals import Approvals
 from native_host.protocol import wire
 
@@ -110,7 +110,7 @@ class Turn:
     around: Surroundings
     session: Session
     kept: Kept
-    caller: Caller
+    caller: CallObserver
     recording: Recording
     tool: Tool[Any]
     """Which is being run; within a call of several, one after the other."""

@@ -26,7 +26,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome
 from bridge.hub.router import Router
-from bridge.hub.transport import NOBODY, Caller
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.elicitation import Asked
@@ -174,17 +174,17 @@ class Connection:
         caller = self._caller(call, arguments)
         return self._serving.router.begin(session, call.tool, arguments, on_done, caller)
 
-    def _caller(self, call: theirs.ExecuteTool, arguments: Arguments) -> Caller:
+    def _caller(self, call: theirs.ExecuteTool, arguments: Arguments) -> CallObserver:
         """Who has not said that it puts questions to its person cannot be asked."""
         if not call.handle_permission_prompts:
-            return NOBODY
+            return NO_OBSERVER
         tool_use_id = "" if call.tool_use_id is UNSET else call.tool_use_id
 
         async def ask(asked: Asked) -> bytes:
             about = About(tool_use_id, call.tool, self._site_of(arguments))
             return await self._permissions.ask(about, asked)
 
-        return elicitation.caller(CanAsk(person=True), ask, None)
+        return elicitation.make_observer(CanAsk(person=True), ask, None)
 
     def _site_of(self, arguments: Arguments) -> str:
         """Which site the call with these arguments concerns."""

@@ -18,7 +18,7 @@ from bridge.errors import CallError
 from bridge.hub.change_signal import News
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import QUESTION_S, Caller, OnQuestion, TabAddress, TabTransport
+from bridge.hub.transport import QUESTION_S, CallObserver, OnQuestion, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
@@ -72,9 +72,9 @@ class ApprovalPrompts:
         """Return whether a browser asks: the one behind the host, or for an empty host any."""
         return self._asking_browser(host) is not None
 
-    def can_ask(self, caller: Caller, host: str = "") -> bool:
+    def can_ask(self, observer: CallObserver, host: str = "") -> bool:
         """Return whether the user can be asked at all."""
-        return caller.on_question is not None or self.has_window(host)
+        return observer.on_question is not None or self.has_window(host)
 
     async def ask(self, request: PromptRequest) -> str:
         """Return the user's choice. See `UserPrompts`."""
@@ -90,7 +90,7 @@ class ApprovalPrompts:
         return choice
 
     async def _choice(self, request: PromptRequest) -> str:
-        browser, on_question = self._asking_browser(request.host), request.caller.on_question
+        browser, on_question = self._asking_browser(request.host), request.observer.on_question
         ways: list[Callable[[], Awaitable[_Answer]]] = []
         if browser:
             ways.append(partial(self._ask_in_window, request, browser))
@@ -121,9 +121,9 @@ class ApprovalPrompts:
             text=request.text,
             choices=list(request.choices),
         )
-        if request.caller.on_progress:
+        if request.observer.on_progress:
             waiting = f"Waiting for the user: mcpb window in {_name(browser)}"
-            request.caller.on_progress(wire.Progress(progress=0, message=waiting))
+            request.observer.on_progress(wire.Progress(progress=0, message=waiting))
         for _ in range(ATTEMPTS):
             try:
                 at = TabAddress(browser.host)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from bridge.hub.client_session import Session
-from bridge.hub.transport import NOBODY, Caller
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 from native_host.protocol.untrusted_text import single_line
 
 Kind = Literal["read", "act", "page-tools", "upload"]
@@ -31,7 +31,7 @@ class PromptRequest(msgspec.Struct, frozen=True):
     """One sentence for the user, sanitized."""
     choices: tuple[str, ...]
     """Of `once`, `session`, `hour`, `client`, `always`, `no`."""
-    caller: Caller = NOBODY
+    observer: CallObserver = NO_OBSERVER
     """The MCP client's call that waits: receives progress, and is asked where the client asks."""
     host: str = ""
     """Native host of the browser that shows the tab; empty: no tab is concerned."""

@@ -15,7 +15,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import Caller, LookedAround
+from bridge.hub.transport import CallObserver, LookedAround
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
 from mcp_client import McpLines, Speak, speaking_with
@@ -35,7 +35,7 @@ class Album:
     def definitions(self) -> list[dict[str, Any]]:
         return []
 
-    async def run(self, _recording: Recording, _caller: Caller) -> Answer:
+    async def run(self, _recording: Recording, _caller: CallObserver) -> Answer:
         raise AssertionError
 
     def resources(self, session: Session) -> list[Resource]:

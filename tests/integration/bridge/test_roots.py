@@ -20,7 +20,7 @@ from bridge.browser_tools.tools.file_upload import files_at
 from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.transport import Caller
+from bridge.hub.transport import CallObserver
 from bridge.mcp_session.sampling_and_roots import MAX_ROOTS
 from custom_tools import OwnTools, client_of
 from mcp_client import McpLines, text_of
@@ -35,7 +35,7 @@ NO_ROOTS: list[dict[str, Any]] = [
 SOON_S = 30
 
 
-async def where(caller: Caller) -> str:
+async def where(caller: CallObserver) -> str:
     """The client's roots."""
     if caller.on_roots is None:
         return "this client has no roots"
@@ -147,7 +147,7 @@ class Client:
         around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
         session = Session("s1", folder=str(working or ""), is_local=is_local)
         nothing = cast("Any", None)
-        return Turn(around, session, Kept(), Caller(on_roots=self.tell), nothing, nothing)
+        return Turn(around, session, Kept(), CallObserver(on_roots=self.tell), nothing, nothing)
 
 
 @pytest.fixture

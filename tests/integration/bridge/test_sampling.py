@@ -10,7 +10,7 @@ import pytest
 import trio
 from mcp_types import CreateMessageRequestParams
 
-from bridge.hub.transport import Caller, Prompt
+from bridge.hub.transport import CallObserver, Prompt
 from custom_tools import OwnTools, client_of
 from mcp_client import McpLines, text_of
 from native_host.protocol import wire
@@ -25,14 +25,14 @@ OTHERS: list[dict[str, Any]] = [
 SOON_S = 30
 
 
-async def ask_model(caller: Caller) -> str:
+async def ask_model(caller: CallObserver) -> str:
     """What the client's model says."""
     if caller.on_prompt is None:
         return "this client has no model to ask"
     return (await caller.on_prompt(PROMPT)).decode()
 
 
-async def ask_both(caller: Caller) -> str:
+async def ask_both(caller: CallObserver) -> str:
     """The same, once the person has agreed."""
     assert caller.on_question
     said = await caller.on_question(wire.ElicitConfirmation(message="May I?"))

@@ -15,7 +15,7 @@ from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called
 from bridge.hub.policy import PolicyRules
-from bridge.hub.transport import Caller
+from bridge.hub.transport import CallObserver
 from fake_tool_client import SHOP, PlayedTools, own_tab
 from native_host.protocol import wire
 
@@ -156,7 +156,7 @@ async def test_pictures_come_in_the_order_of_their_steps_and_pages_words_are_mar
 async def test_progress_is_reported_step_by_step(tools: PlayedTools) -> None:
     heard: list[wire.Progress] = []
     arguments = Arguments.of({"actions": [echo("one"), echo("two")]})
-    await tools.router.call(tools.session, "browser_batch", arguments, Caller(on_progress=heard.append))
+    await tools.router.call(tools.session, "browser_batch", arguments, CallObserver(on_progress=heard.append))
     assert [(each.progress, each.total, each.message) for each in heard] == [
         (0, 2, "dev_utils"),
         (1, 2, "dev_utils"),
@@ -216,7 +216,7 @@ async def test_a_step_that_is_cancelled_is_recorded(
         "browser_batch",
         Arguments.of({"actions": [step("dev_utils", action="delay", seconds=5)]}),
         lambda _: None,
-        Caller(),
+        CallObserver(),
     )
     nursery.start_soon(trio.sleep, 60)
     await trio.sleep(1)

@@ -16,7 +16,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
 from bridge.hub.registry import Registry
-from bridge.hub.transport import QUESTION_S, Caller, Event, HostLinked, HostLost, HostSeen
+from bridge.hub.transport import QUESTION_S, CallObserver, Event, HostLinked, HostLost, HostSeen
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -63,7 +63,7 @@ class Asking:
         kind: Kind = "act",
     ) -> str:
         whose = Session(session, title=f"{client} in app", client=wire.ClientInfo(name=client))
-        caller = Caller(on_progress=lambda it: self.progress.append(it.message), on_question=user)
+        caller = CallObserver(on_progress=lambda it: self.progress.append(it.message), on_question=user)
         request = PromptRequest(whose, origin, kind, f"{client} wants to act.", CHOICES, caller, host)
         return await self.prompts.ask(request)
 

@@ -23,7 +23,7 @@ from bridge.hub.consent.user_prompts import PromptRequest
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import Caller, LookedAround
+from bridge.hub.transport import CallObserver, LookedAround
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
@@ -347,6 +347,6 @@ async def test_the_calling_client_is_asked_where_no_other_way_is_given(nursery: 
         asked.append(question)
         return b'{"action":"accept","content":{"allow":"once"}}'
 
-    found = await router.call(hub.session, FRAME_TOOL, NOTHING, Caller(on_question=answer))
+    found = await router.call(hub.session, FRAME_TOOL, NOTHING, CallObserver(on_question=answer))
     assert json.loads(found) == CART
     assert asked[0].message == f"Claude Code wants to use the tools of {SHOP}."

@@ -19,7 +19,7 @@ from bridge.hub.providers import Resource
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import Caller, LookedAround
+from bridge.hub.transport import CallObserver, LookedAround
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import CallPace
@@ -44,7 +44,7 @@ class Whistle:
     def definitions(self) -> list[dict[str, Any]]:
         return [{"name": "whistle", "description": "Whistles.", "inputSchema": {"type": "object"}}]
 
-    async def run(self, _recording: Recording, _caller: Caller) -> Answer:
+    async def run(self, _recording: Recording, _caller: CallObserver) -> Answer:
         try:
             await self.may_end.wait()
         except trio.Cancelled:

@@ -15,7 +15,7 @@ from announcements import host_hello, one_page, tools
 from bridge.errors import CallError
 from bridge.hub.operation import Pending
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Caller, Event, HostLost, LookedAround, OnQuestion, TabAddress
+from bridge.hub.transport import CallObserver, Event, HostLost, LookedAround, OnQuestion, TabAddress
 from bridge.links import host_connection
 from bridge.links.native_hosts import NativeLinks
 from fake_host import PlayedHost
@@ -228,7 +228,7 @@ async def test_progress_reaches_the_asker_and_starts_its_time_anew(
     answers: list[bytes] = []
 
     async def ask() -> None:
-        answers.append(await links.execute(host, 1.5, caller=Caller(on_progress=heard.append)))
+        answers.append(await links.execute(host, 1.5, observer=CallObserver(on_progress=heard.append)))
 
     with trio.fail_after(SOON_S):
         nursery.start_soon(ask)
@@ -251,7 +251,7 @@ async def test_the_events_of_a_subscription_reach_its_asker_in_order_until_it_is
 
     async def subscribe(name: str) -> None:
         params = wire.SubscribeCdp(tab_id=1, events=["Page.loadEventFired"])
-        caller = Caller(on_event=lambda event: heard[name].append(event.method))
+        caller = CallObserver(on_event=lambda event: heard[name].append(event.method))
         tab = TabAddress(host.instance, 1)
         answers.append(await links.request(tab, "subscribeCDP", params, math.inf, caller))
 
@@ -467,7 +467,7 @@ async def test_a_question_of_a_page_reaches_whoever_waits_for_its_call(
         return msgspec.json.encode({"action": "accept", "content": {"heard": asked.message}})
 
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=confirm)))
+        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=confirm)))
         call = await host.heard("browser/executeTool")
         for number in (1, 2):
             await host.ask(call, f"ext:{number}", message=f"Buy {number}?")
@@ -504,7 +504,7 @@ async def test_a_page_learns_why_its_question_has_no_answer(
     words: str,
 ) -> None:
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=on_question)))
+        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=on_question)))
         call = await host.heard("browser/executeTool")
         await host.ask(call, "ext:1", **params)
         error = (await host.answer_to("ext:1"))["error"]
@@ -522,7 +522,7 @@ async def test_an_answer_above_the_cap_is_told_to_the_page_as_such(
 
     monkeypatch.setattr(wire, "CHUNKED_BYTES", 1000)
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=talk)))
+        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=talk)))
         await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
         error = (await host.answer_to("ext:1"))["error"]
     assert (error["code"], error["data"]) == (Code.TOO_LARGE, {"handed": True})
@@ -547,7 +547,7 @@ async def test_a_second_question_while_one_is_open_is_refused(
         return b'{"action":"decline"}'
 
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, caller=Caller(on_question=think)))
+        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=think)))
         call = await host.heard("browser/executeTool")
         await host.ask(call, "ext:1", message="First?")
         await host.ask(call, "ext:2", message="Second?")
@@ -573,7 +573,7 @@ async def test_when_its_call_ends_an_open_question_is_taken_back(
 
     async def ask() -> None:
         with scope:
-            await links.execute(host, caller=Caller(on_question=think))
+            await links.execute(host, observer=CallObserver(on_question=think))
 
     with trio.fail_after(SOON_S):
         nursery.start_soon(ask)
@@ -603,7 +603,7 @@ async def test_when_the_host_goes_an_open_question_is_taken_back(
 
     failures: list[CallError] = []
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(failure, links, host, failures, caller=Caller(on_question=think)))
+        nursery.start_soon(partial(failure, links, host, failures, observer=CallObserver(on_question=think)))
         await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
         await begun.wait()
         await trio.aclose_forcefully(host.stream)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.transport import NOBODY, QUESTION_S, Caller
+from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver
 from bridge.links.pending_requests import Deadlines, Waiter
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -29,7 +29,9 @@ async def forget(_asked: wire.ElicitConfirmation) -> NoReturn:
 class Asked(Waiter):
     """A request that never gets an answer by itself."""
 
-    def __init__(self, deadlines: Deadlines, caller: Caller = NOBODY, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, deadlines: Deadlines, caller: CallObserver = NO_OBSERVER, timeout_s: float = TIMEOUT_S
+    ) -> None:
         super().__init__(timeout_s, self._done, caller, deadlines)
         self.answers: list[bytes | CallError] = []
         self.over = trio.Event()
@@ -99,7 +101,7 @@ async def test_while_a_question_is_open_the_time_stands_still_and_then_goes_on(
     deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    asked = Asked(deadlines, Caller(on_question=think))
+    asked = Asked(deadlines, CallObserver(on_question=think))
     await trio.sleep(4)
     await put(asked)
     await trio.sleep(3)
@@ -112,7 +114,7 @@ async def test_progress_during_a_question_gives_the_whole_time_afterwards(
     deadlines: Deadlines, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    asked = Asked(deadlines, Caller(on_question=think))
+    asked = Asked(deadlines, CallObserver(on_question=think))
     await trio.sleep(9)
     nursery.start_soon(put, asked)
     await trio.sleep(1)
@@ -125,7 +127,7 @@ async def test_progress_during_a_question_gives_the_whole_time_afterwards(
 async def test_a_question_that_nobody_answers_ends_in_time_and_its_call_goes_on(
     deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
-    asked = Asked(deadlines, Caller(on_question=forget))
+    asked = Asked(deadlines, CallObserver(on_question=forget))
     began = trio.current_time()
     with pytest.raises(CallError) as caught:
         await put(asked)

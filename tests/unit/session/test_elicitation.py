@@ -141,7 +141,9 @@ async def test_a_call_asks_a_bounded_number_of_times() -> None:
     async def ask(_: elicitation.Asked) -> bytes:
         return b"[]"
 
-    asking, another = (elicitation.caller(CanAsk(person=True, roots=True), ask, None) for _ in range(2))
+    asking, another = (
+        elicitation.make_observer(CanAsk(person=True, roots=True), ask, None) for _ in range(2)
+    )
     assert asking.on_question
     assert asking.on_roots
     assert another.on_question

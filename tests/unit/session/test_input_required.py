@@ -13,7 +13,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import ENDED, Pending
 from bridge.hub.page_call import Outcome
-from bridge.hub.transport import QUESTION_S, Caller, OnProgress
+from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.input_required import (
@@ -31,7 +31,7 @@ from native_host.protocol import wire
 CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
 YES = elicitation.answer("accept", {})
-Run = Callable[[Caller], Awaitable[bytes]]
+Run = Callable[[CallObserver], Awaitable[bytes]]
 
 
 class Runner:
@@ -40,7 +40,7 @@ class Runner:
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
 
-    def begin(self, run: Run, on_done: Callable[[Outcome], None], caller: Caller) -> Pending:
+    def begin(self, run: Run, on_done: Callable[[Outcome], None], caller: CallObserver) -> Pending:
         scope = trio.CancelScope()
 
         async def see_through() -> None:
@@ -87,13 +87,13 @@ async def taking_turns() -> AsyncIterator[Turns]:
         nursery.cancel_scope.cancel()
 
 
-async def asking(caller: Caller) -> bytes:
+async def asking(caller: CallObserver) -> bytes:
     """A call that returns what the person says."""
     assert caller.on_question
     return await caller.on_question(BUY)
 
 
-async def taken_back(caller: Caller) -> bytes:
+async def taken_back(caller: CallObserver) -> bytes:
     """A call whose page goes while the person thinks."""
     with trio.move_on_after(1):
         await asking(caller)
@@ -115,7 +115,7 @@ async def test_a_call_is_kept_as_long_as_its_question_may_be_answered(
                 await turns.resume(too_late)
 
 
-async def going_on(caller: Caller) -> NoReturn:
+async def going_on(caller: CallObserver) -> NoReturn:
     """A call whose page goes on, and reports that it does, after nobody has answered it."""
     assert caller.on_progress
     with trio.move_on_after(QUESTION_S):
@@ -130,7 +130,7 @@ async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_
 ) -> None:
     refusals: list[str] = []
 
-    async def refused(caller: Caller) -> bytes:
+    async def refused(caller: CallObserver) -> bytes:
         try:
             return await asking(caller)
         except CallError as error:
@@ -151,7 +151,7 @@ async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_
 
 
 async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.testing.MockClock) -> None:
-    async def run(caller: Caller) -> bytes:
+    async def run(caller: CallObserver) -> bytes:
         answer = await asking(caller)
         await trio.sleep(2 * QUESTION_S)
         return answer
@@ -165,7 +165,7 @@ async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.t
 async def test_the_end_of_the_session_cancels_what_is_parked() -> None:
     is_cancelled = trio.Event()
 
-    async def run(caller: Caller) -> bytes:
+    async def run(caller: CallObserver) -> bytes:
         try:
             return await asking(caller)
         except trio.Cancelled:
@@ -184,7 +184,7 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
     nobody = UnknownToolError("getCart")
     ends: list[Callable[[Outcome], None]] = []
 
-    def begin(on_done: Callable[[Outcome], None], caller: Caller) -> Pending:
+    def begin(on_done: Callable[[Outcome], None], caller: CallObserver) -> Pending:
         assert caller.on_question
         nursery.start_soon(caller.on_question, BUY)
         ends.append(on_done)
