@@ -16,7 +16,7 @@ from benchmarks.subject import Bench
 from benchmarks.table import Row, Table
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
@@ -60,11 +60,11 @@ class InstantTransport(TabTransport):
         timeout_s: float,
         on_done: OnDone,
         caller: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         """See `TabTransport`."""
         del tab, method, params, timeout_s, caller
         on_done(_ANSWER)
-        return ENDED
+        return FINISHED
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport`."""

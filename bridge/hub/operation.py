@@ -1,4 +1,4 @@
-"""Waiting for what is told to a callback, for those who have a task to wait in."""
+"""A started operation: cancel it, or wait for its outcome."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import trio
 T = TypeVar("T")
 
 
-async def outcome_of(begin: Callable[[Callable[[T], None]], Pending]) -> T:
-    """Begin something with a callback, and wait for what that is told. Giving up cancels it."""
+async def wait_outcome(begin: Callable[[Callable[[T], None]], Operation]) -> T:
+    """Start an operation with a callback, and wait for its outcome. Cancellation cancels the operation."""
     await trio.lowlevel.checkpoint_if_cancelled()
     task = trio.lowlevel.current_task()
     told: list[T] = []
@@ -22,10 +22,10 @@ async def outcome_of(begin: Callable[[Callable[[T], None]], Pending]) -> T:
         if is_asleep:
             trio.lowlevel.reschedule(task)
 
-    pending = begin(tell)
+    operation = begin(tell)
 
     def give_up(_raise_cancel: object) -> trio.lowlevel.Abort:
-        pending.cancel()
+        operation.cancel()
         return trio.lowlevel.Abort.SUCCEEDED
 
     if told:
@@ -36,19 +36,19 @@ async def outcome_of(begin: Callable[[Callable[[T], None]], Pending]) -> T:
     return told[0]
 
 
-class Pending(Protocol):
-    """What was begun, and whose end is told to a callback: exactly once, possibly before it was begun."""
+class Operation(Protocol):
+    """A started operation. Its outcome goes to a callback exactly once, possibly during the start."""
 
     def cancel(self) -> None:
-        """Nobody waits any more: nothing is called back from now on. Once it has ended, this does nothing."""
+        """Stop the operation; its callback is not called after this. Does nothing after the end."""
         ...
 
 
-class Ended:
-    """A `Pending` whose end was told before it was begun."""
+class Finished:
+    """An operation whose callback was called during its start."""
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
 
 
-ENDED = Ended()
+FINISHED = Finished()

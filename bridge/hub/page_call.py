@@ -22,7 +22,7 @@ from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Identity, Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
@@ -67,9 +67,9 @@ class CallServices:
     keep: Keep
     told: Callable[[CallError], str]
     """What the client hears of a failure."""
-    wait: Callable[[PageCall], Pending]
+    wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
-    running: dict[Pending, Recording] = field(default_factory=dict)
+    running: dict[Operation, Recording] = field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 
@@ -94,7 +94,7 @@ class PageCall:
         self._on_done = on_done
         self._observer = observer
         self._recording = Recording(session, called_as or name, arguments, services.now())
-        self._pending: Pending = ENDED
+        self._operation: Operation = FINISHED
         self._entry: LiveEntry
         """Where it was sent last."""
         self._was_sent = False
@@ -135,16 +135,16 @@ class PageCall:
             return  # it is gone, and says so itself
         if self._is_over or not entry.refusal:
             return
-        pending = self._pending
+        operation = self._operation
         self.fail(CallError(Code.NOT_ALLOWED, entry.refusal, handed=self._was_sent))
-        pending.cancel()
+        operation.cancel()
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
         if not self._is_over:
             self._is_over = True
-            pending, self._pending = self._pending, ENDED
-            pending.cancel()
+            operation, self._operation = self._operation, FINISHED
+            operation.cancel()
             self._keep(None)
 
     # ── To a tab ────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +153,7 @@ class PageCall:
         self._left -= 1
         try:
             if (entry := self._at_once()) is None:
-                self._pending = self._services.wait(self)
+                self._operation = self._services.wait(self)
             else:
                 self.go(entry)
         except Exception as error:
@@ -219,9 +219,9 @@ class PageCall:
         tab = TabAddress(offer.browser.host, offer.tab_id)
         observer = _marked(self._observer, entry.origin)
         send = self._services.transport.send
-        pending = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, observer)
+        operation = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, observer)
         if attempt == self._left and not self._is_over:  # else the answer came meanwhile
-            self._pending = pending
+            self._operation = operation
 
     def _answered(self, answer: bytes | CallError) -> None:
         read = answer if isinstance(answer, CallError) else tool_result.read(answer)
@@ -260,7 +260,7 @@ class PageCall:
 
     def _end(self, outcome: Outcome, how: Answer | Exception) -> None:
         self._is_over = True
-        self._pending = ENDED  # it knows this call: neither is to keep the other
+        self._operation = FINISHED  # it knows this call: neither is to keep the other
         self._on_done(outcome)  # first: whoever waits need not wait for the record
         self._keep(how)
 

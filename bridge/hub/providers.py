@@ -13,7 +13,7 @@ from bridge.errors import CallError, failed
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Recording
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import CallServices, OnOutcome
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver
@@ -101,10 +101,10 @@ class ProviderCall:
         self._recording = Recording(session, name, arguments, services.now(), keep_step=services.keep)
         self._on_done = on_done
         self._observer = observer
-        self._pending: Pending = ENDED
+        self._operation: Operation = FINISHED
         self._is_over = False
 
-    def begin(self, in_background: Callable[[Callable[[], Awaitable[None]]], Pending]) -> None:
+    def begin(self, in_background: Callable[[Callable[[], Awaitable[None]]], Operation]) -> None:
         """Count it and let it run."""
         self._services.running[self] = self._recording
         try:
@@ -112,15 +112,15 @@ class ProviderCall:
         except CallError as error:
             self._fail(error)
         else:
-            self._pending = in_background(self._run)
-            if self._pending is ENDED:
+            self._operation = in_background(self._run)
+            if self._operation is FINISHED:
                 self.cancel()
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
         if not self._is_over:
             self._is_over = True
-            self._pending.cancel()
+            self._operation.cancel()
             self._keep(None)
 
     async def _run(self) -> None:

@@ -25,7 +25,7 @@ from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
-from bridge.hub.operation import ENDED, Pending, outcome_of
+from bridge.hub.operation import FINISHED, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, OnOutcome, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
 from bridge.hub.providers import NothingProvided, Provider, ProviderCall, Resource, Run
@@ -257,7 +257,7 @@ class Router:
         arguments: Arguments,
         on_done: OnOutcome,
         observer: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         """Run a tool without waiting for it. Cancelling tells the page.
 
         `on_done` gets the outcome once, possibly before this returns; what has to be waited for is waited for
@@ -289,10 +289,10 @@ class Router:
             UnknownToolError: nobody offers that name, and this session was never shown it.
         """
 
-        def begin(on_done: OnOutcome) -> Pending:
+        def begin(on_done: OnOutcome) -> Operation:
             return self.begin(session, name, arguments, on_done, observer)
 
-        outcome = await outcome_of(begin)
+        outcome = await wait_outcome(begin)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.result if isinstance(outcome, PageResult) else outcome
@@ -305,14 +305,14 @@ class Router:
         arguments: Arguments,
         on_done: OnOutcome,
         observer: CallObserver,
-    ) -> Pending:
+    ) -> Operation:
         call = ProviderCall(self._services, run, session, name, arguments, on_done, observer)
         call.begin(self._in_background)
         return call
 
     def _begin_by_name(
         self, session: Session, arguments: Arguments, on_done: OnOutcome, observer: CallObserver
-    ) -> Pending:
+    ) -> Operation:
         name = meta_tools.CALL_PAGE_TOOL
         try:
             asked = meta_tools.read_call(arguments)
@@ -379,9 +379,9 @@ class Router:
 
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
 
-    def _in_background(self, wait: Callable[[], Awaitable[None]]) -> Pending:
+    def _in_background(self, wait: Callable[[], Awaitable[None]]) -> Operation:
         if self._has_ended:
-            return ENDED
+            return FINISHED
         scope = trio.CancelScope()
 
         async def run() -> None:
@@ -394,10 +394,10 @@ class Router:
             self._nursery.start_soon(run)
         return scope
 
-    def _wait(self, call: PageCall) -> Pending:
+    def _wait(self, call: PageCall) -> Operation:
         if self._has_ended:
             call.cancel()  # that keeps a record of it
-            return ENDED
+            return FINISHED
         return self._in_background(partial(self._bring_on, call))
 
     async def _bring_on(self, call: PageCall) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
-from bridge.hub.operation import Pending, outcome_of
+from bridge.hub.operation import Operation, wait_outcome
 from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 
@@ -127,7 +127,7 @@ class TabTransport(Protocol):
         timeout_s: float,
         on_done: OnDone,
         observer: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         """Ask, without waiting for the result.
 
         Each progress report starts `timeout_s` anew; `math.inf` is for what ends by itself. While a question
@@ -151,10 +151,10 @@ class TabTransport(Protocol):
             CallError: there is no result; it says why, and whether the page may have got the request.
         """
 
-        def begin(on_done: OnDone) -> Pending:
+        def begin(on_done: OnDone) -> Operation:
             return self.send(tab, method, params, timeout_s, on_done, observer)
 
-        answer = await outcome_of(begin)
+        answer = await wait_outcome(begin)
         if isinstance(answer, CallError):
             raise answer
         return answer

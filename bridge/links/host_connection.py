@@ -17,7 +17,7 @@ import trio
 
 from bridge import __version__
 from bridge.errors import CallError
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone
 from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
@@ -138,7 +138,7 @@ class Link:
         timeout_s: float,
         on_done: OnDone,
         observer: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         """Ask, without waiting for the result. See `TabTransport.send`."""
         self._log("→", method)
         raw_id = b"%d" % next(self._numbers)
@@ -148,7 +148,7 @@ class Link:
             self._check_room()
         except CallError as error:
             on_done(error)
-            return ENDED
+            return FINISHED
         request = _Request(self, raw_id, timeout_s, on_done, observer)
         if self._has_room and not self._waiting:
             self._launch(request, parts)

@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
@@ -143,12 +143,12 @@ class NativeLinks(TabTransport):
         timeout_s: float,
         on_done: OnDone,
         observer: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         """See `TabTransport.send`."""
         link = self._links.get(tab.host)
         if link is None:
             on_done(CallError(Code.GONE, handed=False))
-            return ENDED
+            return FINISHED
         return link.send(method, params, timeout_s, on_done, observer)
 
     def disconnect(self, tab: TabAddress) -> None:

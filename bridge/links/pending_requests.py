@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Waiter(ABC):
-    """A request without a task: a `Pending` that ends once, with an answer, in time or as nobody wants it."""
+    """A request that awaits its response, as an operation without a task of its own."""
 
     def __init__(
         self, timeout_s: float, on_done: OnDone, observer: CallObserver, deadlines: Deadlines
@@ -50,7 +50,7 @@ class Waiter(ABC):
         self.settle(CallError(Code.TIMED_OUT, f"{self._timeout_s:g} s have passed", handed=handed))
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
         if not self.is_over:
             self.give_up()
             self._end()

@@ -23,7 +23,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
@@ -61,7 +61,7 @@ class Request(NamedTuple):
 
 OnTurn = Callable[[Outcome | InputRequired], None]
 """Gets a call's end, or the question that has to be answered before it goes on."""
-Begin = Callable[[Callable[[Outcome], None], CallObserver], Pending]
+Begin = Callable[[Callable[[Outcome], None], CallObserver], Operation]
 """Begins a call."""
 
 
@@ -85,7 +85,7 @@ class SuspendedCalls:
         on_progress: OnProgress | None = None,
         *,
         can_ask: CanAsk,
-    ) -> Pending:
+    ) -> Operation:
         """Run a call until it has its result or a question. Cancelling cancels the call.
 
         Only a call that began with `on_progress` reports progress, then and when it is resumed.
@@ -105,7 +105,7 @@ class SuspendedCalls:
         answer: bytes | None,
         on_turn: OnTurn,
         on_progress: OnProgress | None = None,
-    ) -> Pending:
+    ) -> Operation:
         """Answer the question of a suspended call and go on as `begin` does; without its answer, ask again.
 
         `answer` is an MCP result as JSON.
@@ -129,7 +129,7 @@ class SuspendedCalls:
         given = _given(call.question, answer)
         if given is None:
             on_turn(InputRequired(state, call.question))
-            return ENDED
+            return FINISHED
         del self._suspended[state]
         turn = call.take_turn(on_turn, on_progress)
         call.answer(given)
@@ -177,28 +177,28 @@ class _Call:
         self.answered = trio.Event()
         self.given = b""
         self.ended = trio.Event()
-        self._pending: Pending = ENDED
+        self._operation: Operation = FINISHED
         self._outcome: Outcome | None = None
         """Until it is told."""
         self._turn: _Turn | None = None
         """Of the client's message that waits for what comes next."""
 
-    def comes_from(self, pending: Pending) -> None:
-        """Whatever is pending knows this call: neither is to keep the other once it has ended."""
+    def comes_from(self, operation: Operation) -> None:
+        """Keep the operation until the call has ended: each refers to the other."""
         if not self.ended.is_set():
-            self._pending = pending
+            self._operation = operation
 
     @property
     def is_awaited(self) -> bool:
         """A message of the client waits for what comes next."""
         return self._turn is not None
 
-    def take_turn(self, on_turn: OnTurn, on_progress: OnProgress | None) -> Pending:
+    def take_turn(self, on_turn: OnTurn, on_progress: OnProgress | None) -> Operation:
         """Let a message of the client wait. Whoever gives this up gives the call up."""
         self._turn = _Turn(self, on_turn, on_progress)
         return self._turn
 
-    def is_turn(self, turn: Pending) -> bool:
+    def is_turn(self, turn: Operation) -> bool:
         """Whether it is this message that waits now."""
         return self._turn is turn
 
@@ -229,7 +229,7 @@ class _Call:
 
     def end(self, outcome: Outcome) -> None:
         """With its result, told when somebody waits for it."""
-        self._pending = ENDED
+        self._operation = FINISHED
         self.ended.set()
         if self.is_awaited:
             self.end_turn(outcome)
@@ -239,7 +239,7 @@ class _Call:
     def cancel(self) -> None:
         self._turn = None
         self.ended.set()
-        self._pending.cancel()
+        self._operation.cancel()
 
 
 class _Turn:

@@ -242,11 +242,11 @@ class SdkSession:
             answers.append(answer)
             is_answered.set()
 
-        pending = self._calls.begin(_era(ctx), self._asked_for(ctx, params), on_answer)
+        operation = self._calls.begin(_era(ctx), self._asked_for(ctx, params), on_answer)
         try:
             await is_answered.wait()
         except trio.Cancelled:
-            pending.cancel()
+            operation.cancel()
             raise
         answer = answers[0]
         if isinstance(answer, ProtocolError):

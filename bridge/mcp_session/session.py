@@ -23,7 +23,7 @@ from msgspec import UNSET, UnsetType
 
 from bridge.errors import ProtocolError, to_mcp
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results, client_messages, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
@@ -298,18 +298,18 @@ class _Open:
         self._requests = requests
         self._raw_id = raw_id
         self._client = client
-        self._pending: Pending = ENDED
+        self._operation: Operation = FINISHED
         self._is_answered = False
         requests.add(self)
 
-    def waits_for(self, pending: Pending) -> None:
+    def waits_for(self, operation: Operation) -> None:
         """What its answer comes from; once that is here, neither keeps the other."""
         if not self._is_answered:
-            self._pending = pending
+            self._operation = operation
 
     def answer(self, found: Parts | ProtocolError) -> None:
         """Once."""
-        self._is_answered, self._pending = True, ENDED
+        self._is_answered, self._operation = True, FINISHED
         self._requests.discard(self)
         client_writer.answer(self._client, self._raw_id, found)
 
@@ -328,13 +328,13 @@ class _Open:
     def cancel(self) -> None:
         """Without an answer."""
         self._requests.discard(self)
-        self._pending.cancel()
+        self._operation.cancel()
         self._client.forgo()
 
     def close(self) -> None:
         """With an answer that says so."""
         self._requests.discard(self)
-        self._pending.cancel()
+        self._operation.cancel()
         client_writer.answer(self._client, self._raw_id, _CLOSED)
 
 

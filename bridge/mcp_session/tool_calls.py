@@ -12,7 +12,7 @@ import msgspec
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
@@ -61,7 +61,7 @@ class ToolCalls:
         self._suspended = suspended
         self._server_requests = server_requests
 
-    def begin(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
+    def begin(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
         """Run a tool. Cancelling tells the page."""
         try:
             if era is Era.HANDSHAKE:
@@ -74,7 +74,7 @@ class ToolCalls:
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("a call could not be begun")
             on_answer(to_mcp(error))
-        return ENDED
+        return FINISHED
 
     def record_rejected(self, name: object, field: str) -> None:
         """Count and record a call whose params are malformed, which the client learns elsewhere.
@@ -85,12 +85,12 @@ class ToolCalls:
         """
         self._router.record_rejected(self._session, name if isinstance(name, str) else "", field)
 
-    def _begin_with_server_requests(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
+    def _begin_with_server_requests(self, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
         ask = partial(self._server_requests.ask, call.client)
         observer = elicitation.make_observer(call.can_ask, ask, _reporting(call))
         return self._run(Era.HANDSHAKE, call, on_answer, observer)
 
-    def _begin_suspendable(self, call: ToolCallRequest, on_answer: OnAnswer) -> Pending:
+    def _begin_suspendable(self, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
         if call.state is None and not any(call.can_ask):
             return self._run(Era.STATELESS, call, on_answer, CallObserver(_reporting(call)))
         request = Request(call.name, call.arguments)
@@ -105,7 +105,7 @@ class ToolCalls:
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
         return self._suspended.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
 
-    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, observer: CallObserver) -> Pending:
+    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, observer: CallObserver) -> Operation:
         def on_done(outcome: Outcome) -> None:
             on_answer(_answer(outcome, era))
 

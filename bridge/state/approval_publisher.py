@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.operation import Pending
+from bridge.hub.operation import Operation
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import TabAddress, TabTransport
 from bridge.state.site_approvals import Approvals, ApprovalsError
@@ -42,7 +42,7 @@ class ApprovalPublisher:
         self._transport = transport
         self._approvals = approvals
         self._look = look
-        self._sent: dict[str, tuple[list[wire.SiteApproval], Pending]] = {}
+        self._sent: dict[str, tuple[list[wire.SiteApproval], Operation]] = {}
         """By host: the list that its browser has."""
         self._revoked = trio.Event()
 

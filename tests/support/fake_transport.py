@@ -9,7 +9,7 @@ import msgspec
 
 from announcements import browser_hello, host_hello
 from bridge.errors import CallError
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
@@ -76,7 +76,7 @@ class PlayedTransport(TabTransport):
         timeout_s: float,
         on_done: OnDone,
         caller: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         asked = Asked(tab, method, params, timeout_s, caller, on_done)
         self.asked.append(asked)
         match self.on_request(asked):
@@ -88,7 +88,7 @@ class PlayedTransport(TabTransport):
                 raise error
             case answer:
                 on_done(msgspec.json.encode(answer))
-        return ENDED
+        return FINISHED
 
     def executed(self) -> list[tuple[int, str]]:
         """The calls that reached pages: tab and document of each."""

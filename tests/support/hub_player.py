@@ -20,7 +20,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
-from bridge.hub.operation import Pending
+from bridge.hub.operation import Operation
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.registry import Registry
@@ -121,7 +121,7 @@ class WatchedTransport(PlayedTransport):
         timeout_s: float,
         on_done: OnDone,
         caller: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         self.player.judge(Asked(tab, method, params, timeout_s, caller, on_done))
         return super().send(tab, method, params, timeout_s, on_done, caller)
 

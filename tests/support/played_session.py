@@ -15,7 +15,7 @@ from announcements import one_page, tab, tools
 from bridge.errors import CallError
 from bridge.hub.audit_records import Keep
 from bridge.hub.client_session import Session
-from bridge.hub.operation import Pending
+from bridge.hub.operation import Operation
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver, LookedAround
 from bridge.mcp_session.mcp_server import McpServer
@@ -77,7 +77,7 @@ class Pages(PlayedTransport):
         super().__init__()
         self.held: list[Held] = []
 
-    def send(self, *asked: Any, **more: Any) -> Pending:
+    def send(self, *asked: Any, **more: Any) -> Operation:
         answer = super().send
         if asked[2].tool_name != "hold":
             return answer(*asked, **more)

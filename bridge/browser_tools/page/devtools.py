@@ -21,7 +21,7 @@ from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
-from bridge.hub.operation import ENDED, Pending, outcome_of
+from bridge.hub.operation import FINISHED, Operation, wait_outcome
 from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
@@ -232,7 +232,7 @@ class Devtools(ABC):
         """How often the browser let go of the tab, or we did: what was switched on in it is off since."""
         self._transport = transport
         self._session = session
-        self._subscription: Pending = ENDED
+        self._subscription: Operation = FINISHED
         self._is_subscribed = False
         self._hears = False
         self._listeners: dict[Heard, tuple[str, ...]] = {}
@@ -275,12 +275,12 @@ class Devtools(ABC):
         if self.dialog:
             raise DialogError(self.dialog)
 
-        def begin(on_done: Callable[[Told], None]) -> Pending:
+        def begin(on_done: Callable[[Told], None]) -> Operation:
             waiting = _Command(self._waiting, on_done)
             waiting.pending = self._send(method, params, session, timeout_s, waiting.tell)
             return waiting
 
-        told = await outcome_of(begin)
+        told = await wait_outcome(begin)
         if self.is_leaving and isinstance(told, CallError) and told.code == Code.TIMED_OUT:
             raise ToolError(ON_ITS_WAY)
         result = _result(method, told)
@@ -312,17 +312,17 @@ class Devtools(ABC):
         if self.dialog and self.dialog.kind == "prompt":
             params["promptText"] = self.dialog.text  # the browser would leave it empty
 
-        def begin(on_done: OnDone) -> Pending:
+        def begin(on_done: OnDone) -> Operation:
             return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
 
         self.is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
         self.dialog = None
         with suppress(CommandError):  # the person was faster
-            _result("Page.handleJavaScriptDialog", await outcome_of(begin))
+            _result("Page.handleJavaScriptDialog", await wait_outcome(begin))
 
     def _send(
         self, method: str, params: Params | None, session: str, timeout_s: float, on_done: OnDone
-    ) -> Pending:
+    ) -> Operation:
         asked = wire.ForwardCdpCommand(
             session=self._session,
             tab_id=self.tab_id,
@@ -340,7 +340,7 @@ class Devtools(ABC):
         timeout_s: float,
         on_done: OnDone,
         caller: CallObserver = NO_OBSERVER,
-    ) -> Pending:
+    ) -> Operation:
         at = TabAddress(self.host, self.tab_id)
         return self._transport.send(at, method, params, timeout_s, on_done, caller)
 
@@ -351,7 +351,7 @@ class Devtools(ABC):
         if self._is_subscribed:
             return
         self._is_subscribed = True
-        if self._subscription is ENDED:
+        if self._subscription is FINISHED:
             self.begun_at = trio.current_time()
         self._events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
         asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(self._events))
@@ -389,11 +389,11 @@ class Devtools(ABC):
         self._subscription.cancel()
         self.unsubscribed(self._subscription)
 
-    def unsubscribed(self, subscription: Pending) -> None:
+    def unsubscribed(self, subscription: Operation) -> None:
         """There are no events from that subscription any more."""
         if subscription is not self._subscription:
             return
-        self._is_subscribed, self._hears, self._subscription = False, False, ENDED
+        self._is_subscribed, self._hears, self._subscription = False, False, FINISHED
         self.keeps_choosers = False
         self.lost += 1
         self.children.clear()
@@ -564,10 +564,10 @@ def _result(method: str, told: Told) -> Any:
 
 
 class _Command:
-    """A `Pending`: a command that has its answer, or is interrupted."""
+    """An `Operation`: a command that has its answer, or is interrupted."""
 
     def __init__(self, waiting: set[_Command], on_done: Callable[[Told], None]) -> None:
-        self.pending: Pending = ENDED
+        self.pending: Operation = FINISHED
         self._waiting = waiting
         self._on_done = on_done
         waiting.add(self)
@@ -585,17 +585,17 @@ class _Command:
             self._on_done(error)
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
         if self in self._waiting:
             self._waiting.discard(self)
             self.pending.cancel()
 
 
 class _Subscription:
-    """A `Pending` whose end is told with itself: by then another one may be there."""
+    """An `Operation` whose end is told with itself: by then another one may be there."""
 
     def __init__(self, devtools: Devtools) -> None:
-        self.pending: Pending = ENDED
+        self.pending: Operation = FINISHED
         self._devtools = devtools
 
     def ended(self, _answer: bytes | CallError) -> None:
@@ -603,5 +603,5 @@ class _Subscription:
         self._devtools.unsubscribed(self)
 
     def cancel(self) -> None:
-        """See `Pending`."""
+        """See `Operation`."""
         self.pending.cancel()

@@ -23,7 +23,7 @@ from bridge.frontends.existing_channel.channel_sessions import Agents
 from bridge.frontends.existing_channel.permission_prompts import About, Permissions
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.router import Router
 from bridge.hub.transport import NO_OBSERVER, CallObserver
@@ -41,9 +41,9 @@ _METHODS = (
 )
 
 OnContent = Callable[[Content], None]
-Begin = Callable[[OnContent], Pending]
+Begin = Callable[[OnContent], Operation]
 """Begins something that is answered once, possibly before this returns."""
-Show = Callable[[Session, Callable[[bool], None]], Pending]
+Show = Callable[[Session, Callable[[bool], None]], Operation]
 """Shows a session's tab to the person; what it tells is whether there was one."""
 Say = Callable[[bytes], object]
 """Sends a message. Never waits, never raises."""
@@ -79,7 +79,7 @@ class _Open:
     tool_use_id: str | None
     tool: str
     session: Session | None
-    pending: Pending = ENDED
+    pending: Operation = FINISHED
 
 
 _request = msgspec.json.Decoder(theirs.Request)
@@ -165,7 +165,7 @@ class Connection:
             return
         self._begin(_Open(tool_use_id, call.tool, session), partial(self._call, call, session))
 
-    def _call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Pending:
+    def _call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Operation:
         arguments, left_out = fitted(call.tool, bytes(call.args))
 
         def on_done(outcome: Outcome) -> None:
@@ -191,7 +191,7 @@ class Connection:
         running = self._serving.router.running()
         return next((each.site.origin for each in running if each.arguments is arguments), "")
 
-    def _show(self, params: _Params, on_content: OnContent) -> Pending:
+    def _show(self, params: _Params, on_content: OnContent) -> Operation:
         def on_shown(is_shown: bool) -> None:
             on_content({"result": {"shown": is_shown, **_echo(params)}})
 
@@ -199,7 +199,7 @@ class Connection:
         session = self.agents.find(scopes)
         if session is None:
             on_shown(False)
-            return ENDED
+            return FINISHED
         return self._serving.show(session, on_shown)
 
     # ── What is answered ────────────────────────────────────────────────────────────────────────────────────
@@ -258,9 +258,9 @@ class Connection:
 
 
 def _at_once(content: Content) -> Begin:
-    def begin(on_content: OnContent) -> Pending:
+    def begin(on_content: OnContent) -> Operation:
         on_content(content)
-        return ENDED
+        return FINISHED
 
     return begin
 

@@ -24,7 +24,7 @@ from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
 from bridge.frontends.existing_channel.channel_sessions import Agents
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.transport import TabAddress, TabTransport
@@ -204,20 +204,20 @@ SHOW_S = 5.0
 
 def show(
     registry: Registry, transport: TabTransport, session: Session, on_shown: Callable[[bool], None]
-) -> Pending:
+) -> Operation:
     """Bring the tab that a session has used last to the front; what is told is whether there was one."""
     tabs = [
         (browser, tab) for browser in registry.browsers() if browser.is_live for tab in _own(browser, session)
     ]
     if not tabs:
         on_shown(False)
-        return ENDED
+        return FINISHED
     browser, tab = max(tabs, key=lambda found: found[1].last_accessed)
     try:
         registry.pauses.check(session, tab.origin)
     except CallError:  # a person has paused it: nothing of it comes to the front
         on_shown(False)
-        return ENDED
+        return FINISHED
 
     def on_done(answer: bytes | CallError) -> None:
         on_shown(not isinstance(answer, CallError))

@@ -13,7 +13,7 @@ import trio.testing
 from announcements import one_page
 from bridge.frontends import stdio
 from bridge.hub.client_session import Session
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.router import Router
 from bridge.hub.transport import LookedAround
 from bridge.mcp_session import handover
@@ -41,12 +41,12 @@ class WaitingTransport(PlayedTransport):
         self._may_answer = False
         self.held: list[Callable[[], object]] = []
 
-    def send(self, *asked: Any, **more: Any) -> Pending:
+    def send(self, *asked: Any, **more: Any) -> Operation:
         answer = partial(super().send, *asked, **more)
         if self._may_answer:
             return answer()
         self.held.append(answer)
-        return ENDED
+        return FINISHED
 
     def let_answer(self) -> None:
         self._may_answer = True

@@ -13,7 +13,7 @@ import trio
 
 from announcements import host_hello, one_page, tools
 from bridge.errors import CallError
-from bridge.hub.operation import Pending
+from bridge.hub.operation import Operation
 from bridge.hub.registry import Registry
 from bridge.hub.transport import CallObserver, Event, HostLost, LookedAround, OnQuestion, TabAddress
 from bridge.links import host_connection
@@ -304,7 +304,7 @@ class Asker:
         self._host = host
         self.told: list[bytes | CallError] = []
 
-    def ask(self, timeout_s: float = SOON_S) -> Pending:
+    def ask(self, timeout_s: float = SOON_S) -> Operation:
         at = TabAddress(self._host.instance)
         return self._links.send(at, "getTabs", wire.Asked(), timeout_s, self.told.append)
 
@@ -355,7 +355,7 @@ async def test_what_is_given_up_before_the_host_has_taken_any_of_it_is_never_sen
 ) -> None:
     """A long call, of which the host reads nothing yet, is before it."""
 
-    def ask(size: int) -> Pending:
+    def ask(size: int) -> Operation:
         args = msgspec.Raw(b'"%b"' % (b"x" * size))
         call = wire.ExecuteTool(tab_id=1, frame_id=0, document_id="d1", tool_name="getCart", args=args)
         at = TabAddress(host.instance, 1)

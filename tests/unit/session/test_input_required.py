@@ -11,7 +11,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.operation import ENDED, Pending
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
@@ -40,7 +40,7 @@ class Runner:
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
 
-    def begin(self, run: Run, on_done: Callable[[Outcome], None], caller: CallObserver) -> Pending:
+    def begin(self, run: Run, on_done: Callable[[Outcome], None], caller: CallObserver) -> Operation:
         scope = trio.CancelScope()
 
         async def see_through() -> None:
@@ -73,7 +73,7 @@ class Turns:
         assert isinstance(found, InputRequired)
         return found.state
 
-    async def _wait(self, take: Callable[[OnTurn], Pending]) -> Outcome | InputRequired:
+    async def _wait(self, take: Callable[[OnTurn], Operation]) -> Outcome | InputRequired:
         send, receive = trio.open_memory_channel[Outcome | InputRequired](1)
         take(send.send_nowait)
         return await receive.receive()
@@ -184,11 +184,11 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
     nobody = UnknownToolError("getCart")
     ends: list[Callable[[Outcome], None]] = []
 
-    def begin(on_done: Callable[[Outcome], None], caller: CallObserver) -> Pending:
+    def begin(on_done: Callable[[Outcome], None], caller: CallObserver) -> Operation:
         assert caller.on_question
         nursery.start_soon(caller.on_question, BUY)
         ends.append(on_done)
-        return ENDED
+        return FINISHED
 
     told: list[Outcome | InputRequired] = []
     with trio.fail_after(30):
