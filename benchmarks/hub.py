@@ -14,9 +14,10 @@ import trio
 
 from benchmarks.subject import Bench
 from benchmarks.table import Row, Table
+from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
@@ -27,7 +28,6 @@ from bridge.hub.transport import (
     HostSeen,
     Listener,
     LookedAround,
-    OnDone,
     TabAddress,
     TabTransport,
 )
@@ -58,7 +58,7 @@ class InstantTransport(TabTransport):
         method: str,
         params: wire.Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_done: OnFinished[bytes | CallError],
         caller: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """See `TabTransport`."""

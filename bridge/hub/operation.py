@@ -8,9 +8,11 @@ from typing import Protocol, TypeVar
 import trio
 
 T = TypeVar("T")
+OnFinished = Callable[[T], None]
+"""Takes the outcome of an operation. It neither waits nor raises."""
 
 
-async def wait_outcome(begin: Callable[[Callable[[T], None]], Operation]) -> T:
+async def wait_outcome(begin: Callable[[OnFinished[T]], Operation]) -> T:
     """Start an operation with a callback, and wait for its outcome. Cancellation cancels the operation."""
     await trio.lowlevel.checkpoint_if_cancelled()
     task = trio.lowlevel.current_task()

@@ -22,7 +22,7 @@ from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Identity, Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
@@ -49,7 +49,6 @@ class PageResult(msgspec.Struct, frozen=True):
 Outcome = bytes | PageResult | Exception
 """A CallToolResult as JSON, failures included; or an UnknownToolError: nobody offers that name, and this
 session was never shown it. Any other exception is a bug of ours, and in the log."""
-OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class PageCall:
         session: Session,
         name: str,
         arguments: Arguments,
-        on_done: OnOutcome,
+        on_finished: OnFinished[Outcome],
         observer: CallObserver = NO_OBSERVER,
         called_as: str = "",
     ) -> None:
@@ -91,7 +90,7 @@ class PageCall:
         self.name = name
         self._services = services
         self._arguments = arguments
-        self._on_done = on_done
+        self._on_finished = on_finished
         self._observer = observer
         self._recording = Recording(session, called_as or name, arguments, services.now())
         self._operation: Operation = FINISHED
@@ -261,7 +260,7 @@ class PageCall:
     def _end(self, outcome: Outcome, how: Answer | Exception) -> None:
         self._is_over = True
         self._operation = FINISHED  # it knows this call: neither is to keep the other
-        self._on_done(outcome)  # first: whoever waits need not wait for the record
+        self._on_finished(outcome)  # first: whoever waits need not wait for the record
         self._keep(how)
 
     def _keep(self, how: Answer | Exception | None) -> None:

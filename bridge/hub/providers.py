@@ -13,8 +13,8 @@ from bridge.errors import CallError, failed
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Recording
 from bridge.hub.client_session import Session
-from bridge.hub.operation import FINISHED, Operation
-from bridge.hub.page_call import CallServices, OnOutcome
+from bridge.hub.operation import FINISHED, OnFinished, Operation
+from bridge.hub.page_call import CallServices, Outcome
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 
@@ -93,13 +93,13 @@ class ProviderCall:
         session: Session,
         name: str,
         arguments: Arguments,
-        on_done: OnOutcome,
+        on_finished: OnFinished[Outcome],
         observer: CallObserver = NO_OBSERVER,
     ) -> None:
         self._services = services
         self._run_tool = run
         self._recording = Recording(session, name, arguments, services.now(), keep_step=services.keep)
-        self._on_done = on_done
+        self._on_finished = on_finished
         self._observer = observer
         self._operation: Operation = FINISHED
         self._is_over = False
@@ -141,7 +141,7 @@ class ProviderCall:
         if self._is_over:
             return
         self._is_over = True
-        self._on_done(outcome)
+        self._on_finished(outcome)
         self._keep(how)
 
     def _keep(self, how: Answer | Exception | None) -> None:

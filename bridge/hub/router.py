@@ -25,8 +25,8 @@ from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
-from bridge.hub.operation import FINISHED, Operation, wait_outcome
-from bridge.hub.page_call import CallServices, OnOutcome, Outcome, PageCall, PageResult
+from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
+from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
 from bridge.hub.providers import NothingProvided, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME
@@ -255,7 +255,7 @@ class Router:
         session: Session,
         name: str,
         arguments: Arguments,
-        on_done: OnOutcome,
+        on_finished: OnFinished[Outcome],
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """Run a tool without waiting for it. Cancelling tells the page.
@@ -266,12 +266,12 @@ class Router:
         match name:
             case meta_tools.LIST_PAGE_TOOLS:
                 run = self._list_page_tools
-                return self._begin_provided(run, session, name, arguments, on_done, observer)
+                return self._begin_provided(run, session, name, arguments, on_finished, observer)
             case meta_tools.CALL_PAGE_TOOL:
-                return self._begin_by_name(session, arguments, on_done, observer)
+                return self._begin_by_name(session, arguments, on_finished, observer)
         if name in self._provider.names:
-            return self._begin_provided(self._provider.run, session, name, arguments, on_done, observer)
-        call = PageCall(self._services, session, name, arguments, on_done, observer)
+            return self._begin_provided(self._provider.run, session, name, arguments, on_finished, observer)
+        call = PageCall(self._services, session, name, arguments, on_finished, observer)
         call.begin()
         return call
 
@@ -289,8 +289,8 @@ class Router:
             UnknownToolError: nobody offers that name, and this session was never shown it.
         """
 
-        def begin(on_done: OnOutcome) -> Operation:
-            return self.begin(session, name, arguments, on_done, observer)
+        def begin(on_finished: OnFinished[Outcome]) -> Operation:
+            return self.begin(session, name, arguments, on_finished, observer)
 
         outcome = await wait_outcome(begin)
         if isinstance(outcome, Exception):
@@ -303,27 +303,27 @@ class Router:
         session: Session,
         name: str,
         arguments: Arguments,
-        on_done: OnOutcome,
+        on_finished: OnFinished[Outcome],
         observer: CallObserver,
     ) -> Operation:
-        call = ProviderCall(self._services, run, session, name, arguments, on_done, observer)
+        call = ProviderCall(self._services, run, session, name, arguments, on_finished, observer)
         call.begin(self._in_background)
         return call
 
     def _begin_by_name(
-        self, session: Session, arguments: Arguments, on_done: OnOutcome, observer: CallObserver
+        self, session: Session, arguments: Arguments, on_finished: OnFinished[Outcome], observer: CallObserver
     ) -> Operation:
         name = meta_tools.CALL_PAGE_TOOL
         try:
             asked = meta_tools.read_call(arguments)
         except CallError as error:
-            return self._begin_provided(_rejecting(error), session, name, arguments, on_done, observer)
+            return self._begin_provided(_rejecting(error), session, name, arguments, on_finished, observer)
 
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
                 detail = self._not_of_a_page(asked.name)
                 outcome = failed(self._told(CallError(Code.INVALID_PARAMS, detail, handed=False)))
-            on_done(outcome)
+            on_finished(outcome)
 
         inner = Arguments(bytes(asked.arguments))
         call = PageCall(self._services, session, asked.name, inner, on_outcome, observer, called_as=name)

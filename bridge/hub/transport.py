@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import CallError
-from bridge.hub.operation import Operation, wait_outcome
+from bridge.hub.operation import OnFinished, Operation, wait_outcome
 from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
 
 
@@ -103,11 +103,6 @@ NO_OBSERVER = CallObserver()
 """An observer without callbacks."""
 
 
-OnDone = Callable[[bytes | CallError], None]
-"""Gets the result (JSON), or why there is none and whether the page may have got the request. It does not
-raise."""
-
-
 class TabTransport(Protocol):
     """Requests to tabs, and news from them."""
 
@@ -125,7 +120,7 @@ class TabTransport(Protocol):
         method: str,
         params: Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_finished: OnFinished[bytes | CallError],
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """Ask, without waiting for the result.
@@ -151,8 +146,8 @@ class TabTransport(Protocol):
             CallError: there is no result; it says why, and whether the page may have got the request.
         """
 
-        def begin(on_done: OnDone) -> Operation:
-            return self.send(tab, method, params, timeout_s, on_done, observer)
+        def begin(on_finished: OnFinished[bytes | CallError]) -> Operation:
+            return self.send(tab, method, params, timeout_s, on_finished, observer)
 
         answer = await wait_outcome(begin)
         if isinstance(answer, CallError):

@@ -17,8 +17,8 @@ import trio
 
 from bridge import __version__
 from bridge.errors import CallError
-from bridge.hub.operation import FINISHED, Operation
-from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone
+from bridge.hub.operation import FINISHED, OnFinished, Operation
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
@@ -52,9 +52,14 @@ class _Request(Waiter):
     """What was asked, and how far it has got."""
 
     def __init__(
-        self, link: Link, raw_id: bytes, timeout_s: float, on_done: OnDone, observer: CallObserver
+        self,
+        link: Link,
+        raw_id: bytes,
+        timeout_s: float,
+        on_finished: OnFinished[bytes | CallError],
+        observer: CallObserver,
     ) -> None:
-        super().__init__(timeout_s, on_done, observer, link.deadlines)
+        super().__init__(timeout_s, on_finished, observer, link.deadlines)
         self.raw_id = raw_id
         self.outgoing: Outgoing | None = None
         """None: it waits for room."""
@@ -136,7 +141,7 @@ class Link:
         method: str,
         params: Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_finished: OnFinished[bytes | CallError],
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """Ask, without waiting for the result. See `TabTransport.send`."""
@@ -147,9 +152,9 @@ class Link:
             _check_size("the call", sum(map(len, parts)), handed=False)
             self._check_room()
         except CallError as error:
-            on_done(error)
+            on_finished(error)
             return FINISHED
-        request = _Request(self, raw_id, timeout_s, on_done, observer)
+        request = _Request(self, raw_id, timeout_s, on_finished, observer)
         if self._has_room and not self._waiting:
             self._launch(request, parts)
         else:

@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
@@ -30,7 +30,6 @@ from bridge.hub.transport import (
     HostSeen,
     Listener,
     LookedAround,
-    OnDone,
     TabAddress,
     TabTransport,
 )
@@ -141,15 +140,15 @@ class NativeLinks(TabTransport):
         method: str,
         params: Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_finished: OnFinished[bytes | CallError],
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """See `TabTransport.send`."""
         link = self._links.get(tab.host)
         if link is None:
-            on_done(CallError(Code.GONE, handed=False))
+            on_finished(CallError(Code.GONE, handed=False))
             return FINISHED
-        return link.send(method, params, timeout_s, on_done, observer)
+        return link.send(method, params, timeout_s, on_finished, observer)
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""

@@ -13,7 +13,8 @@ from typing import Protocol
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.transport import QUESTION_S, CallObserver, OnDone, OnQuestion
+from bridge.hub.operation import OnFinished
+from bridge.hub.transport import QUESTION_S, CallObserver, OnQuestion
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -24,12 +25,16 @@ class Waiter(ABC):
     """A request that awaits its response, as an operation without a task of its own."""
 
     def __init__(
-        self, timeout_s: float, on_done: OnDone, observer: CallObserver, deadlines: Deadlines
+        self,
+        timeout_s: float,
+        on_finished: OnFinished[bytes | CallError],
+        observer: CallObserver,
+        deadlines: Deadlines,
     ) -> None:
         self.deadline = trio.current_time() + timeout_s
         self._timeout_s = timeout_s
         self._observer = observer
-        self._on_done = on_done
+        self._on_finished = on_finished
         self._deadlines = deadlines
         self._question: Question | None = None
         self.is_over = False
@@ -42,7 +47,7 @@ class Waiter(ABC):
     def settle(self, answer: bytes | CallError) -> None:
         """It has its answer, or never will."""
         self._end()
-        self._on_done(answer)
+        self._on_finished(answer)
 
     def expire(self) -> None:
         """Its time is over."""

@@ -23,7 +23,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
@@ -59,8 +59,6 @@ class Request(NamedTuple):
         return self.name == other.name and _sorted(self.arguments) == _sorted(other.arguments)
 
 
-OnTurn = Callable[[Outcome | InputRequired], None]
-"""Gets a call's end, or the question that has to be answered before it goes on."""
 Begin = Callable[[Callable[[Outcome], None], CallObserver], Operation]
 """Begins a call."""
 
@@ -81,7 +79,7 @@ class SuspendedCalls:
         self,
         request: Request,
         begin: Begin,
-        on_turn: OnTurn,
+        on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
         *,
         can_ask: CanAsk,
@@ -103,7 +101,7 @@ class SuspendedCalls:
         state: str,
         request: Request,
         answer: bytes | None,
-        on_turn: OnTurn,
+        on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
     ) -> Operation:
         """Answer the question of a suspended call and go on as `begin` does; without its answer, ask again.
@@ -193,7 +191,9 @@ class _Call:
         """A message of the client waits for what comes next."""
         return self._turn is not None
 
-    def take_turn(self, on_turn: OnTurn, on_progress: OnProgress | None) -> Operation:
+    def take_turn(
+        self, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
+    ) -> Operation:
         """Let a message of the client wait. Whoever gives this up gives the call up."""
         self._turn = _Turn(self, on_turn, on_progress)
         return self._turn
@@ -245,7 +245,9 @@ class _Call:
 class _Turn:
     """A message of the client that waits for a call's next words."""
 
-    def __init__(self, call: _Call, on_turn: OnTurn, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, call: _Call, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
+    ) -> None:
         self.on_turn = on_turn
         self.on_progress = on_progress
         self._call = call

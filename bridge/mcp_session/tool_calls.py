@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import msgspec
 from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
@@ -31,7 +30,6 @@ BEHIND_BYTES = 64 * 1024
 """While a client has left so much unread, it gets no reports of progress."""
 
 _log = logging.getLogger(__name__)
-OnAnswer = Callable[[Parts | ProtocolError], None]
 
 
 class ToolCallRequest(NamedTuple):
@@ -61,7 +59,9 @@ class ToolCalls:
         self._suspended = suspended
         self._server_requests = server_requests
 
-    def begin(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
+    def begin(
+        self, era: Era, call: ToolCallRequest, on_answer: OnFinished[Parts | ProtocolError]
+    ) -> Operation:
         """Run a tool. Cancelling tells the page."""
         try:
             if era is Era.HANDSHAKE:
@@ -85,12 +85,16 @@ class ToolCalls:
         """
         self._router.record_rejected(self._session, name if isinstance(name, str) else "", field)
 
-    def _begin_with_server_requests(self, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
+    def _begin_with_server_requests(
+        self, call: ToolCallRequest, on_answer: OnFinished[Parts | ProtocolError]
+    ) -> Operation:
         ask = partial(self._server_requests.ask, call.client)
         observer = elicitation.make_observer(call.can_ask, ask, _reporting(call))
         return self._run(Era.HANDSHAKE, call, on_answer, observer)
 
-    def _begin_suspendable(self, call: ToolCallRequest, on_answer: OnAnswer) -> Operation:
+    def _begin_suspendable(
+        self, call: ToolCallRequest, on_answer: OnFinished[Parts | ProtocolError]
+    ) -> Operation:
         if call.state is None and not any(call.can_ask):
             return self._run(Era.STATELESS, call, on_answer, CallObserver(_reporting(call)))
         request = Request(call.name, call.arguments)
@@ -105,11 +109,17 @@ class ToolCalls:
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
         return self._suspended.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
 
-    def _run(self, era: Era, call: ToolCallRequest, on_answer: OnAnswer, observer: CallObserver) -> Operation:
-        def on_done(outcome: Outcome) -> None:
+    def _run(
+        self,
+        era: Era,
+        call: ToolCallRequest,
+        on_answer: OnFinished[Parts | ProtocolError],
+        observer: CallObserver,
+    ) -> Operation:
+        def on_finished(outcome: Outcome) -> None:
             on_answer(_answer(outcome, era))
 
-        return self._router.begin(self._session, call.name, call.arguments, on_done, observer)
+        return self._router.begin(self._session, call.name, call.arguments, on_finished, observer)
 
 
 def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:

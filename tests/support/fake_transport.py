@@ -9,7 +9,7 @@ import msgspec
 
 from announcements import browser_hello, host_hello
 from bridge.errors import CallError
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
@@ -18,7 +18,6 @@ from bridge.hub.transport import (
     HostLinked,
     HostSeen,
     Listener,
-    OnDone,
     TabAddress,
     TabTransport,
 )
@@ -40,7 +39,7 @@ class Asked(NamedTuple):
     params: Wire
     timeout_s: float
     caller: CallObserver
-    on_done: OnDone
+    on_done: OnFinished[bytes | CallError]
 
 
 class Unanswered(NamedTuple):
@@ -74,7 +73,7 @@ class PlayedTransport(TabTransport):
         method: str,
         params: Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_done: OnFinished[bytes | CallError],
         caller: CallObserver = NO_OBSERVER,
     ) -> Operation:
         asked = Asked(tab, method, params, timeout_s, caller, on_done)

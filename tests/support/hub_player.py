@@ -20,7 +20,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
-from bridge.hub.operation import Operation
+from bridge.hub.operation import OnFinished, Operation
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.registry import Registry
@@ -35,7 +35,6 @@ from bridge.hub.transport import (
     HostLost,
     HostSeen,
     LookedAround,
-    OnDone,
     TabAddress,
 )
 from fake_transport import CART, Answer, Asked, PlayedTransport
@@ -119,7 +118,7 @@ class WatchedTransport(PlayedTransport):
         method: str,
         params: wire.Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_done: OnFinished[bytes | CallError],
         caller: CallObserver = NO_OBSERVER,
     ) -> Operation:
         self.player.judge(Asked(tab, method, params, timeout_s, caller, on_done))

@@ -21,8 +21,8 @@ from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
-from bridge.hub.operation import FINISHED, Operation, wait_outcome
-from bridge.hub.transport import NO_OBSERVER, CallObserver, OnDone, TabAddress, TabTransport
+from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
+from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
@@ -312,7 +312,7 @@ class Devtools(ABC):
         if self.dialog and self.dialog.kind == "prompt":
             params["promptText"] = self.dialog.text  # the browser would leave it empty
 
-        def begin(on_done: OnDone) -> Operation:
+        def begin(on_done: OnFinished[bytes | CallError]) -> Operation:
             return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
 
         self.is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
@@ -321,7 +321,12 @@ class Devtools(ABC):
             _result("Page.handleJavaScriptDialog", await wait_outcome(begin))
 
     def _send(
-        self, method: str, params: Params | None, session: str, timeout_s: float, on_done: OnDone
+        self,
+        method: str,
+        params: Params | None,
+        session: str,
+        timeout_s: float,
+        on_done: OnFinished[bytes | CallError],
     ) -> Operation:
         asked = wire.ForwardCdpCommand(
             session=self._session,
@@ -338,7 +343,7 @@ class Devtools(ABC):
         method: str,
         params: wire.Wire,
         timeout_s: float,
-        on_done: OnDone,
+        on_done: OnFinished[bytes | CallError],
         caller: CallObserver = NO_OBSERVER,
     ) -> Operation:
         at = TabAddress(self.host, self.tab_id)

@@ -58,10 +58,10 @@ class SiteRules:
                 self._sent.pop(event.host, None)
 
     def _send(self, host: str, rules: wire.SiteRules) -> None:
-        def on_done(answer: bytes | CallError) -> None:
+        def on_finished(answer: bytes | CallError) -> None:
             if isinstance(answer, CallError):
                 level = logging.DEBUG if answer.code in _EXPECTED else logging.WARNING
                 _log.log(level, "host %s rejects the site rules: %s", host, sentence(answer))
 
         self._sent[host] = rules
-        self._transport.send(TabAddress(host), "browser/siteRules", rules, _TIMEOUT_S, on_done)
+        self._transport.send(TabAddress(host), "browser/siteRules", rules, _TIMEOUT_S, on_finished)

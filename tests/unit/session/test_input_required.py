@@ -11,7 +11,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
 from bridge.mcp_session import elicitation
@@ -20,7 +20,6 @@ from bridge.mcp_session.input_required import (
     LAST_WORDS_S,
     MAX_SUSPENDED,
     InputRequired,
-    OnTurn,
     Request,
     RetryError,
     SuspendedCalls,
@@ -73,7 +72,9 @@ class Turns:
         assert isinstance(found, InputRequired)
         return found.state
 
-    async def _wait(self, take: Callable[[OnTurn], Operation]) -> Outcome | InputRequired:
+    async def _wait(
+        self, take: Callable[[OnFinished[Outcome | InputRequired]], Operation]
+    ) -> Outcome | InputRequired:
         send, receive = trio.open_memory_channel[Outcome | InputRequired](1)
         take(send.send_nowait)
         return await receive.receive()
