@@ -32,13 +32,14 @@ from native_host.protocol.wire import (
 )
 from wire_peers import HOST_COMMAND, ORIGIN, SocketClient, until
 
-LOOKS_OFTEN = [
-    sys.executable,
-    "-I",
-    "-c",
-    "from native_host import __main__, relay; relay._LOOK_SECONDS = 0.1; __main__.main()",
-]
-"""A host that looks at its files ten times a second."""
+_LOOK_OFTEN = """
+from native_host import __main__
+from native_host.relay import relay_server
+relay_server._LOOK_SECONDS = 0.1
+__main__.main()
+"""
+LOOKS_OFTEN = [sys.executable, "-I", "-c", _LOOK_OFTEN]
+"""Command of a host that checks its files ten times a second."""
 EXIT_SECONDS = 8.0
 """Limit for the host to end after its browser, in every state; less than a second is usual."""
 
