@@ -31,7 +31,7 @@ from starlette.types import ASGIApp
 from http_serving.error_responses import RequestRejected, error_response
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_tasks import RequestExchange, RequestTasks
-from native_host.ipc.streams import Outlet
+from native_host.ipc.streams import MessageWriter
 from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -110,7 +110,7 @@ class HttpConnection:
         self._process: Process | None = None
         self._is_process_known = False
         self._stream = stream
-        self._outlet = Outlet(stream.socket.fileno())
+        self._outlet = MessageWriter(stream.socket.fileno())
         self._tasks = RequestTasks()
         self._protocol = _Http1(
             cast("AppWrapper", self._run_app),

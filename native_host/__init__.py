@@ -1,9 +1,7 @@
-"""The process that a browser starts: it passes frames between one browser and any number of bridges.
+"""Native host: the process that a browser starts, and the library that all packages share.
 
-It knows frames, ids and which tab and frame an announcement is about, and never looks into a payload.
-Bottom to top: `framing`, `wire`, `envelope`, `correlation`, `topics`, `replay`, `chunks`, `switchboard`,
-`backlog`, `newest` (all without I/O), then `endpoint`, `inlet`, `outlet` and `relay`, which hold the sockets
-and pipes.
+It passes frames between one browser and any number of bridges, and never decodes a payload. The library is
+`protocol`, `system` and `ipc`; the process is `relay`, `existing_channel` and `host`.
 """
 
 __version__ = "0.2.0"

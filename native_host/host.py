@@ -11,7 +11,7 @@ from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.relay.browser_adapter import BrowserSide, FirstMessage, OwnExtension, has_type
-from native_host.relay.relay_server import Relay, record_of
+from native_host.relay.relay_server import RelayServer, record_of
 from native_host.system import malloc
 
 
@@ -26,7 +26,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     record = record_of(place, extension_origin, os.getppid())
     side = browser_side(extension_origin, place.instance)
     try:
-        await Relay(place, record, side, browser_in, browser_out).serve()
+        await RelayServer(place, record, side, browser_in, browser_out).serve()
     finally:
         place.close()
 

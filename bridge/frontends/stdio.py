@@ -16,7 +16,7 @@ import trio
 from bridge.mcp_session import client_writer
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import McpSession, open_session
-from native_host.ipc.streams import Outlet, make_ready
+from native_host.ipc.streams import MessageWriter, make_ready
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import Part
 from native_host.protocol.wire import Code
@@ -50,19 +50,19 @@ async def serve(server: McpServer) -> None:
 async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
     """Speak MCP on a pair of descriptors until either ends. It does not close them."""
     make_ready(stdin)
-    outlet = _Stdout(stdout)
+    writer = _Stdout(stdout)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_flush_output, outlet, nursery.cancel_scope)
-        async with open_session(server, outlet) as lane:
-            await _Reader(stdin, outlet, lane, nursery.cancel_scope).run()
+        nursery.start_soon(_flush_output, writer, nursery.cancel_scope)
+        async with open_session(server, writer) as lane:
+            await _Reader(stdin, writer, lane, nursery.cancel_scope).run()
             await lane.close()
             with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError):
                 # The client may not read any more, so the wait for the rest is bounded.
-                await outlet.wait_room()
+                await writer.wait_room()
         nursery.cancel_scope.cancel()
 
 
-class _Stdout(Outlet):
+class _Stdout(MessageWriter):
     """Client on stdout: one stream of lines."""
 
     def answer(self, *parts: Part, error: int = 0) -> None:  # noqa: ARG002  (the client reads it)
@@ -72,9 +72,9 @@ class _Stdout(Outlet):
         """Write nothing: a client that cancels expects no response."""
 
 
-async def _flush_output(outlet: Outlet, scope: trio.CancelScope) -> None:
+async def _flush_output(writer: MessageWriter, scope: trio.CancelScope) -> None:
     try:
-        await outlet.run()
+        await writer.run()
     except trio.BrokenResourceError:
         scope.cancel()  # the client has closed stdout
 
@@ -107,9 +107,9 @@ def _duplicate(fd: int, flags: int) -> int:
 class _Reader:
     """Reads lines while the client also reads its responses."""
 
-    def __init__(self, stdin: int, outlet: Outlet, lane: McpSession, scope: trio.CancelScope) -> None:
+    def __init__(self, stdin: int, writer: MessageWriter, lane: McpSession, scope: trio.CancelScope) -> None:
         self._stdin = stdin
-        self._outlet = outlet
+        self._outlet = writer
         self._lane = lane
         self._scope = scope
         self._lines = _LineSplitter()

@@ -260,8 +260,7 @@ class Router:
     ) -> Operation:
         """Run a tool without waiting for it. Cancelling tells the page.
 
-        `on_done` gets the outcome once, possibly before this returns; what has to be waited for is waited for
-        while `run` runs.
+        `on_finished` gets the outcome once, possibly before this returns. `run` waits for tabs and browsers.
         """
         match name:
             case meta_tools.LIST_PAGE_TOOLS:

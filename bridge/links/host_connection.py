@@ -22,7 +22,7 @@ from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.links.pending_requests import Deadlines, Question, Waiter
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
-from native_host.ipc.streams import Inlet, Outlet
+from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.jsonrpc import Envelope
@@ -82,8 +82,8 @@ class Link:
         self.deadlines = Deadlines()
         self._stream = stream
         self._hear = hear
-        self._inlet = Inlet(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
-        self._outlet = Outlet(stream.socket.fileno())
+        self._reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
+        self._writer = MessageWriter(stream.socket.fileno())
         self._holds_back = False
         """What is written now goes out together."""
         self._numbers = itertools.count(1)
@@ -167,7 +167,7 @@ class Link:
             return False
         del self._in_flight[request.raw_id]
         if request.outgoing is not None and not request.outgoing.has_begun:
-            self._outlet.withdraw(request.outgoing)
+            self._writer.withdraw(request.outgoing)
         else:
             self.tell("browser/cancel", wire.Cancel(id=int(request.raw_id)))
         self._launch_waiting()
@@ -192,14 +192,14 @@ class Link:
             self._launch(request, self._waiting.pop(request))
 
     def _write(self, *parts: bytes) -> Outgoing:
-        outgoing = self._outlet.put(*framed(parts, "little"))
+        outgoing = self._writer.put(*framed(parts, "little"))
         if not self._holds_back:
-            self._outlet.flush()
+            self._writer.flush()
         return outgoing
 
     async def _write_on(self) -> None:
         with suppress(trio.BrokenResourceError):  # the reader sees the end as well, and says it
-            await self._outlet.run()
+            await self._writer.run()
 
     def _log(self, direction: str, what: str) -> None:
         if self._is_wire_logged:
@@ -207,7 +207,7 @@ class Link:
 
     async def _read(self) -> None:
         with trio.move_on_after(wire.HELLO_SECONDS) as scope:
-            bodies = await self._inlet.receive()
+            bodies = await self._reader.receive()
         if scope.cancelled_caught:
             raise LinkError(f"the host did not introduce itself within {wire.HELLO_SECONDS:g} s")
         if bodies:
@@ -215,7 +215,7 @@ class Link:
         while bodies:
             self._take_all(bodies)
             bodies.clear()  # a long one would stay until the next has come
-            bodies = await self._inlet.receive()
+            bodies = await self._reader.receive()
 
     def _take_all(self, bodies: list[bytes]) -> None:
         """What they make us write goes out together."""
@@ -227,7 +227,7 @@ class Link:
                 self._log("←", "answer")
                 self._settle(*result)
         self._holds_back = False
-        self._outlet.flush()
+        self._writer.flush()
 
     def _take(self, message: Envelope) -> None:
         self._log("←", message.method or "answer")

@@ -192,7 +192,7 @@ class Channel:
             for call in calls
         ]
 
-    # ── From the switchboard ────────────────────────────────────────────────────────────────────────────────
+    # ── From the router ────────────────────────────────────────────────────────────────────────────────
 
     def said(self, body: bytes) -> Turned:
         """See `BrowserSide`."""

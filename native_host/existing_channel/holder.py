@@ -92,7 +92,7 @@ async def _serve(
     hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
     side = Channel("socket", hello, company=users.look)
     descriptor = stream.socket.fileno()
-    held = relay_server.Relay(
+    held = relay_server.RelayServer(
         place,
         record,
         side,

@@ -1,4 +1,4 @@
-"""What waits to be written to one descriptor: in order, counted, taken back while that is possible. Sans-IO.
+"""Bounded queue of outgoing messages of one descriptor, with withdrawal. Sans-IO.
 
 A message is handed over in parts (a header, a head, a body), which are never joined: the kernel gathers them.
 Of those that have a topic at most one waits for each.
@@ -36,8 +36,8 @@ class Outgoing:
         """The other end has not been told anything of this topic before."""
 
 
-class Backlog:
-    """A queue of messages, the oldest first."""
+class SendQueue:
+    """Queue of messages in the order of writing."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,8 +1,7 @@
-"""The one reader of a descriptor: frames, all that have arrived at once.
+"""Frame reader and message writer of one descriptor.
 
-A pipe or socket of ours, as its reader and its writer want it.
-
-The one writer of a descriptor: it writes at once while the kernel takes it, and queues the rest.
+The reader returns all frames that have arrived. The writer writes at once while the kernel takes data, and
+queues the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import suppress
 
 import trio
 
-from native_host.ipc.send_queue import Backlog, Outgoing
+from native_host.ipc.send_queue import Outgoing, Part, SendQueue
 from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError, Part
 
 _READ_BYTES = 64 * 1024
@@ -23,8 +22,8 @@ _LARGE_READ_BYTES = 1024 * 1024
 """While a large frame is under way; more does not fit into a pipe."""
 
 
-class Inlet:
-    """Reads frames from a pipe or a socket, which stays its owner's to close."""
+class FrameReader:
+    """Reads frames from a pipe or a socket; its owner closes the descriptor."""
 
     def __init__(self, fd: int, cap: int, byte_order: ByteOrder, *, takes_empty: bool = True) -> None:
         make_ready(fd)
@@ -84,7 +83,7 @@ def make_ready(fd: int) -> None:
             fcntl.fcntl(fd, set_size, _PIPE_BYTES)
 
 
-class Outlet:
+class MessageWriter:
     """Writes to a pipe or a socket, whole messages in order. `run` is its task.
 
     The descriptor is made non-blocking, and stays its owner's to close (after `trio.lowlevel.notify_closing`
@@ -95,8 +94,8 @@ class Outlet:
         make_ready(fd)
         self._fd = fd
         self._refill = refill
-        self.backlog = Backlog()
-        """What waits; to be put into by hand only where `put` does not say enough."""
+        self.queue = SendQueue()
+        """Messages that wait; use it directly only where `put` lacks an argument."""
         self._is_full = False
         """The kernel takes no more; `run` waits until it does."""
         self._is_finished = False
@@ -107,7 +106,7 @@ class Outlet:
     @property
     def waiting_bytes(self) -> int:
         """Of what the kernel has not taken yet."""
-        return self.backlog.size
+        return self.queue.size
 
     def write(self, *parts: Part) -> Outgoing:
         """Write a message, or queue it. Never waits, never raises: `run` says that the other end is gone."""
@@ -119,27 +118,27 @@ class Outlet:
         """Queue a message for the next `flush`: several that come together cost one system call."""
         outgoing = Outgoing(parts)
         if not self._is_broken:
-            self.backlog.put(outgoing)
+            self.queue.put(outgoing)
         return outgoing
 
     def withdraw(self, outgoing: Outgoing) -> bool:
         """Take a message back: whether the other end will never see any of it."""
-        is_withdrawn = self.backlog.withdraw(outgoing)
+        is_withdrawn = self.queue.withdraw(outgoing)
         self._room.unpark_all()
         return is_withdrawn
 
     def withdraw_all(self) -> None:
         """Take back everything but what has begun."""
-        self.backlog.withdraw_all()
+        self.queue.withdraw_all()
         self._room.unpark_all()
 
     def flush(self) -> None:
         """Write what waits, as far as the kernel takes it."""
         if self._is_broken:
-            self.backlog.clear()
-        while not self._is_full and (self.backlog.size or self._is_refilled()):
+            self.queue.clear()
+        while not self._is_full and (self.queue.size or self._is_refilled()):
             try:
-                self.backlog.written(self._write(self.backlog.next_parts()))
+                self.queue.written(self._write(self.queue.next_parts()))
             except BlockingIOError:
                 self._is_full = True
                 self._runner.unpark_all()
@@ -170,7 +169,7 @@ class Outlet:
                 else:
                     await self._runner.park()
         finally:
-            if self.backlog or not self._is_finished:
+            if self.queue or not self._is_finished:
                 self._break()
         raise trio.BrokenResourceError("the other end is gone")
 
@@ -191,10 +190,10 @@ class Outlet:
     def _is_refilled(self) -> bool:
         if not self._is_broken:
             self._refill()
-        return bool(self.backlog)
+        return bool(self.queue)
 
     def _break(self) -> None:
         self._is_broken = True
-        self.backlog.clear()
+        self.queue.clear()
         self._runner.unpark_all()
         self._room.unpark_all()

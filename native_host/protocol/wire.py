@@ -41,7 +41,7 @@ CLIENT_BACKLOG_BYTES = 128 * MIB
 HELLO_SECONDS = 10.0
 REPLAY_WAIT_SECONDS = 1.0
 REPLAY_TOOLS_BYTES = 64 * MIB
-"""Of all tool lists kept for late clients: a replay has to fit into a client's backlog."""
+"""Of all tool lists kept for late clients: a replay has to fit into a client's send queue."""
 MAX_DEPTH = 200
 """Of nesting, in what the extension posts: decoders on the way have limits of their own."""
 

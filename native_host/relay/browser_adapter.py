@@ -12,14 +12,14 @@ from native_host.protocol.framing import ByteOrder
 
 
 class Turned(NamedTuple):
-    """What follows from a message: bodies for the switchboard, and for the browser's end."""
+    """What follows from a message: bodies for the router, and for the browser's end."""
 
     ours: list[bytes]
     theirs: list[bytes]
 
 
 class BrowserSide(Protocol):
-    """What stands between the switchboard, which knows our wire alone, and the browser's end."""
+    """What stands between the router, which knows our wire alone, and the browser's end."""
 
     @property
     def byte_order(self) -> ByteOrder:
@@ -28,7 +28,7 @@ class BrowserSide(Protocol):
 
     @property
     def largest_bytes(self) -> int:
-        """Of a body that the switchboard may have for it."""
+        """Of a body that the router may have for it."""
         ...
 
     @property
@@ -49,11 +49,11 @@ class BrowserSide(Protocol):
         ...
 
     def said(self, body: bytes) -> Turned:
-        """The switchboard says `body` to it."""
+        """The router says `body` to it."""
         ...
 
     def ended(self, why: str) -> list[bytes]:
-        """It is gone: what the switchboard is to hear still. More may be `said` that had come too late."""
+        """It is gone: what the router is to hear still. More may be `said` that had come too late."""
         ...
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from native_host.ipc.send_queue import Backlog, Outgoing
+from native_host.ipc.send_queue import Outgoing, Part, SendQueue
 from native_host.protocol.announcements import Kind, News, Topic
 from native_host.protocol.framing import Part
 
@@ -19,10 +19,10 @@ _OF_ONE_TAB = {Kind.TAB, Kind.TAB_GONE, Kind.TOOLS, Kind.TOOLS_GONE, Kind.PAGE_N
 
 
 class Newest:
-    """Puts news into the backlog of one client."""
+    """Puts announcements into the send queue of one client."""
 
-    def __init__(self, backlog: Backlog) -> None:
-        self._backlog = backlog
+    def __init__(self, queue: SendQueue) -> None:
+        self._queue = queue
         self._page_news: OrderedDict[Topic, None] = OrderedDict()
         """Those that wait, the oldest first; before them some that are written by now."""
 
@@ -47,50 +47,50 @@ class Newest:
                 self._put_or_replace(outgoing, news.topic)
 
     def _put_known(self, parts: tuple[Part, ...]) -> None:
-        if not self._backlog:
-            self._backlog.put(Outgoing(parts))
+        if not self._queue:
+            self._queue.put(Outgoing(parts))
 
     def _put_or_replace(self, outgoing: Outgoing, topic: Topic) -> None:
         """In the place of the one before, so that it is heard in its turn however often it changes."""
-        if waiting := self._backlog.about(topic):
+        if waiting := self._queue.about(topic):
             outgoing.is_first = waiting.is_first
-            self._backlog.replace(waiting, outgoing)
+            self._queue.replace(waiting, outgoing)
         else:
-            self._backlog.put(outgoing)
+            self._queue.put(outgoing)
 
     def _put_tabs(self, outgoing: Outgoing) -> None:
         """The whole list tells all of every tab; but of one that was gone in between, it has to be heard."""
         self._withdraw_all(lambda topic: topic.kind in {Kind.TABS, Kind.TAB})
-        self._backlog.put(outgoing)
+        self._queue.put(outgoing)
 
     def _put_tab_gone(self, outgoing: Outgoing, topic: Topic) -> None:
-        tab = self._backlog.about(topic._replace(kind=Kind.TAB))
-        is_unheard_of = tab is not None and tab.is_first and not self._backlog.about(topic)
+        tab = self._queue.about(topic._replace(kind=Kind.TAB))
+        is_unheard_of = tab is not None and tab.is_first and not self._queue.about(topic)
         self._withdraw_all(lambda other: other.kind in _OF_ONE_TAB and other.tab_id == topic.tab_id)
         if not is_unheard_of:
-            self._backlog.put(outgoing)
+            self._queue.put(outgoing)
 
     def _put_tools(self, outgoing: Outgoing, topic: Topic) -> None:
         """A frame's list replaces the one of any document that was there."""
         gone_topic = topic._replace(kind=Kind.TOOLS_GONE)
-        gone = self._backlog.about(gone_topic)
-        if gone and not self._backlog.about(topic):
+        gone = self._queue.about(gone_topic)
+        if gone and not self._queue.about(topic):
             outgoing.is_first = False
-            self._backlog.replace(gone, outgoing)
+            self._queue.replace(gone, outgoing)
             return
         self._withdraw_about(gone_topic)
         self._put_or_replace(outgoing, topic)
 
     def _put_tools_gone(self, outgoing: Outgoing, topic: Topic) -> None:
         """After a list that waits, since it names that list's document, and not the one that is known."""
-        tools = self._backlog.about(topic._replace(kind=Kind.TOOLS))
+        tools = self._queue.about(topic._replace(kind=Kind.TOOLS))
         if tools and tools.is_first:
-            self._backlog.withdraw(tools)
+            self._queue.withdraw(tools)
         else:
             self._put_or_replace(outgoing, topic)
 
     def _put_page_news(self, outgoing: Outgoing, topic: Topic) -> None:
-        while self._page_news and not self._backlog.about(next(iter(self._page_news))):
+        while self._page_news and not self._queue.about(next(iter(self._page_news))):
             self._page_news.popitem(last=False)
         self._put_or_replace(outgoing, topic)
         self._page_news[topic] = None
@@ -99,9 +99,9 @@ class Newest:
 
     def _withdraw_about(self, topic: Topic) -> None:
         self._page_news.pop(topic, None)
-        if waiting := self._backlog.about(topic):
-            self._backlog.withdraw(waiting)
+        if waiting := self._queue.about(topic):
+            self._queue.withdraw(waiting)
 
     def _withdraw_all(self, is_superfluous: Callable[[Topic], bool]) -> None:
-        for topic in [topic for topic in self._backlog.topics() if is_superfluous(topic)]:
+        for topic in [topic for topic in self._queue.topics() if is_superfluous(topic)]:
             self._withdraw_about(topic)

@@ -1,7 +1,7 @@
-"""Who hears what: every message between one browser and its clients is judged here. Sans-IO.
+"""Routes each message between one browser and its clients. Sans-IO.
 
-Towards the browser messages go into `outbox`; towards clients they are returned as deliveries. The relay
-moves the bytes and tells the switchboard what came, who came and who left.
+Towards the browser messages go into `outbox`; towards clients they are returned as deliveries. `RelayServer`
+moves the bytes, and reports messages, connections and disconnections.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class _Client:
     """Of its messages, not yet written to the browser."""
 
 
-class Switchboard:
-    """One browser, many clients. `hello` is what the host says of itself."""
+class MessageRouter:
+    """Router between one browser and its clients; `hello` introduces the host to both."""
 
     def __init__(self, hello: wire.HostHello) -> None:
         self.outbox = Outbox()

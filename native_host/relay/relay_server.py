@@ -1,7 +1,7 @@
-"""The edges of the native host: the browser's pipes on one side, socket clients on the other.
+"""Relay server: the browser's pipes on one side, socket clients on the other.
 
 One nursery holds everything; it ends when the browser closes its end (or its pipe breaks). Every descriptor
-has one reader and one writer. What is said to whom is the switchboard's business.
+has one reader and one writer. `message_router.py` decides which message goes where.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import trio
 from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint
-from native_host.ipc.streams import Inlet, Outlet
+from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import News
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import BrowserSide, Turned
 from native_host.relay.coalescing import Newest
-from native_host.relay.message_router import Delivery, Switchboard
+from native_host.relay.message_router import Delivery, MessageRouter
 from native_host.system import malloc
 from native_host.system.private_files import PrivateFileError
 
@@ -66,9 +66,9 @@ class _Client:
 
     def __init__(self, connection: str, stream: trio.SocketStream) -> None:
         self.connection = connection
-        self.inlet = Inlet(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
-        self.outlet = Outlet(stream.socket.fileno())
-        self._newest = Newest(self.outlet.backlog)
+        self.reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
+        self.writer = MessageWriter(stream.socket.fileno())
+        self._newest = Newest(self.writer.queue)
         self.is_closing = False
         self.introduced = trio.Event()
         self.scope = trio.CancelScope()
@@ -76,29 +76,29 @@ class _Client:
     @property
     def lags(self) -> bool:
         """More waits for it than the host can keep."""
-        waiting = self.outlet.backlog
+        waiting = self.writer.queue
         return waiting.size + len(waiting) * _MESSAGE_BYTES > wire.CLIENT_BACKLOG_BYTES
 
     def put(self, parts: tuple[bytes, ...], news: News | None = None) -> None:
         """Queue a message for the next flush; while news waits, later news may take its place."""
         frame = framed(parts, "little")
         if news is None:
-            self.outlet.put(*frame)
+            self.writer.put(*frame)
             return
-        self.outlet.flush()  # nothing is left out for a client that reads
+        self.writer.flush()  # nothing is left out for a client that reads
         self._newest.put(frame, news)
 
     def dismiss(self, *parts: bytes) -> None:
         """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
         self.put(parts)
-        self.outlet.flush()
-        self.outlet.finish()
+        self.writer.flush()
+        self.writer.finish()
         self.is_closing = True
         self.scope.deadline = trio.current_time() + _FAREWELL_SECONDS
 
 
-class Relay:
-    """One browser and its clients, as descriptors."""
+class RelayServer:
+    """Serves one browser and its clients on their descriptors."""
 
     def __init__(
         self,
@@ -127,15 +127,15 @@ class Relay:
         self._lingers_s = lingers_s
         self._wanted_until = 0.0
         self._why_ended = why_ended
-        self._switchboard = Switchboard(_hello(self._record))
+        self._router = MessageRouter(_hello(self._record))
         self._clients: dict[str, _Client] = {}
         self._unflushed: set[_Client] = set()
         """Clients to whom something was said since the last flush."""
         self._accepted = 0
-        self._from_browser = Inlet(browser_in, wire.FROM_BROWSER_BYTES, side.byte_order)
-        self._to_browser = Outlet(browser_out, refill=self._refill_browser)
+        self._from_browser = FrameReader(browser_in, wire.FROM_BROWSER_BYTES, side.byte_order)
+        self._to_browser = MessageWriter(browser_out, refill=self._refill_browser)
         self._being_written: list[tuple[str, int]] = []
-        """Keys and lengths of what the outlet to the browser was given last."""
+        """Keys and lengths of the messages last given to the writer to the browser."""
         self._room_in_browser = trio.lowlevel.ParkingLot()
         """Clients that are not read, because too much of theirs waits for the browser."""
         self._transferring = trio.Event()
@@ -191,20 +191,20 @@ class Relay:
     def _hear_last(self, why: str) -> None:
         for body in self._side.ended(why):
             self._hear(body)
-        while why and self._switchboard.outbox:  # what clients have said since
-            body, _, _ = self._switchboard.outbox.take(trio.current_time())
+        while why and self._router.outbox:  # what clients have said since
+            body, _, _ = self._router.outbox.take(trio.current_time())
             self._turn(self._side.said(body))
         self._flush_clients()
 
     def _hear(self, body: bytes) -> None:
-        known = self._switchboard.browser
-        self._deliver(self._switchboard.from_browser(body))
-        browser = self._switchboard.browser
+        known = self._router.browser
+        self._deliver(self._router.from_browser(body))
+        browser = self._router.browser
         if browser is not None and browser is not known:
             self._introduce(browser)
 
     def _introduce(self, browser: wire.BrowserHello) -> None:
-        self._switchboard.largest_bytes = self._side.largest_bytes
+        self._router.largest_bytes = self._side.largest_bytes
         self._record.browser = f"{browser.browser.brand} {browser.browser.version}".strip()
         self._record.profile_id = browser.profile.id
         self._record.profile_label = browser.profile.label
@@ -215,7 +215,7 @@ class Relay:
 
     async def _complain_to_browser(self, text: str) -> None:
         logger.warning("the browser broke its frames: %s", text)
-        self._switchboard.outbox.put("", _error(Code.TOO_LARGE, text))
+        self._router.outbox.put("", _error(Code.TOO_LARGE, text))
         self._flush()
         with trio.move_on_after(_FAREWELL_SECONDS), suppress(trio.BrokenResourceError):
             await self._to_browser.wait_room()
@@ -229,9 +229,9 @@ class Relay:
     def _refill_browser(self) -> None:
         """What was given before is written. What stays in the outbox can still be taken back."""
         for key, size in self._being_written:
-            self._switchboard.written(key, size)
+            self._router.written(key, size)
         self._being_written.clear()
-        outbox, given = self._switchboard.outbox, 0
+        outbox, given = self._router.outbox, 0
         while outbox and given < _GIVEN_BYTES:
             body, key, done = outbox.take(trio.current_time())
             self._turn(self._side.said(body))
@@ -246,12 +246,12 @@ class Relay:
     async def _expire_transfers(self) -> None:
         while True:
             await self._transferring.wait()
-            deadline_s = self._switchboard.outbox.next_deadline_s()
+            deadline_s = self._router.outbox.next_deadline_s()
             if deadline_s == math.inf:
                 self._transferring = trio.Event()
                 continue
             await trio.sleep_until(deadline_s)
-            self._deliver(self._switchboard.expire(trio.current_time()))
+            self._deliver(self._router.expire(trio.current_time()))
             self._flush()
 
     async def _look_now_and_then(self, host: trio.CancelScope) -> None:
@@ -288,7 +288,7 @@ class Relay:
         self._accepted += 1
         client = _Client(f"{self._place.instance}-{self._accepted}", stream)
         self._clients[client.connection] = client
-        self._deliver(self._switchboard.connected(client.connection))
+        self._deliver(self._router.connected(client.connection))
         self._flush()
         try:
             with client.scope:
@@ -296,7 +296,7 @@ class Relay:
         finally:
             del self._clients[client.connection]
             self._wanted_until = trio.current_time() + self._lingers_s
-            self._deliver(self._switchboard.disconnected(client.connection))
+            self._deliver(self._router.disconnected(client.connection))
             self._flush()
 
     async def _talk(self, client: _Client) -> None:
@@ -314,12 +314,12 @@ class Relay:
             client.dismiss(_error(Code.INVALID_REQUEST, f"no bridge/hello within {wire.HELLO_SECONDS:g} s"))
             return
         await trio.sleep(wire.REPLAY_WAIT_SECONDS)
-        self._deliver(self._switchboard.replay(client.connection))
+        self._deliver(self._router.replay(client.connection))
         self._flush()
 
     async def _read_from_client(self, client: _Client) -> None:
         try:
-            while self._hear_all(await client.inlet.receive(), partial(self._hear_client, client)):
+            while self._hear_all(await client.reader.receive(), partial(self._hear_client, client)):
                 await self._wait_until_read(client)
         except FrameError as error:
             client.dismiss(_error(Code.TOO_LARGE, str(error)))
@@ -330,17 +330,17 @@ class Relay:
     def _hear_client(self, client: _Client, body: bytes) -> None:
         if client.is_closing:
             return
-        self._deliver(self._switchboard.from_client(client.connection, body))
-        if not client.introduced.is_set() and self._switchboard.has_said_hello(client.connection):
+        self._deliver(self._router.from_client(client.connection, body))
+        if not client.introduced.is_set() and self._router.has_said_hello(client.connection):
             client.introduced.set()
 
     async def _wait_until_read(self, client: _Client) -> None:
-        while self._switchboard.waiting_bytes(client.connection) > wire.CLIENT_WAITING_BYTES:
+        while self._router.waiting_bytes(client.connection) > wire.CLIENT_WAITING_BYTES:
             await self._room_in_browser.park()
 
     async def _write_to_client(self, client: _Client) -> None:
         try:
-            await client.outlet.run()
+            await client.writer.run()
         except trio.BrokenResourceError:
             logger.info("client %s does not listen any more", client.connection)
         client.scope.cancel()
@@ -369,21 +369,21 @@ class Relay:
     def _flush(self) -> None:
         """Write what was queued, to everybody, as far as they take it."""
         self._flush_clients()
-        if self._switchboard.outbox or self._to_browser.backlog:
+        if self._router.outbox or self._to_browser.queue:
             self._to_browser.flush()
         if self._room_in_browser:
             self._room_in_browser.unpark_all()
 
     def _flush_clients(self) -> None:
         for client in self._unflushed:
-            client.outlet.flush()
+            client.writer.flush()
             if client.lags and not client.is_closing:
                 self._drop_laggard(client)
         self._unflushed.clear()
 
     def _drop_laggard(self, client: _Client) -> None:
         logger.warning("client %s is dropped: it does not read what it asked for", client.connection)
-        client.outlet.withdraw_all()
+        client.writer.withdraw_all()
         text = f"more than {wire.CLIENT_BACKLOG_BYTES} bytes waited to be read by this client"
         client.dismiss(_error(Code.TOO_LARGE, text))
 

@@ -31,7 +31,7 @@ from bridge.hub.transport import TabAddress, TabTransport
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
-from native_host.ipc.streams import Inlet, Outlet
+from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import wire
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.untrusted_text import single_line
@@ -69,7 +69,7 @@ class ChannelFront:
         self._router = router
         self._tell_hosts = tell_hosts
         self._serving = Serving(router, partial(show, router.registry, transport), device_id)
-        self._connections: dict[Connection, Outlet] = {}
+        self._connections: dict[Connection, MessageWriter] = {}
 
     def sessions(self) -> Iterator[Session]:
         """Of all who are connected and have called something."""
@@ -89,9 +89,9 @@ class ChannelFront:
         for connection in self._connections:
             connection.close(_ENDING)
         with trio.move_on_after(LAST_WORDS_S):
-            for outlet in list(self._connections.values()):
+            for writer in list(self._connections.values()):
                 with suppress(trio.BrokenResourceError):
-                    await outlet.wait_room()
+                    await writer.wait_room()
 
     # ── One connection ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,19 +109,19 @@ class ChannelFront:
                 _log.exception("a connection ended")
 
     async def _talk(self, stream: trio.SocketStream) -> None:
-        outlet = Outlet(stream.socket.fileno())
+        writer = MessageWriter(stream.socket.fileno())
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_write, outlet, nursery.cancel_scope)
+            nursery.start_soon(_write, writer, nursery.cancel_scope)
             if len(self._connections) >= MAX_CONNECTIONS:
                 text = f"{MAX_CONNECTIONS} clients are connected: end one, then connect again."
-                await _dismiss(stream, outlet, text)
+                await _dismiss(stream, writer, text)
             else:
-                await self._converse(stream, outlet)
+                await self._converse(stream, writer)
             nursery.cancel_scope.cancel()
 
-    async def _converse(self, stream: trio.SocketStream, outlet: Outlet) -> None:
+    async def _converse(self, stream: trio.SocketStream, writer: MessageWriter) -> None:
         def say(body: bytes) -> None:
-            outlet.write(*framed((body,), "little"))
+            writer.write(*framed((body,), "little"))
 
         async with trio.open_nursery() as releasing:
 
@@ -130,9 +130,9 @@ class ChannelFront:
 
             agents = Agents(_program(stream), self._tell, end)
             connection = Connection(self._serving, agents, say)
-            self._connections[connection] = outlet
+            self._connections[connection] = writer
             try:
-                await _hear(connection, stream, outlet)
+                await _hear(connection, stream, writer)
             finally:
                 connection.close()
                 del self._connections[connection]
@@ -151,16 +151,16 @@ class ChannelFront:
         self._tell_hosts([session.on_wire() for session in self.sessions()])
 
 
-async def _hear(connection: Connection, stream: trio.SocketStream, outlet: Outlet) -> None:
+async def _hear(connection: Connection, stream: trio.SocketStream, writer: MessageWriter) -> None:
     """Until the client goes, or breaks the rules; that product's host cuts it off then without a word."""
-    inlet = Inlet(stream.socket.fileno(), FRAME_BYTES, "little", takes_empty=False)
+    reader = FrameReader(stream.socket.fileno(), FRAME_BYTES, "little", takes_empty=False)
     try:
-        while _has_heard(connection, await inlet.receive()):
-            await outlet.wait_room(UNREAD_BYTES)
+        while _has_heard(connection, await reader.receive()):
+            await writer.wait_room(UNREAD_BYTES)
     except (FrameError, TooManyError) as error:
         connection.close()
         text = f"{error}. The connection is closed, and what was open is cancelled."
-        await _dismiss(stream, outlet, text)
+        await _dismiss(stream, writer, text)
     except trio.BrokenResourceError:
         _log.info("a client broke off")
 
@@ -172,19 +172,19 @@ def _has_heard(connection: Connection, bodies: list[bytes]) -> bool:
     return bool(bodies)
 
 
-async def _dismiss(stream: trio.SocketStream, outlet: Outlet, text: str) -> None:
+async def _dismiss(stream: trio.SocketStream, writer: MessageWriter, text: str) -> None:
     """Say why, and let the client hear it: what it still sends is taken and thrown away."""
-    outlet.write(*framed((channel_results.message(None, channel_results.failure(text)),), "little"))
+    writer.write(*framed((channel_results.message(None, channel_results.failure(text)),), "little"))
     with trio.move_on_after(LAST_WORDS_S), suppress(trio.BrokenResourceError):
-        await outlet.wait_room()
+        await writer.wait_room()
         await stream.send_eof()
         while await stream.receive_some():
             pass
 
 
-async def _write(outlet: Outlet, connection: trio.CancelScope) -> None:
+async def _write(writer: MessageWriter, connection: trio.CancelScope) -> None:
     with suppress(trio.BrokenResourceError):
-        await outlet.run()
+        await writer.run()
     connection.cancel()
 
 

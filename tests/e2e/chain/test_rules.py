@@ -29,7 +29,7 @@ from full_chain import EXTENSION, Chain
 from isolated_world import IsolatedWorld
 from native_host.protocol import wire
 from native_host.protocol.wire import EXTENSION_ID, Code
-from native_host.relay.message_router import Switchboard
+from native_host.relay.message_router import MessageRouter
 from socket_observer import Frame, Onlooker, hosts, onlooking
 
 pytestmark = pytest.mark.one_browser
@@ -100,7 +100,7 @@ async def test_however_a_request_ends_its_link_keeps_nothing_of_it(
 
 @pytest.mark.parametrize("end", ["answered", "cancelled", "its client left"])
 def test_however_a_request_ends_the_host_keeps_nothing_of_it_or_its_question(end: str) -> None:
-    board = Switchboard(host_hello("ab"))
+    board = MessageRouter(host_hello("ab"))
 
     def browser(**message: Any) -> None:
         board.from_browser(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.ipc.streams import Inlet, Outlet
+from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol.framing import FrameError, frame
 
 CAP = 8 * 1024 * 1024
@@ -21,7 +21,7 @@ CAP = 8 * 1024 * 1024
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Where an inlet reads, and where to write."""
+    """The reader of a descriptor, and the other end to write to."""
     theirs, ours = os.pipe()
     yield theirs, ours
     os.close(theirs)
@@ -30,24 +30,24 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 async def test_frames_that_have_arrived_together_are_returned_together(pipe: tuple[int, int]) -> None:
-    inlet = Inlet(pipe[0], CAP, "little")
+    reader = FrameReader(pipe[0], CAP, "little")
     os.write(pipe[1], frame(b"one", "little") + frame(b"two", "little") + frame(b"three", "little")[:5])
     with trio.fail_after(30):
-        assert await inlet.receive() == [b"one", b"two"]
+        assert await reader.receive() == [b"one", b"two"]
         os.write(pipe[1], frame(b"three", "little")[5:])
-        assert await inlet.receive() == [b"three"]
+        assert await reader.receive() == [b"three"]
 
 
 async def test_a_large_frame_comes_whole(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
-    inlet, outlet = Inlet(pipe[0], CAP, "little"), Outlet(pipe[1])
-    nursery.start_soon(outlet.run)
+    reader, writer = FrameReader(pipe[0], CAP, "little"), MessageWriter(pipe[1])
+    nursery.start_soon(writer.run)
     sent = [os.urandom(5 * 1024 * 1024), b"next"]
     for body in sent:
-        outlet.write(frame(body, "little"))
+        writer.write(frame(body, "little"))
     received: list[bytes] = []
     with trio.fail_after(30):
         while len(received) < len(sent):
-            received += await inlet.receive()
+            received += await reader.receive()
     assert received == sent
     nursery.cancel_scope.cancel()
 
@@ -55,42 +55,42 @@ async def test_a_large_frame_comes_whole(pipe: tuple[int, int], nursery: trio.Nu
 async def test_a_file_is_read_to_its_end(short_tmp: Path) -> None:
     (short_tmp / "frames").write_bytes(frame(b"one", "little"))
     fd = os.open(short_tmp / "frames", os.O_RDONLY)
-    inlet = Inlet(fd, CAP, "little")
+    reader = FrameReader(fd, CAP, "little")
     with trio.fail_after(30):
-        assert await inlet.receive() == [b"one"]
-        assert await inlet.receive() == []
+        assert await reader.receive() == [b"one"]
+        assert await reader.receive() == []
     os.close(fd)
 
 
 @pytest.mark.parametrize("rest", [b"", frame(b"cut off", "little")[:6]], ids=["between frames", "inside"])
 async def test_an_end_is_no_frames_after_those_that_came_before(pipe: tuple[int, int], rest: bytes) -> None:
-    inlet = Inlet(pipe[0], CAP, "little")
+    reader = FrameReader(pipe[0], CAP, "little")
     os.write(pipe[1], frame(b"last", "little") + rest)
     os.close(pipe[1])
     with trio.fail_after(30):
-        assert [await inlet.receive(), await inlet.receive()] == [[b"last"], []]
+        assert [await reader.receive(), await reader.receive()] == [[b"last"], []]
 
 
 async def test_what_came_before_a_frame_over_the_cap_is_still_heard(pipe: tuple[int, int]) -> None:
-    inlet = Inlet(pipe[0], CAP, "little")
+    reader = FrameReader(pipe[0], CAP, "little")
     os.write(pipe[1], frame(b"sound", "little") + struct.pack("<I", CAP + 1))
     with trio.fail_after(30):
-        assert await inlet.receive() == [b"sound"]
+        assert await reader.receive() == [b"sound"]
         with pytest.raises(FrameError):
-            await inlet.receive()
+            await reader.receive()
 
 
 async def test_a_connection_that_was_reset_is_broken() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inlet = Inlet(ours.fileno(), CAP, "little")
+        reader = FrameReader(ours.fileno(), CAP, "little")
         ours.send(b"unread")
         theirs.close()
         with trio.fail_after(30), pytest.raises(trio.BrokenResourceError):
-            await inlet.receive()
+            await reader.receive()
 
 
 async def test_whoever_waits_can_be_cancelled(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
-    nursery.start_soon(Inlet(pipe[0], CAP, "little").receive)
+    nursery.start_soon(FrameReader(pipe[0], CAP, "little").receive)
     await trio.testing.wait_all_tasks_blocked()
     nursery.cancel_scope.cancel()

@@ -11,14 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from native_host.ipc.streams import Outlet
+from native_host.ipc.streams import MessageWriter
 
 MORE_THAN_A_PIPE_TAKES = 4 * 1024 * 1024
 
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Where to read, and where an outlet writes."""
+    """A descriptor to read from, and the writer at its other end."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     yield ours, theirs
@@ -37,28 +37,28 @@ async def read(fd: int, count: int) -> bytes:
 
 
 async def test_what_the_kernel_takes_is_written_at_once_without_a_task(pipe: tuple[int, int]) -> None:
-    outgoing = Outlet(pipe[1]).write(b"head ", memoryview(b"body"))
+    outgoing = MessageWriter(pipe[1]).write(b"head ", memoryview(b"body"))
     assert outgoing.has_begun
     assert os.read(pipe[0], 100) == b"head body"
 
 
 async def test_what_was_put_leaves_with_the_next_flush(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1])
-    outlet.put(b"one ")
-    outgoing = outlet.put(b"two ")
-    assert (outgoing.has_begun, outlet.waiting_bytes) == (False, 8)
-    outlet.write(b"three")
+    writer = MessageWriter(pipe[1])
+    writer.put(b"one ")
+    outgoing = writer.put(b"two ")
+    assert (outgoing.has_begun, writer.waiting_bytes) == (False, 8)
+    writer.write(b"three")
     assert os.read(pipe[0], 100) == b"one two three"
 
 
 async def test_what_the_kernel_does_not_take_is_written_in_order_when_it_does(
     pipe: tuple[int, int], nursery: trio.Nursery
 ) -> None:
-    outlet = Outlet(pipe[1])
-    nursery.start_soon(outlet.run)
+    writer = MessageWriter(pipe[1])
+    nursery.start_soon(writer.run)
     large = os.urandom(MORE_THAN_A_PIPE_TAKES)
-    outlet.write(b"head", large)
-    outlet.write(b"end")
+    writer.write(b"head", large)
+    writer.write(b"end")
     assert await read(pipe[0], 4 + len(large) + 3) == b"head" + large + b"end"
     nursery.cancel_scope.cancel()
 
@@ -66,13 +66,13 @@ async def test_what_the_kernel_does_not_take_is_written_in_order_when_it_does(
 async def test_a_queued_message_is_withdrawn_and_its_neighbours_arrive(
     pipe: tuple[int, int], nursery: trio.Nursery
 ) -> None:
-    outlet = Outlet(pipe[1])
-    nursery.start_soon(outlet.run)
+    writer = MessageWriter(pipe[1])
+    nursery.start_soon(writer.run)
     large = b"x" * MORE_THAN_A_PIPE_TAKES
-    begun, withdrawn = outlet.write(large), outlet.write(b"withdrawn")
-    outlet.write(b"end")
-    assert outlet.withdraw(withdrawn)
-    assert not outlet.withdraw(begun)
+    begun, withdrawn = writer.write(large), writer.write(b"withdrawn")
+    writer.write(b"end")
+    assert writer.withdraw(withdrawn)
+    assert not writer.withdraw(begun)
     assert await read(pipe[0], len(large) + 3) == large + b"end"
     nursery.cancel_scope.cancel()
 
@@ -80,64 +80,64 @@ async def test_a_queued_message_is_withdrawn_and_its_neighbours_arrive(
 async def test_whoever_waits_for_room_goes_on_when_the_other_end_has_read(
     pipe: tuple[int, int], nursery: trio.Nursery
 ) -> None:
-    outlet = Outlet(pipe[1])
-    nursery.start_soon(outlet.run)
-    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    writer = MessageWriter(pipe[1])
+    nursery.start_soon(writer.run)
+    writer.write(b"x" * MORE_THAN_A_PIPE_TAKES)
     async with trio.open_nursery() as waiting:
-        waiting.start_soon(outlet.wait_room)
+        waiting.start_soon(writer.wait_room)
         await trio.testing.wait_all_tasks_blocked()
-        assert outlet.waiting_bytes > 0
+        assert writer.waiting_bytes > 0
         await read(pipe[0], MORE_THAN_A_PIPE_TAKES)
-    assert outlet.waiting_bytes == 0
+    assert writer.waiting_bytes == 0
     nursery.cancel_scope.cancel()
 
 
 async def test_whoever_waits_for_room_goes_on_when_what_waits_is_withdrawn(
     pipe: tuple[int, int], nursery: trio.Nursery
 ) -> None:
-    outlet = Outlet(pipe[1])
-    left = outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES).size
-    withdrawn = outlet.write(b"more")
+    writer = MessageWriter(pipe[1])
+    left = writer.write(b"x" * MORE_THAN_A_PIPE_TAKES).size
+    withdrawn = writer.write(b"more")
     with trio.fail_after(30):
         async with trio.open_nursery() as waiting:
-            waiting.start_soon(outlet.wait_room, left)
+            waiting.start_soon(writer.wait_room, left)
             await trio.testing.wait_all_tasks_blocked()
-            outlet.withdraw(withdrawn)
+            writer.withdraw(withdrawn)
 
 
 @pytest.mark.parametrize("waits", [b"", b"x" * MORE_THAN_A_PIPE_TAKES], ids=["idle", "full"])
 async def test_the_task_says_that_the_other_end_is_gone_and_what_is_written_then_is_dropped(
     pipe: tuple[int, int], waits: bytes
 ) -> None:
-    outlet = Outlet(pipe[1])
-    outlet.write(waits)
+    writer = MessageWriter(pipe[1])
+    writer.write(waits)
     os.close(pipe[0])
-    outlet.write(b"into the void")
+    writer.write(b"into the void")
     with trio.fail_after(30):
         with pytest.raises(trio.BrokenResourceError):
-            await outlet.run()
+            await writer.run()
         with pytest.raises(trio.BrokenResourceError):
-            await outlet.wait_room()
-    assert not outlet.write(b"dropped").has_begun
-    assert outlet.waiting_bytes == 0
+            await writer.wait_room()
+    assert not writer.write(b"dropped").has_begun
+    assert writer.waiting_bytes == 0
 
 
 async def test_whoever_waits_for_room_is_told_when_nobody_writes_any_more(
     pipe: tuple[int, int], nursery: trio.Nursery
 ) -> None:
-    outlet = Outlet(pipe[1])
+    writer = MessageWriter(pipe[1])
     writing = trio.CancelScope()
 
     async def run() -> None:
         with writing:
-            await outlet.run()
+            await writer.run()
 
     nursery.start_soon(run)
-    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    writer.write(b"x" * MORE_THAN_A_PIPE_TAKES)
     await trio.testing.wait_all_tasks_blocked()
     writing.cancel()
     with trio.fail_after(30), pytest.raises(trio.BrokenResourceError):
-        await outlet.wait_room()
+        await writer.wait_room()
 
 
 async def test_whoever_fills_it_is_asked_for_more_when_all_is_written(
@@ -147,11 +147,11 @@ async def test_whoever_fills_it_is_asked_for_more_when_all_is_written(
 
     def refill() -> None:
         if supply:
-            outlet.put(supply.pop(0))
+            writer.put(supply.pop(0))
 
-    outlet = Outlet(pipe[1], refill=refill)
-    nursery.start_soon(outlet.run)
-    outlet.flush()
+    writer = MessageWriter(pipe[1], refill=refill)
+    nursery.start_soon(writer.run)
+    writer.flush()
     assert supply == [b"two", b"three"]  # the first does not fit: the others can still be taken back
     data = await read(pipe[0], MORE_THAN_A_PIPE_TAKES + len("twothree"))
     assert data.endswith(b"xtwothree")
@@ -159,26 +159,26 @@ async def test_whoever_fills_it_is_asked_for_more_when_all_is_written(
 
 
 async def test_when_it_is_finished_the_task_ends_once_all_is_written(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1])
-    outlet.write(b"x" * MORE_THAN_A_PIPE_TAKES)
-    withdrawn = outlet.write(b"withdrawn")
-    outlet.withdraw_all()
-    assert not outlet.withdraw(withdrawn)
-    outlet.write(b"end")
-    outlet.finish()
+    writer = MessageWriter(pipe[1])
+    writer.write(b"x" * MORE_THAN_A_PIPE_TAKES)
+    withdrawn = writer.write(b"withdrawn")
+    writer.withdraw_all()
+    assert not writer.withdraw(withdrawn)
+    writer.write(b"end")
+    writer.finish()
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(outlet.run)
+            nursery.start_soon(writer.run)
             assert (await read(pipe[0], MORE_THAN_A_PIPE_TAKES + 3)).endswith(b"xend")
 
 
 async def test_sockets_are_written_like_pipes(nursery: trio.Nursery) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        outlet = Outlet(theirs.fileno())
-        nursery.start_soon(outlet.run)
+        writer = MessageWriter(theirs.fileno())
+        nursery.start_soon(writer.run)
         ours.setblocking(False)
         large = os.urandom(MORE_THAN_A_PIPE_TAKES)
-        outlet.write(large)
+        writer.write(large)
         assert await read(ours.fileno(), len(large)) == large
         nursery.cancel_scope.cancel()

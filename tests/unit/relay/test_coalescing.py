@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.ipc.send_queue import Backlog
+from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import jsonrpc
 from native_host.protocol.announcements import Kind, News, Topic
 from native_host.relay import coalescing
@@ -21,8 +21,8 @@ class Slow:
     """A client for which everything waits until it reads. It hears what a replay keeps."""
 
     def __init__(self, replay: Replay) -> None:
-        self.backlog = Backlog()
-        self._newest = Newest(self.backlog)
+        self.queue = SendQueue()
+        self._newest = Newest(self.queue)
         self._replay = replay
 
     def announce(self, announced: str, /, **params: Any) -> None:
@@ -34,14 +34,14 @@ class Slow:
 
     def read(self) -> list[tuple[str, Any]]:
         """The next messages, as many as are written together."""
-        parts = self.backlog.next_parts()
-        self.backlog.written(sum(map(len, parts)))
+        parts = self.queue.next_parts()
+        self.queue.written(sum(map(len, parts)))
         said = [json.loads(bytes(part)) for part in parts]
         return [(message["method"], message["params"]) for message in said]
 
     def read_one(self) -> tuple[str, Any]:
-        part = self.backlog.next_parts()[0]
-        self.backlog.written(len(part))
+        part = self.queue.next_parts()[0]
+        self.queue.written(len(part))
         message = json.loads(bytes(part))
         return message["method"], message["params"]
 
@@ -85,14 +85,14 @@ def test_of_a_tab_that_came_and_went_meanwhile_nothing_is_heard(slow: Slow) -> N
         slow.announce("browser/tabChanged", **tab(number))
         slow.announce("browser/registerTools", **tools(number))
         slow.announce("browser/tabRemoved", tabId=number)
-    assert not slow.backlog
+    assert not slow.queue
 
 
 def test_of_frames_that_came_and_went_meanwhile_nothing_is_heard(slow: Slow) -> None:
     for number in range(1, 1000):
         slow.announce("browser/registerTools", **tools(1, number, f"d{number}"))
         slow.announce("browser/unregister", **tools(1, number, f"d{number}"))
-    assert not slow.backlog
+    assert not slow.queue
 
 
 def test_a_known_tab_that_is_gone_is_heard_to_be_gone_and_nothing_else_of_it(slow: Slow) -> None:
@@ -147,10 +147,10 @@ def test_what_tells_nothing_new_does_not_wait_behind_what_does(slow: Slow) -> No
 
 def test_what_has_begun_to_be_written_is_heard_to_its_end(slow: Slow) -> None:
     slow.announce("browser/tabChanged", **tab(1, title="old"))
-    begun = bytes(slow.backlog.next_parts()[0])
-    slow.backlog.written(5)
+    begun = bytes(slow.queue.next_parts()[0])
+    slow.queue.written(5)
     slow.announce("browser/tabChanged", **tab(1, title="new"))
-    rest, new = map(bytes, slow.backlog.next_parts())
+    rest, new = map(bytes, slow.queue.next_parts())
     assert (begun[5:], b"new" in new) == (rest, True)
 
 
@@ -158,7 +158,7 @@ def test_reports_of_each_call_are_replaced_and_answers_keep_their_turn(slow: Slo
     for number in range(1000):
         for call in ("ab-1:1", "ab-1:2"):
             slow.tell(News(Topic(Kind.PROGRESS, which=call)), b"%d of %b" % (number, call.encode()))
-    assert slow.backlog.next_parts() == [b"999 of ab-1:1", b"999 of ab-1:2"]
+    assert slow.queue.next_parts() == [b"999 of ab-1:1", b"999 of ab-1:2"]
 
 
 def test_a_page_s_notification_that_says_the_same_again_is_heard_once(slow: Slow) -> None:
@@ -205,7 +205,7 @@ def test_what_waits_grows_with_what_there_is_to_know_and_not_with_how_often_it_c
         slow.tell(News(Topic(Kind.TAB, number % 10)), b"x" * 100)
         slow.tell(News(Topic(Kind.TOOLS, number % 10, number % 7)), b"x" * 100)
         if number >= 100:
-            waiting.add((slow.backlog.size, len(slow.backlog)))
+            waiting.add((slow.queue.size, len(slow.queue)))
     assert waiting == {(80 * 100, 80)}
 
 
@@ -262,8 +262,8 @@ def test_a_slow_client_knows_in_the_end_what_one_knows_that_heard_every_announce
     for method, params in announcements:
         slow.announce(method, **params)
         eager_known.hear(method, params)
-        while slow.backlog and data.draw(st.booleans()):
+        while slow.queue and data.draw(st.booleans()):
             slow_known.hear(*slow.read_one())
-    while slow.backlog:
+    while slow.queue:
         slow_known.hear(*slow.read_one())
     assert vars(slow_known) == vars(eager_known)

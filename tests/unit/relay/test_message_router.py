@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from native_host.ipc.send_queue import Backlog
+from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import wire
 from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
 from native_host.relay.coalescing import Newest
-from native_host.relay.message_router import Switchboard
+from native_host.relay.message_router import MessageRouter
 
 
 class Conversation:
-    """A switchboard, with everything that is said to the browser and to the clients kept as JSON."""
+    """A router, with everything that is said to the browser and to the clients kept as JSON."""
 
     def __init__(self) -> None:
         hello = wire.HostHello(
@@ -27,7 +27,7 @@ class Conversation:
             extension_origin="chrome-extension://x/",
             limits=wire.Limits(to_browser=1, from_browser=2, socket=3),
         )
-        self.board = Switchboard(hello)
+        self.board = MessageRouter(hello)
         self.heard: dict[str, list[Any]] = {}
         self.dismissed: set[str] = set()
         self.now_s = 0.0
@@ -172,8 +172,8 @@ def test_what_is_for_one_asker_reaches_it_alone_under_its_own_id(talk: Conversat
 def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_events_are_all_heard(
     talk: Conversation,
 ) -> None:
-    backlog = Backlog()
-    waiting = Newest(backlog)
+    queue = SendQueue()
+    waiting = Newest(queue)
     for raw_id in (7, 8):
         talk.client("ab-1", id=raw_id, method="browser/executeTool", params={})
     for progress in (1, 2, 3):
@@ -182,7 +182,7 @@ def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_even
             (report,) = talk.board.from_browser(json.dumps(said).encode())
             assert report.news is not None
             waiting.put(report.parts, report.news)
-    heard = [json.loads(bytes(part)) for part in backlog.next_parts()]
+    heard = [json.loads(bytes(part)) for part in queue.next_parts()]
     assert [(report["for"], report["params"]["progress"]) for report in heard] == [(7, 3), (8, 3)]
     question = {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "ab-1:1", "params": {}}
     event = {
