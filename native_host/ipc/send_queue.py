@@ -1,7 +1,7 @@
 """Bounded queue of outgoing messages of one descriptor, with withdrawal. Sans-IO.
 
 A message is handed over in parts (a header, a head, a body), which are never joined: the kernel gathers them.
-Of those that have a topic at most one waits for each.
+Of the messages with a key, at most one waits for each key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from native_host.protocol.announcements import Topic
+from native_host.protocol.announcements import AnnouncementKey
 from native_host.protocol.framing import Part
 
 _GATHERED_PARTS = 128
@@ -21,19 +21,19 @@ _GATHERED_BYTES = 1024 * 1024
 class Outgoing:
     """A message on its way to the other end."""
 
-    __slots__ = ("has_begun", "is_first", "parts", "size", "topic")
+    __slots__ = ("has_begun", "is_first", "key", "parts", "size")
 
     def __init__(
-        self, parts: tuple[Part, ...], topic: Topic | None = None, *, is_first: bool = False
+        self, parts: tuple[Part, ...], key: AnnouncementKey | None = None, *, is_first: bool = False
     ) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         """Of what is not written yet."""
         self.has_begun = False
         """Some of it has been written: the other end may have got it."""
-        self.topic = topic
+        self.key = key
         self.is_first = is_first
-        """The other end has not been told anything of this topic before."""
+        """True if no earlier message had this key."""
 
 
 class SendQueue:
@@ -43,7 +43,7 @@ class SendQueue:
         self.size = 0
         """Of all that waits, in bytes."""
         self._queue: OrderedDict[Outgoing, None] = OrderedDict()
-        self._by_topic: dict[Topic, Outgoing] = {}
+        self._by_key: dict[AnnouncementKey, Outgoing] = {}
         """Of messages that have not begun."""
 
     def __len__(self) -> int:
@@ -55,19 +55,19 @@ class SendQueue:
             self._queue[outgoing] = None
             self._count(outgoing)
 
-    def about(self, topic: Topic) -> Outgoing | None:
+    def about(self, key: AnnouncementKey) -> Outgoing | None:
         """The message about this that can still be taken back."""
-        return self._by_topic.get(topic)
+        return self._by_key.get(key)
 
-    def topics(self) -> Iterable[Topic]:
+    def waiting_keys(self) -> Iterable[AnnouncementKey]:
         """Those that `about` has something for."""
-        return self._by_topic.keys()
+        return self._by_key.keys()
 
     def replace(self, waiting: Outgoing, newer: Outgoing) -> None:
         """Put a message into the place of one that has not begun: that becomes the newer one."""
         self._discount(waiting)
         waiting.parts, waiting.size = newer.parts, newer.size
-        waiting.topic, waiting.is_first = newer.topic, newer.is_first
+        waiting.key, waiting.is_first = newer.key, newer.is_first
         self._count(waiting)
 
     def withdraw(self, outgoing: Outgoing) -> bool:
@@ -86,7 +86,7 @@ class SendQueue:
     def clear(self) -> None:
         """Forget all of it, also the rest of what has begun."""
         self._queue.clear()
-        self._by_topic.clear()
+        self._by_key.clear()
         self.size = 0
 
     def next_parts(self) -> list[Part]:
@@ -116,18 +116,18 @@ class SendQueue:
 
     def _begin(self, outgoing: Outgoing) -> None:
         outgoing.has_begun = True
-        if outgoing.topic is not None:
-            del self._by_topic[outgoing.topic]
+        if outgoing.key is not None:
+            del self._by_key[outgoing.key]
 
     def _count(self, outgoing: Outgoing) -> None:
         self.size += outgoing.size
-        if outgoing.topic is not None:
-            self._by_topic[outgoing.topic] = outgoing
+        if outgoing.key is not None:
+            self._by_key[outgoing.key] = outgoing
 
     def _discount(self, outgoing: Outgoing) -> None:
         self.size -= outgoing.size
-        if outgoing.topic is not None:
-            del self._by_topic[outgoing.topic]
+        if outgoing.key is not None:
+            del self._by_key[outgoing.key]
 
 
 def _without(parts: tuple[Part, ...], count: int) -> tuple[Part, ...]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import trio
 
-from native_host.ipc.send_queue import Outgoing, Part, SendQueue
+from native_host.ipc.send_queue import Outgoing, SendQueue
 from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError, Part
 
 _READ_BYTES = 64 * 1024

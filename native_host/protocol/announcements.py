@@ -1,4 +1,4 @@
-"""What the messages for clients are about, as far as the host knows it. Sans-IO."""
+"""Coalescing key of an announcement: of two with one key, the later replaces the earlier. Sans-IO."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Kind(enum.IntEnum):
     PROGRESS = enum.auto()
 
 
-class Topic(NamedTuple):
-    """What a message tells of: of two about the same topic the later one is enough."""
+class AnnouncementKey(NamedTuple):
+    """Subject of an announcement; the later of two with one key replaces the earlier."""
 
     kind: Kind
     tab_id: int = 0
     frame_id: int = 0
     which: int | str = ""
-    """Of the calls that report, or of a page's notifications."""
+    """Id of the reporting call, or method of a page's notification."""
 
 
-class News(NamedTuple):
-    """What the host knows of an announcement besides its bytes."""
+class AnnouncementMeta(NamedTuple):
+    """Coalescing key and flags of an announcement, besides its bytes."""
 
-    topic: Topic
+    key: AnnouncementKey
     is_first: bool = False
-    """Whoever has heard all before it knows of no such tab, or frame."""
+    """True if no earlier announcement named the tab or frame."""
     is_known: bool = False
-    """Whoever has heard all before it learns nothing."""
+    """True if the announcement repeats what earlier ones said."""

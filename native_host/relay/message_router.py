@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from native_host.protocol import jsonrpc, wire
-from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta, Kind
 from native_host.protocol.chunking import Outbox
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
 from native_host.protocol.validation_errors import describe_problem
@@ -43,7 +43,7 @@ class Delivery(NamedTuple):
     connection: str
     parts: tuple[bytes, ...]
     is_last: bool = False
-    news: News | None = None
+    meta: AnnouncementMeta | None = None
     """Set where a later message may make this one superfluous."""
 
 
@@ -254,8 +254,8 @@ class MessageRouter:
             self._questions.ask(raw_id, asker.connection, shared)
         said = (jsonrpc.addressed(message, asker.raw_id),)
         is_report = message.method == "browser/progress"
-        news = News(Topic(Kind.PROGRESS, which=shared)) if is_report else None
-        return [Delivery(asker.connection, said, news=news)]
+        meta = AnnouncementMeta(AnnouncementKey(Kind.PROGRESS, which=shared)) if is_report else None
+        return [Delivery(asker.connection, said, meta=meta)]
 
     def _refuse_browser(self, raw_id: bytes, code: Code, text: str) -> None:
         """Unless it only asks and does not read: what is asked never waits, and so must not answers."""
@@ -287,7 +287,7 @@ class MessageRouter:
     def _broadcast(self, announcement: Announcement) -> list[Delivery]:
         said = (jsonrpc.notification(announcement.method, announcement.params),)
         hearing = [client.connection for client in self._clients.values() if client.hears]
-        return [Delivery(connection, said, news=announcement.news) for connection in hearing]
+        return [Delivery(connection, said, meta=announcement.meta) for connection in hearing]
 
     def _refuse_extension(self, hello: wire.BrowserHello) -> list[Delivery]:
         theirs, ours = hello.wire, wire.WIRE_VERSION
@@ -340,8 +340,8 @@ class MessageRouter:
         ]
         body = jsonrpc.notification("host/clients", wire.HostClients(clients=clients))
         self.outbox.put_newest("host/clients", body)
-        news = News(Topic(Kind.CLIENTS))
-        return [Delivery(client.connection, (body,), news=news) for client in known]
+        meta = AnnouncementMeta(AnnouncementKey(Kind.CLIENTS))
+        return [Delivery(client.connection, (body,), meta=meta) for client in known]
 
 
 def _shared(raw: msgspec.Raw) -> str:

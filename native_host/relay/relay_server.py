@@ -22,11 +22,11 @@ from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint
 from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
-from native_host.protocol.announcements import News
+from native_host.protocol.announcements import AnnouncementMeta
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import BrowserSide, Turned
-from native_host.relay.coalescing import Newest
+from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import Delivery, MessageRouter
 from native_host.system import malloc
 from native_host.system.private_files import PrivateFileError
@@ -68,7 +68,7 @@ class _Client:
         self.connection = connection
         self.reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
         self.writer = MessageWriter(stream.socket.fileno())
-        self._newest = Newest(self.writer.queue)
+        self._newest = AnnouncementCoalescer(self.writer.queue)
         self.is_closing = False
         self.introduced = trio.Event()
         self.scope = trio.CancelScope()
@@ -79,14 +79,14 @@ class _Client:
         waiting = self.writer.queue
         return waiting.size + len(waiting) * _MESSAGE_BYTES > wire.CLIENT_BACKLOG_BYTES
 
-    def put(self, parts: tuple[bytes, ...], news: News | None = None) -> None:
-        """Queue a message for the next flush; while news waits, later news may take its place."""
+    def put(self, parts: tuple[bytes, ...], meta: AnnouncementMeta | None = None) -> None:
+        """Queue a message for the next flush; a later announcement with its key may replace it."""
         frame = framed(parts, "little")
-        if news is None:
+        if meta is None:
             self.writer.put(*frame)
             return
         self.writer.flush()  # nothing is left out for a client that reads
-        self._newest.put(frame, news)
+        self._newest.put(frame, meta)
 
     def dismiss(self, *parts: bytes) -> None:
         """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
@@ -356,7 +356,7 @@ class RelayServer:
             if delivery.is_last:
                 client.dismiss(*delivery.parts)
                 continue
-            client.put(delivery.parts, delivery.news)
+            client.put(delivery.parts, delivery.meta)
             self._unflushed.add(client)
 
     def _hear_all(self, bodies: list[bytes], hear: Callable[[bytes], None]) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from native_host.protocol import jsonrpc
-from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta, Kind
 from native_host.protocol.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemoved, Wire
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Announcement(NamedTuple):
 
     method: str
     params: bytes
-    news: News
+    meta: AnnouncementMeta
 
 
 class Replay:
@@ -70,26 +70,29 @@ class Replay:
         match method:
             case "browser/hello":
                 self._hello = params
-                news = News(Topic(Kind.HELLO))
+                meta = AnnouncementMeta(AnnouncementKey(Kind.HELLO))
             case "browser/tabs":
-                return [*self._keep_tabs(params), Announcement(method, params, News(Topic(Kind.TABS)))]
+                return [
+                    *self._keep_tabs(params),
+                    Announcement(method, params, AnnouncementMeta(AnnouncementKey(Kind.TABS))),
+                ]
             case "browser/tabChanged":
-                news = self._fold_tab(bytes(_tab_changed.decode(params).tab))
+                meta = self._fold_tab(bytes(_tab_changed.decode(params).tab))
             case "browser/tabRemoved":
-                news = self._remove_tab(_tab_removed.decode(params).tab_id)
+                meta = self._remove_tab(_tab_removed.decode(params).tab_id)
             case "browser/registerTools" | "browser/updateTools":
-                news = self._keep_tools(params)
+                meta = self._keep_tools(params)
             case "browser/unregister":
-                news = self._unregister(_frame_address.decode(params))
+                meta = self._unregister(_frame_address.decode(params))
             case "browser/paused":
                 self._paused = params
-                news = News(Topic(Kind.PAUSED))
+                meta = AnnouncementMeta(AnnouncementKey(Kind.PAUSED))
             case "browser/pageTools":
                 self._page_tools = params
-                news = News(Topic(Kind.PAGE_TOOLS))
+                meta = AnnouncementMeta(AnnouncementKey(Kind.PAGE_TOOLS))
             case _:  # browser/pageNotification
-                news = _page_news(params)
-        return [Announcement(method, params, news)]
+                meta = _page_news(params)
+        return [Announcement(method, params, meta)]
 
     def messages(self) -> list[bytes]:
         """Everything known: hello, tabs, tools (oldest first), paused, page tools, then `host/replayed`."""
@@ -122,27 +125,27 @@ class Replay:
         self._tabs = tabs
         return removals
 
-    def _fold_tab(self, raw: bytes) -> News:
+    def _fold_tab(self, raw: bytes) -> AnnouncementMeta:
         tab_id = _tab_address.decode(raw).tab_id
         is_first = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
             self._tabs[tab_id] = raw
-        return News(Topic(Kind.TAB, tab_id), is_first=is_first)
+        return AnnouncementMeta(AnnouncementKey(Kind.TAB, tab_id), is_first=is_first)
 
-    def _remove_tab(self, tab_id: int) -> News:
+    def _remove_tab(self, tab_id: int) -> AnnouncementMeta:
         is_known = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
             self._tabs.pop(tab_id, None)
         for frame in [frame for frame in self._tools if frame[0] == tab_id]:
             self._forget_tools(frame)
-        return News(Topic(Kind.TAB_GONE, tab_id), is_known=is_known)
+        return AnnouncementMeta(AnnouncementKey(Kind.TAB_GONE, tab_id), is_known=is_known)
 
     def _knows_nothing_of(self, tab_id: int) -> bool:
         if self._tabs is None or tab_id in self._tabs:
             return False
         return not any(frame[0] == tab_id for frame in self._tools)
 
-    def _keep_tools(self, params: bytes) -> News:
+    def _keep_tools(self, params: bytes) -> AnnouncementMeta:
         address = _frame_address.decode(params)
         frame = (address.tab_id, address.frame_id)
         is_first = frame not in self._tools
@@ -154,22 +157,24 @@ class Replay:
             params = b""
         self._tools[frame] = (address.document_id, params)
         self._tools_bytes += len(params)
-        return News(Topic(Kind.TOOLS, *frame), is_first=is_first)
+        return AnnouncementMeta(AnnouncementKey(Kind.TOOLS, *frame), is_first=is_first)
 
-    def _unregister(self, address: FrameAddress) -> News:
+    def _unregister(self, address: FrameAddress) -> AnnouncementMeta:
         frame = (address.tab_id, address.frame_id)
         kept = self._tools.get(frame)
         # A document that is already replaced says goodbye late: its successor's tools stay.
         is_known = kept is None or kept[0] != address.document_id
         if not is_known:
             self._forget_tools(frame)
-        return News(Topic(Kind.TOOLS_GONE, *frame), is_known=is_known)
+        return AnnouncementMeta(AnnouncementKey(Kind.TOOLS_GONE, *frame), is_known=is_known)
 
     def _forget_tools(self, frame: tuple[int, int]) -> None:
         _, params = self._tools.pop(frame, ("", b""))
         self._tools_bytes -= len(params)
 
 
-def _page_news(params: bytes) -> News:
+def _page_news(params: bytes) -> AnnouncementMeta:
     address = _frame_address.decode(params)
-    return News(Topic(Kind.PAGE_NEWS, address.tab_id, address.frame_id, which=hash(params)))
+    return AnnouncementMeta(
+        AnnouncementKey(Kind.PAGE_NEWS, address.tab_id, address.frame_id, which=hash(params))
+    )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_host.ipc.send_queue import Outgoing, SendQueue
-from native_host.protocol.announcements import Kind, Topic
+from native_host.protocol.announcements import AnnouncementKey, Kind
 
 
 def queued(queue: SendQueue, *parts: bytes) -> Outgoing:
@@ -78,7 +78,7 @@ def test_a_system_call_gets_several_messages_but_not_all_of_very_many() -> None:
     assert 8 <= len(queue.next_parts()) < 1000
 
 
-TAB = Topic(Kind.TAB, 1)
+TAB = AnnouncementKey(Kind.TAB, 1)
 
 
 def about(queue: SendQueue, *parts: bytes) -> Outgoing:
@@ -91,7 +91,7 @@ def test_a_message_takes_the_place_and_the_topic_of_one_that_waits() -> None:
     queue = SendQueue()
     waiting = about(queue, b"old")
     queued(queue, b"next")
-    gone = Topic(Kind.TAB_GONE, 1)
+    gone = AnnouncementKey(Kind.TAB_GONE, 1)
     queue.replace(waiting, Outgoing((b"n", b"ew"), gone))
     assert (queue.about(TAB), queue.about(gone)) == (None, waiting)
     assert (queue.size, taken(queue, 9)) == (7, b"newnext")

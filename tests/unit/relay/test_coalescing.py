@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import jsonrpc
-from native_host.protocol.announcements import Kind, News, Topic
+from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta, Kind
 from native_host.relay import coalescing
-from native_host.relay.coalescing import Newest
+from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.replay import Replay
 
 
@@ -22,15 +22,15 @@ class Slow:
 
     def __init__(self, replay: Replay) -> None:
         self.queue = SendQueue()
-        self._newest = Newest(self.queue)
+        self._newest = AnnouncementCoalescer(self.queue)
         self._replay = replay
 
     def announce(self, announced: str, /, **params: Any) -> None:
-        for method, raw, news in self._replay.keep(announced, json.dumps(params).encode()):
-            self._newest.put((jsonrpc.notification(method, raw),), news)
+        for method, raw, meta in self._replay.keep(announced, json.dumps(params).encode()):
+            self._newest.put((jsonrpc.notification(method, raw),), meta)
 
-    def tell(self, news: News, text: bytes = b"{}") -> None:
-        self._newest.put((text,), news)
+    def tell(self, meta: AnnouncementMeta, text: bytes = b"{}") -> None:
+        self._newest.put((text,), meta)
 
     def read(self) -> list[tuple[str, Any]]:
         """The next messages, as many as are written together."""
@@ -157,7 +157,10 @@ def test_what_has_begun_to_be_written_is_heard_to_its_end(slow: Slow) -> None:
 def test_reports_of_each_call_are_replaced_and_answers_keep_their_turn(slow: Slow) -> None:
     for number in range(1000):
         for call in ("ab-1:1", "ab-1:2"):
-            slow.tell(News(Topic(Kind.PROGRESS, which=call)), b"%d of %b" % (number, call.encode()))
+            slow.tell(
+                AnnouncementMeta(AnnouncementKey(Kind.PROGRESS, which=call)),
+                b"%d of %b" % (number, call.encode()),
+            )
     assert slow.queue.next_parts() == [b"999 of ab-1:1", b"999 of ab-1:2"]
 
 
@@ -202,8 +205,8 @@ def test_notifications_that_were_heard_leave_room_for_others(
 def test_what_waits_grows_with_what_there_is_to_know_and_not_with_how_often_it_changes(slow: Slow) -> None:
     waiting = set()
     for number in range(20_000):
-        slow.tell(News(Topic(Kind.TAB, number % 10)), b"x" * 100)
-        slow.tell(News(Topic(Kind.TOOLS, number % 10, number % 7)), b"x" * 100)
+        slow.tell(AnnouncementMeta(AnnouncementKey(Kind.TAB, number % 10)), b"x" * 100)
+        slow.tell(AnnouncementMeta(AnnouncementKey(Kind.TOOLS, number % 10, number % 7)), b"x" * 100)
         if number >= 100:
             waiting.add((slow.queue.size, len(slow.queue)))
     assert waiting == {(80 * 100, 80)}

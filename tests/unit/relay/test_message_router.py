@@ -10,7 +10,7 @@ import pytest
 from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import wire
 from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
-from native_host.relay.coalescing import Newest
+from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import MessageRouter
 
 
@@ -173,15 +173,15 @@ def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_even
     talk: Conversation,
 ) -> None:
     queue = SendQueue()
-    waiting = Newest(queue)
+    waiting = AnnouncementCoalescer(queue)
     for raw_id in (7, 8):
         talk.client("ab-1", id=raw_id, method="browser/executeTool", params={})
     for progress in (1, 2, 3):
         for call in ("ab-1:1", "ab-1:2"):
             said = {"method": "browser/progress", "for": call, "params": {"progress": progress}}
             (report,) = talk.board.from_browser(json.dumps(said).encode())
-            assert report.news is not None
-            waiting.put(report.parts, report.news)
+            assert report.meta is not None
+            waiting.put(report.parts, report.meta)
     heard = [json.loads(bytes(part)) for part in queue.next_parts()]
     assert [(report["for"], report["params"]["progress"]) for report in heard] == [(7, 3), (8, 3)]
     question = {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "ab-1:1", "params": {}}
@@ -192,7 +192,7 @@ def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_even
     }
     for every in (question, event):
         (kept,) = talk.board.from_browser(json.dumps(every).encode())
-        assert kept.news is None
+        assert kept.meta is None
 
 
 def test_a_question_goes_to_the_asker_and_its_answer_back_to_the_extension(talk: Conversation) -> None:
