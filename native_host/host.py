@@ -10,7 +10,7 @@ import time
 from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.protocol import wire
-from native_host.relay.browser_adapter import BrowserSide, FirstMessage, OwnExtension, has_type
+from native_host.relay.browser_adapter import BrowserAdapter, DialectDetector, PassThroughAdapter, has_type
 from native_host.relay.relay_server import RelayServer, record_of
 from native_host.system import malloc
 
@@ -24,24 +24,26 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     malloc.keep_freed()
     place = endpoint.open_first(endpoint.host_directories())
     record = record_of(place, extension_origin, os.getppid())
-    side = browser_side(extension_origin, place.instance)
+    adapter = browser_side(extension_origin, place.instance)
     try:
-        await RelayServer(place, record, side, browser_in, browser_out).serve()
+        await RelayServer(place, record, adapter, browser_in, browser_out).serve()
     finally:
         place.close()
 
 
-def browser_side(extension_origin: str, instance: str) -> BrowserSide:
+def browser_side(extension_origin: str, instance: str) -> BrowserAdapter:
     """Our own extension speaks our wire; of others that may start us, their first message tells."""
     if extension_origin in (wire.EXTENSION_ORIGIN, wire.FIREFOX_ID):
-        return OwnExtension()
-    return FirstMessage(has_type, channel_of(instance))
+        return PassThroughAdapter()
+    return DialectDetector(has_type, channel_of(instance))
 
 
-def channel_of(instance: str) -> BrowserSide:
+def channel_of(instance: str) -> BrowserAdapter:
     """Another product's extension that has us for its native host."""
     # Not on top: ours starts without it.
-    from native_host.existing_channel.channel_adapter import Channel, offer  # noqa: PLC0415
+    from native_host.existing_channel.channel_adapter import ChannelAdapter, offer  # noqa: PLC0415
 
     hello = offer(f"channel-{instance}", __version__, sys.platform)
-    return Channel("extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000))
+    return ChannelAdapter(
+        "extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000)
+    )

@@ -1,7 +1,7 @@
-"""Another product's extension, as if it were ours: its messages ⇄ our wire. Sans-IO.
+"""Browser adapter of Claude in Chrome: translates the existing channel to the native wire. Sans-IO.
 
-A `Channel` is a browser side that offers tools (`capabilities.tools`, `browser/callTool`), nothing else. It
-speaks with the extension itself, as its host, or with that product's host, as a client of its socket.
+It offers tools (`capabilities.tools`, `browser/callTool`) and no tabs. It speaks with the extension itself,
+as its host, or with Claude in Chrome's host, as a client of its socket.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 
 from native_host.existing_channel import channel_messages as theirs
 from native_host.existing_channel.channel_messages import Flavour, content_of, tool_result
-from native_host.existing_channel.pending_calls import Answers, Call, Calls, Company, Refusal, Step
+from native_host.existing_channel.pending_calls import Answers, Call, Calls, OtherClients, Refusal, Step
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import ByteOrder
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
-from native_host.relay.browser_adapter import Turned
+from native_host.relay.browser_adapter import AdapterOutput
 
 _HOST_VERSION = "1.0.0"
 """Of that product's host: what it says to its extension."""
@@ -41,8 +41,8 @@ class _Question(NamedTuple):
     call: Call
 
 
-class Channel:
-    """A `BrowserSide`: one extension of that product."""
+class ChannelAdapter:
+    """Adapter of one extension of Claude in Chrome."""
 
     largest_bytes = theirs.FRAME_BYTES
 
@@ -52,7 +52,7 @@ class Channel:
         hello: wire.BrowserHello,
         *,
         computer: str = "",
-        company: Callable[[], Company] = lambda: Company.NONE,
+        other_clients: Callable[[], OtherClients] = lambda: OtherClients.NONE,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """
@@ -60,7 +60,7 @@ class Channel:
             flavour: with whom we speak.
             hello: how bridges shall know it; `offer` makes one.
             computer: its name, as the extension is told.
-            company: who else uses the channel now.
+            other_clients: returns whether other clients use the channel.
             now_ms: since the epoch, as the extension is told.
         """
         self.byte_order: ByteOrder = "little" if flavour == "socket" else "native"
@@ -68,7 +68,7 @@ class Channel:
         self._hello = hello
         self._computer = computer
         self._now_ms = now_ms
-        self._calls = Calls(company, self._probe)
+        self._calls = Calls(other_clients, self._probe)
         self._titles: dict[str, str] = {}
         """Of sessions, by id."""
         self._are_there = False
@@ -88,23 +88,23 @@ class Channel:
 
     @property
     def is_owed_an_answer(self) -> bool:
-        """See `BrowserSide`."""
+        """See `BrowserAdapter`."""
         return self._calls.is_owed_an_answer
 
-    def opened(self) -> Turned:
-        """See `BrowserSide`: it is introduced. Nothing is said of tabs: only its own tools know them."""
+    def opened(self) -> AdapterOutput:
+        """See `BrowserAdapter`: it is introduced. Nothing is said of tabs: only its own tools know them."""
         self._announce("browser/hello", self._hello)
         self._announce("browser/tabs", wire.Tabs(tabs=[]))
         return self._turned()
 
-    def silent(self) -> Turned:
-        """See `BrowserSide`."""
+    def silent(self) -> AdapterOutput:
+        """See `BrowserAdapter`."""
         return self._turned()
 
     # ── From the other side ─────────────────────────────────────────────────────────────────────────────────
 
-    def heard(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
+    def heard(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
         if (said := _read(body)) is None:
             self._complain("Invalid message format")
         elif self._flavour == "socket":
@@ -182,7 +182,7 @@ class Channel:
         )
 
     def ended(self, why: str) -> list[bytes]:
-        """See `BrowserSide`: `why` is said to whoever waits, and to who asks from now on."""
+        """See `BrowserAdapter`: `why` is said to whoever waits, and to who asks from now on."""
         self._ended = why
         sent, waiting = self._calls.end()
         self._questions.clear()
@@ -194,8 +194,8 @@ class Channel:
 
     # ── From the router ────────────────────────────────────────────────────────────────────────────────
 
-    def said(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
+    def said(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
         message = jsonrpc.decode(body)
         if message.is_request:
             self._requested(message)
@@ -304,8 +304,8 @@ class Channel:
     def _announce(self, method: str, params: wire.Wire) -> None:
         self._for_us.append(jsonrpc.notification(method, params))
 
-    def _turned(self) -> Turned:
-        turned = Turned(self._for_us, self._for_them)
+    def _turned(self) -> AdapterOutput:
+        turned = AdapterOutput(self._for_us, self._for_them)
         self._for_us, self._for_them = [], []
         return turned
 

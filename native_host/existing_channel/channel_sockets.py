@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from native_host.existing_channel.channel_messages import ABOVE, BRAND, DIRECTORIES, OLD_SOCKETS
-from native_host.existing_channel.pending_calls import Company
+from native_host.existing_channel.pending_calls import OtherClients
 from native_host.existing_channel.published_socket import is_ours
 from native_host.system import proc
 from native_host.system.proc import count_unix_connections
@@ -146,8 +146,8 @@ QUIET_S = 150.0
 """So long after another program has gone its last call may still be answered: its longest takes that."""
 
 
-class Users:
-    """Who uses a socket besides us, as far as it was looked."""
+class SocketUsers:
+    """Other users of a socket, as of the last scan."""
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         """`now` is in seconds."""
@@ -155,10 +155,10 @@ class Users:
         self._now = now
         self._seen_at = -QUIET_S
 
-    def look(self) -> Company:
+    def look(self) -> OtherClients:
         """Now. A system that does not tell has nobody."""
         # None at all: their host is gone, and what is still heard was said to us.
         if (count_unix_connections(self._path) or 0) > 1:
             self._seen_at = self._now()
-            return Company.NOW
-        return Company.LATELY if self._now() - self._seen_at < QUIET_S else Company.NONE
+            return OtherClients.NOW
+        return OtherClients.LATELY if self._now() - self._seen_at < QUIET_S else OtherClients.NONE

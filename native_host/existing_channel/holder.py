@@ -17,9 +17,9 @@ from pathlib import Path
 import trio
 
 from native_host import __version__
-from native_host.existing_channel.channel_adapter import Channel, offer
+from native_host.existing_channel.channel_adapter import ChannelAdapter, offer
 from native_host.existing_channel.channel_messages import BRAND
-from native_host.existing_channel.channel_sockets import Users, judged, what_became_of
+from native_host.existing_channel.channel_sockets import SocketUsers, judged, what_became_of
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
 from native_host.system import malloc, proc
@@ -88,28 +88,28 @@ async def _serve(
     place: endpoint.Endpoint, record: endpoint.Record, stream: trio.SocketStream, pid: int | None
 ) -> None:
     path = Path(record.channel)
-    users = Users(path, trio.current_time)
+    users = SocketUsers(path, trio.current_time)
     hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
-    side = Channel("socket", hello, company=users.look)
+    adapter = ChannelAdapter("socket", hello, other_clients=users.look)
     descriptor = stream.socket.fileno()
     held = relay_server.RelayServer(
         place,
         record,
-        side,
+        adapter,
         descriptor,
         descriptor,
         lingers_s=LINGERS_S,
         why_ended=lambda: why_ended(path, pid),
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_watch, users, side)
+        nursery.start_soon(_watch, users, adapter)
         await held.serve()
         nursery.cancel_scope.cancel()
 
 
-async def _watch(users: Users, side: Channel) -> None:
+async def _watch(users: SocketUsers, adapter: ChannelAdapter) -> None:
     """Who comes and goes between two calls of ours may leave an answer behind."""
-    while not side.names_calls:
+    while not adapter.names_calls:
         users.look()
         await trio.sleep(_COMPANY_LOOK_S)
 

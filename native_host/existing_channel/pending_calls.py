@@ -22,12 +22,12 @@ class Answers(Enum):
     UNNAMED = 3
 
 
-class Company(Enum):
-    """Who else uses the channel."""
+class OtherClients(Enum):
+    """Other clients of the channel."""
 
     NONE = 1
     LATELY = 2
-    """Somebody did, and what they asked may still be answered."""
+    """A client used the channel a short while ago; its responses may still come."""
     NOW = 3
 
 
@@ -70,19 +70,19 @@ class Step:
 
 
 _OTHERS = {
-    Company.NOW: "another program is connected to this channel (`mcpb status` says which)",
-    Company.LATELY: "another program was connected to this channel a moment ago",
+    OtherClients.NOW: "another program is connected to this channel (`mcpb status` says which)",
+    OtherClients.LATELY: "another program was connected to this channel a moment ago",
 }
 _MIXED = "{others}, and {what}, so that its answers and yours could be taken for each other. {then}"
 _UNNAMED = "this version of its extension does not say which call it answers"
 _UNKNOWN = "it is not known yet whether its extension says which call it answers"
 _UPDATE = "or bring the extension up to date: versions after 1.0.36 say it"
 _THEN = {
-    (Company.NOW, Answers.UNKNOWN): (
+    (OtherClients.NOW, Answers.UNKNOWN): (
         "Let that program do something in the browser while this client runs, or close it; then call again"
     ),
-    (Company.NOW, Answers.UNNAMED): f"Close that program, {_UPDATE}",
-    (Company.LATELY, Answers.UNNAMED): f"Wait three minutes, {_UPDATE}",
+    (OtherClients.NOW, Answers.UNNAMED): f"Close that program, {_UPDATE}",
+    (OtherClients.LATELY, Answers.UNNAMED): f"Wait three minutes, {_UPDATE}",
 }
 _STUCK = (
     "a call of {tool} before this one was given up and has not been answered yet. This version of the other "
@@ -95,14 +95,14 @@ _LOST = f"an answer came that may have been another program's: {_UNNAMED}"
 class Calls:
     """All calls of one connection."""
 
-    def __init__(self, company: Callable[[], Company], probe: Callable[[], Call]) -> None:
+    def __init__(self, other_clients: Callable[[], OtherClients], probe: Callable[[], Call]) -> None:
         """
         Args:
-            company: who else uses the channel now.
+            company: returns whether other clients use the channel.
             probe: makes a call that does nothing.
         """
         self.answers = Answers.UNKNOWN
-        self._company = company
+        self._other_clients = other_clients
         self._probe = probe
         self._sent: dict[str, Call] = {}
         """By name; without names it is one at most."""
@@ -144,13 +144,13 @@ class Calls:
         if call is None:
             return Step()
         del self._sent[call.use_id]
-        if self._company() is Company.NONE:
+        if self._other_clients() is OtherClients.NONE:
             return self._next(Step(answered=call if call.is_awaited else None))
         return self._next(Step(refuse=[Refusal(call, _LOST, was_sent=True)] if call.is_awaited else []))
 
     def named(self, use_id: str) -> Call | None:
         """The call under way that something is about: by its name, or the only one where that is empty."""
-        if not use_id and len(self._sent) == 1 and self._company() is Company.NONE:
+        if not use_id and len(self._sent) == 1 and self._other_clients() is OtherClients.NONE:
             return next(iter(self._sent.values()))
         return self._sent.get(use_id)
 
@@ -187,14 +187,14 @@ class Calls:
         return step
 
     def _send_next(self, step: Step) -> None:
-        company = self._company()
-        if company is Company.NONE:
+        other_clients = self._other_clients()
+        if other_clients is OtherClients.NONE:
             step.send.append(self._send(self._waiting.popleft()))
-        elif company is Company.LATELY and self.answers is Answers.UNKNOWN:
+        elif other_clients is OtherClients.LATELY and self.answers is Answers.UNKNOWN:
             step.send.append(self._send(self._probe()))
         else:
             what = _UNNAMED if self.answers is Answers.UNNAMED else _UNKNOWN
-            others, then = _OTHERS[company], _THEN[company, self.answers]
+            others, then = _OTHERS[other_clients], _THEN[other_clients, self.answers]
             self._refuse_waiting(step, _MIXED.format(others=others, what=what, then=then))
 
     def _refuse_waiting(self, step: Step, why: str) -> None:

@@ -1,4 +1,4 @@
-"""How the browser's end speaks: as our extension does, or as another that is taken for one. Sans-IO."""
+"""Browser adapter: interface of the browser side, and detection of its dialect. Sans-IO."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from native_host.protocol import wire
 from native_host.protocol.framing import ByteOrder
 
 
-class Turned(NamedTuple):
-    """What follows from a message: bodies for the router, and for the browser's end."""
+class AdapterOutput(NamedTuple):
+    """Bodies that follow from a message: some for the router, some for the browser."""
 
     ours: list[bytes]
     theirs: list[bytes]
 
 
-class BrowserSide(Protocol):
-    """What stands between the router, which knows our wire alone, and the browser's end."""
+class BrowserAdapter(Protocol):
+    """Translates between the native wire, which the router speaks, and the browser's dialect."""
 
     @property
     def byte_order(self) -> ByteOrder:
@@ -36,19 +36,19 @@ class BrowserSide(Protocol):
         """Whether who comes after us could take an answer for another than it is."""
         ...
 
-    def opened(self) -> Turned:
+    def opened(self) -> AdapterOutput:
         """It is connected."""
         ...
 
-    def heard(self, body: bytes) -> Turned:
+    def heard(self, body: bytes) -> AdapterOutput:
         """It has said `body`."""
         ...
 
-    def silent(self) -> Turned:
+    def silent(self) -> AdapterOutput:
         """It has had time to begin, and may have said nothing."""
         ...
 
-    def said(self, body: bytes) -> Turned:
+    def said(self, body: bytes) -> AdapterOutput:
         """The router says `body` to it."""
         ...
 
@@ -57,96 +57,96 @@ class BrowserSide(Protocol):
         ...
 
 
-class OwnExtension:
-    """A `BrowserSide` that speaks our wire."""
+class PassThroughAdapter:
+    """Adapter of our extension, which speaks the native wire."""
 
     byte_order: ByteOrder = "native"
     largest_bytes = wire.CHUNKED_BYTES
     is_owed_an_answer = False
 
-    def opened(self) -> Turned:
-        """See `BrowserSide`."""
-        return Turned([], [])
+    def opened(self) -> AdapterOutput:
+        """See `BrowserAdapter`."""
+        return AdapterOutput([], [])
 
-    def heard(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
-        return Turned([body], [])
+    def heard(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
+        return AdapterOutput([body], [])
 
-    def silent(self) -> Turned:
-        """See `BrowserSide`."""
-        return Turned([], [])
+    def silent(self) -> AdapterOutput:
+        """See `BrowserAdapter`."""
+        return AdapterOutput([], [])
 
-    def said(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
-        return Turned([], [body])
+    def said(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
+        return AdapterOutput([], [body])
 
     def ended(self, why: str) -> list[bytes]:  # noqa: ARG002
-        """See `BrowserSide`. Clients see the end of their connection, which says it all."""
+        """See `BrowserAdapter`. Clients see the end of their connection, which says it all."""
         return []
 
 
-class FirstMessage:
-    """A `BrowserSide` that its own first message decides: ours, or `other` where that speaks another dialect.
+class DialectDetector:
+    """Adapter that selects the native wire or `other` by the first message of the browser.
 
-    Before that, and for a moment, nothing is said to it: another dialect begins by itself, and what is no
-    message there could be taken for the answer to one. Ours may wait for our hello.
+    For a short time it sends nothing: the other dialect begins by itself, and could take a foreign message
+    for a response. Our extension may wait for our hello.
     """
 
     byte_order: ByteOrder = "native"
 
-    def __init__(self, is_other: Callable[[bytes], bool], other: BrowserSide) -> None:
+    def __init__(self, is_other: Callable[[bytes], bool], other: BrowserAdapter) -> None:
         self._is_other = is_other
         self._other = other
-        self._decided: BrowserSide | None = None
+        self._decided: BrowserAdapter | None = None
         self._held_back: list[bytes] = []
         self._holds_back = True
 
     @property
     def largest_bytes(self) -> int:
-        """See `BrowserSide`."""
+        """See `BrowserAdapter`."""
         return (self._decided or self._other).largest_bytes
 
     @property
     def is_owed_an_answer(self) -> bool:
-        """See `BrowserSide`."""
+        """See `BrowserAdapter`."""
         return (self._decided or self._other).is_owed_an_answer
 
-    def opened(self) -> Turned:
-        """See `BrowserSide`."""
-        return Turned([], [])
+    def opened(self) -> AdapterOutput:
+        """See `BrowserAdapter`."""
+        return AdapterOutput([], [])
 
-    def heard(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
+    def heard(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
         if self._decided is not None:
             return self._decided.heard(body)
-        self._decided = self._other if self._is_other(body) else OwnExtension()
+        self._decided = self._other if self._is_other(body) else PassThroughAdapter()
         steps = [self._decided.opened(), *map(self._decided.said, self._held_back)]
         self._held_back.clear()
         return joined([*steps, self._decided.heard(body)])
 
-    def silent(self) -> Turned:
-        """See `BrowserSide`: it may wait for us."""
+    def silent(self) -> AdapterOutput:
+        """See `BrowserAdapter`: it may wait for us."""
         self._holds_back = False
         held_back, self._held_back = self._held_back, []
-        return Turned([], held_back)
+        return AdapterOutput([], held_back)
 
-    def said(self, body: bytes) -> Turned:
-        """See `BrowserSide`."""
+    def said(self, body: bytes) -> AdapterOutput:
+        """See `BrowserAdapter`."""
         if self._decided is not None:
             return self._decided.said(body)
         if not self._holds_back:
-            return Turned([], [body])
+            return AdapterOutput([], [body])
         self._held_back.append(body)
-        return Turned([], [])
+        return AdapterOutput([], [])
 
     def ended(self, why: str) -> list[bytes]:
-        """See `BrowserSide`."""
+        """See `BrowserAdapter`."""
         return self._decided.ended(why) if self._decided else []
 
 
-def joined(steps: list[Turned]) -> Turned:
+def joined(steps: list[AdapterOutput]) -> AdapterOutput:
     """All that follows from several, in their order."""
-    return Turned(
+    return AdapterOutput(
         [body for step in steps for body in step.ours], [body for step in steps for body in step.theirs]
     )
 

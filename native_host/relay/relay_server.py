@@ -25,7 +25,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import AnnouncementMeta
 from native_host.protocol.framing import FrameError, framed
 from native_host.protocol.wire import Code
-from native_host.relay.browser_adapter import BrowserSide, Turned
+from native_host.relay.browser_adapter import AdapterOutput, BrowserAdapter
 from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import Delivery, MessageRouter
 from native_host.system import malloc
@@ -104,7 +104,7 @@ class RelayServer:
         self,
         place: Endpoint,
         record: endpoint.Record,
-        side: BrowserSide,
+        adapter: BrowserAdapter,
         browser_in: int,
         browser_out: int,
         *,
@@ -123,7 +123,7 @@ class RelayServer:
         """
         self._place = place
         self._record = record
-        self._side = side
+        self._adapter = adapter
         self._lingers_s = lingers_s
         self._wanted_until = 0.0
         self._why_ended = why_ended
@@ -132,7 +132,7 @@ class RelayServer:
         self._unflushed: set[_Client] = set()
         """Clients to whom something was said since the last flush."""
         self._accepted = 0
-        self._from_browser = FrameReader(browser_in, wire.FROM_BROWSER_BYTES, side.byte_order)
+        self._from_browser = FrameReader(browser_in, wire.FROM_BROWSER_BYTES, adapter.byte_order)
         self._to_browser = MessageWriter(browser_out, refill=self._refill_browser)
         self._being_written: list[tuple[str, int]] = []
         """Keys and lengths of the messages last given to the writer to the browser."""
@@ -172,28 +172,28 @@ class RelayServer:
             logger.info("the browser's pipe broke")
 
     async def _watch_beginning(self) -> None:
-        self._turn(self._side.opened())
+        self._turn(self._adapter.opened())
         self._flush()
         await trio.sleep(FIRST_MESSAGE_SECONDS)
-        self._turn(self._side.silent())
+        self._turn(self._adapter.silent())
         self._flush()
 
     def _hear_browser(self, body: bytes) -> None:
-        self._turn(self._side.heard(body))
+        self._turn(self._adapter.heard(body))
 
-    def _turn(self, turned: Turned) -> None:
+    def _turn(self, turned: AdapterOutput) -> None:
         """Pass on what follows from a message; `_flush` when all that has arrived is heard."""
         for frame_body in turned.theirs:
-            self._to_browser.put(*framed((frame_body,), self._side.byte_order))
+            self._to_browser.put(*framed((frame_body,), self._adapter.byte_order))
         for body in turned.ours:
             self._hear(body)
 
     def _hear_last(self, why: str) -> None:
-        for body in self._side.ended(why):
+        for body in self._adapter.ended(why):
             self._hear(body)
         while why and self._router.outbox:  # what clients have said since
             body, _, _ = self._router.outbox.take(trio.current_time())
-            self._turn(self._side.said(body))
+            self._turn(self._adapter.said(body))
         self._flush_clients()
 
     def _hear(self, body: bytes) -> None:
@@ -204,7 +204,7 @@ class RelayServer:
             self._introduce(browser)
 
     def _introduce(self, browser: wire.BrowserHello) -> None:
-        self._router.largest_bytes = self._side.largest_bytes
+        self._router.largest_bytes = self._adapter.largest_bytes
         self._record.browser = f"{browser.browser.brand} {browser.browser.version}".strip()
         self._record.profile_id = browser.profile.id
         self._record.profile_label = browser.profile.label
@@ -234,7 +234,7 @@ class RelayServer:
         outbox, given = self._router.outbox, 0
         while outbox and given < _GIVEN_BYTES:
             body, key, done = outbox.take(trio.current_time())
-            self._turn(self._side.said(body))
+            self._turn(self._adapter.said(body))
             self._being_written.append((key, done))
             given += len(body)
         self._flush_clients()  # who was refused
@@ -269,7 +269,7 @@ class RelayServer:
         while True:
             await trio.sleep(_WANTED_LOOK_SECONDS)
             is_over = trio.current_time() >= self._wanted_until
-            if is_over and not self._clients and not self._side.is_owed_an_answer:
+            if is_over and not self._clients and not self._adapter.is_owed_an_answer:
                 host.cancel()
 
     # ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ from channel_client import RawChannelClient
 from claude_host import OtherHost, other_host
 from fake_claude_extension import Call
 from native_host.existing_channel import channel_sockets, holder
-from native_host.existing_channel.channel_sockets import Users
-from native_host.existing_channel.pending_calls import Company
+from native_host.existing_channel.channel_sockets import SocketUsers
+from native_host.existing_channel.pending_calls import OtherClients
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.relay import relay_server
@@ -259,9 +259,9 @@ def test_another_program_counts_as_long_as_its_last_call_may_take(
 ) -> None:
     here, now = 2, 0.0
     monkeypatch.setattr(channel_sockets, "connections", lambda _: here)
-    users = Users(Path("1.sock"), lambda: now)
-    assert users.look() is Company.NOW
+    users = SocketUsers(Path("1.sock"), lambda: now)
+    assert users.look() is OtherClients.NOW
     here, now = 1, channel_sockets.QUIET_S - 1
-    assert users.look() is Company.LATELY
+    assert users.look() is OtherClients.LATELY
     now = channel_sockets.QUIET_S
-    assert users.look() is Company.NONE
+    assert users.look() is OtherClients.NONE

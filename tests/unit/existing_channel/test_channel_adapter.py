@@ -8,19 +8,21 @@ import msgspec
 import pytest
 
 from native_host.existing_channel import channel_messages as theirs
-from native_host.existing_channel.channel_adapter import Channel, offer
-from native_host.existing_channel.pending_calls import Company
+from native_host.existing_channel.channel_adapter import ChannelAdapter, offer
+from native_host.existing_channel.pending_calls import OtherClients
 from native_host.protocol.wire import Code
-from native_host.relay.browser_adapter import FirstMessage, OwnExtension, Turned, has_type
+from native_host.relay.browser_adapter import AdapterOutput, DialectDetector, PassThroughAdapter, has_type
 
 
 class Talk:
     """A channel, and what comes out of it as JSON."""
 
     def __init__(self, flavour: theirs.Flavour = "socket") -> None:
-        self.company = Company.NONE
+        self.other_clients = OtherClients.NONE
         hello = offer("p1", "1.2.3", "linux")
-        self.channel = Channel(flavour, hello, computer="box", company=lambda: self.company, now_ms=lambda: 5)
+        self.channel = ChannelAdapter(
+            flavour, hello, computer="box", other_clients=lambda: self.other_clients, now_ms=lambda: 5
+        )
         self.ours: list[dict[str, Any]] = []
         self.theirs: list[dict[str, Any]] = []
 
@@ -33,7 +35,7 @@ class Talk:
     def hear_body(self, body: bytes) -> None:
         self._take(self.channel.heard(body))
 
-    def _take(self, turned: Turned) -> None:
+    def _take(self, turned: AdapterOutput) -> None:
         self.ours += map(msgspec.json.decode, turned.ours)
         self.theirs += map(msgspec.json.decode, turned.theirs)
 
@@ -268,7 +270,7 @@ def test_beside_another_program_nothing_is_asked_of_an_extension_that_may_not_na
     heard: str | None,
 ) -> None:
     talk = Talk()
-    talk.company = Company.NOW
+    talk.other_clients = OtherClients.NOW
     if heard:
         talk.hear(result={"content": heard})
     assert talk.call(1) == ""
@@ -278,7 +280,7 @@ def test_beside_another_program_nothing_is_asked_of_an_extension_that_may_not_na
 
 def test_beside_another_program_an_extension_that_names_calls_is_asked() -> None:
     talk = Talk()
-    talk.company = Company.NOW
+    talk.other_clients = OtherClients.NOW
     talk.hear(tool_use_id="theirs", result={"content": "theirs"})
     talk.hear(tool_use_id=talk.call(1), result={"content": "mine"})
     assert talk.answers == [("c-1:1", "mine")]
@@ -286,7 +288,7 @@ def test_beside_another_program_an_extension_that_names_calls_is_asked() -> None
 
 def test_when_another_program_has_just_gone_a_harmless_question_tells_whether_calls_are_named() -> None:
     talk = Talk()
-    talk.company = Company.LATELY
+    talk.other_clients = OtherClients.LATELY
     probe = talk.call(1)
     assert talk.theirs[0]["params"]["tool"] == "tabs_context_mcp"
     assert talk.theirs[0]["params"]["args"] == {"createIfEmpty": False}
@@ -298,14 +300,14 @@ def test_when_another_program_has_just_gone_a_harmless_question_tells_whether_ca
 
 def test_what_another_program_that_has_just_gone_may_have_asked_is_waited_for() -> None:
     talk = Talk()
-    talk.company = Company.LATELY
+    talk.other_clients = OtherClients.LATELY
     talk.call(1)
     talk.hear(result={"content": "its late answer, or that to the harmless question"})
     talk.call(2)
     assert [answer.partition(":")[0] for _, answer in talk.answers] == ["error, handed False"] * 2
     assert "was connected to this channel a moment ago" in talk.answers[1][1]
     talk.hear(result={"content": "the other one of the two"})
-    talk.company = Company.NONE
+    talk.other_clients = OtherClients.NONE
     talk.call(3)
     talk.hear(result={"content": "mine"})
     assert talk.answers[2:] == [("c-1:3", "mine")]
@@ -314,7 +316,7 @@ def test_what_another_program_that_has_just_gone_may_have_asked_is_waited_for() 
 def test_an_answer_that_may_be_another_programs_is_handed_to_nobody() -> None:
     talk = Talk()
     talk.call(1)
-    talk.company = Company.NOW
+    talk.other_clients = OtherClients.NOW
     talk.hear(result={"content": "whose?"})
     (first,) = talk.answers
     assert first[1].startswith("error, handed True: an answer came that may have been another program's")
@@ -439,13 +441,13 @@ def test_a_call_is_a_tool_request_to_it_and_its_tool_response_the_answer() -> No
 # ── Which dialect ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def first_message() -> FirstMessage:
-    return FirstMessage(has_type, Talk("extension").channel)
+def first_message() -> DialectDetector:
+    return DialectDetector(has_type, Talk("extension").channel)
 
 
 def test_a_first_message_with_a_type_is_of_the_other_dialect_and_hears_nothing_of_ours() -> None:
     side = first_message()
-    assert side.said(b'{"jsonrpc":"2.0","method":"host/hello","params":{}}') == Turned([], [])
+    assert side.said(b'{"jsonrpc":"2.0","method":"host/hello","params":{}}') == AdapterOutput([], [])
     turned = side.heard(b'{"type":"ping"}')
     assert turned.theirs == [b'{"type":"pong","timestamp":5}']
     assert [msgspec.json.decode(body)["method"] for body in turned.ours] == ["browser/hello", "browser/tabs"]
@@ -456,14 +458,14 @@ def test_a_first_message_of_ours_passes_as_it_is_after_what_was_held_back() -> N
     hello = b'{"jsonrpc":"2.0","method":"host/hello","params":{}}'
     side.said(hello)
     theirs_first = b'{"jsonrpc":"2.0","method":"browser/hello","params":{}}'
-    assert side.heard(theirs_first) == Turned([theirs_first], [hello])
-    assert side.largest_bytes == OwnExtension.largest_bytes
+    assert side.heard(theirs_first) == AdapterOutput([theirs_first], [hello])
+    assert side.largest_bytes == PassThroughAdapter.largest_bytes
 
 
 def test_one_that_waits_for_us_is_spoken_to_after_a_moment_and_may_still_be_either() -> None:
     side = first_message()
     hello = b'{"jsonrpc":"2.0","method":"host/hello","params":{}}'
     side.said(hello)
-    assert side.silent() == Turned([], [hello])
-    assert side.said(b"{}") == Turned([], [b"{}"])
+    assert side.silent() == AdapterOutput([], [hello])
+    assert side.said(b"{}") == AdapterOutput([], [b"{}"])
     assert side.heard(b'{"type":"ping"}').theirs == [b'{"type":"pong","timestamp":5}']

@@ -14,7 +14,7 @@ import trio
 from native_host.ipc import endpoint
 from native_host.protocol.framing import FrameDecoder, frame
 from native_host.protocol.wire import MIB, TO_BROWSER_BYTES
-from native_host.relay.browser_adapter import OwnExtension
+from native_host.relay.browser_adapter import PassThroughAdapter
 from native_host.relay.relay_server import RelayServer, record_of
 from wire_peers import ORIGIN, SocketClient
 
@@ -31,7 +31,9 @@ class InProcess:
 
     async def serve(self) -> None:
         record = record_of(self.place, ORIGIN, os.getppid())
-        await RelayServer(self.place, record, OwnExtension(), self._browser_in, self._browser_out).serve()
+        await RelayServer(
+            self.place, record, PassThroughAdapter(), self._browser_in, self._browser_out
+        ).serve()
 
     async def close(self) -> None:
         await self.to_host.aclose()
