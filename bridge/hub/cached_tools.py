@@ -31,11 +31,11 @@ _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class CachedTool:
-    """A kept tool of one profile and origin."""
+class CachedToolRow:
+    """A cached tool as the tool list shows it."""
 
     profile: str
-    """The id of the profile that it was offered in: it is opened again in that one only."""
+    """Id of the profile that offered the tool; a tab for it opens only there."""
     origin: str
     url: str
     """Where a tab for it is opened."""
@@ -49,7 +49,7 @@ class ToolStore(Protocol):
         """Look whether another bridge or command has changed something; whether `tools` differ now."""
         ...
 
-    def tools(self) -> Sequence[CachedTool]:
+    def tools(self) -> Sequence[CachedToolRow]:
         """Everything that is kept, in a stable order; without I/O."""
         ...
 
@@ -81,7 +81,7 @@ class NothingKept:
         """Nothing changes."""
         return False
 
-    def tools(self) -> Sequence[CachedTool]:
+    def tools(self) -> Sequence[CachedToolRow]:
         """None."""
         return ()
 
@@ -120,8 +120,8 @@ class TabKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTool:
-    """A tool, and where it was offered last."""
+class CachedTool:
+    """A cached tool, and the address that offered it last."""
 
     key: ToolKey
     url: str
@@ -154,7 +154,7 @@ class CalledSite(NamedTuple):
 class Change:
     """What becomes different of what is kept."""
 
-    tools: list[KeptTool] = field(default_factory=list)
+    tools: list[CachedTool] = field(default_factory=list)
     tabs: list[KeptTab] = field(default_factory=list)
     gone_tools: list[ToolKey] = field(default_factory=list)
     gone_tabs: list[TabKey] = field(default_factory=list)
@@ -170,33 +170,33 @@ _Site = tuple[str, str]
 """Profile and origin."""
 
 
-class Shelf:
-    """Everything that is kept. Rules say what should become different; it does once that is written down."""
+class CachedToolIndex:
+    """Index of all cached tools. Its rules return changes; they take effect once they are stored."""
 
     def __init__(self) -> None:
-        self._sites: dict[_Site, dict[str, KeptTool]] = {}
+        self._sites: dict[_Site, dict[str, CachedTool]] = {}
         self._tabs: dict[TabKey, KeptTab] = {}
-        self._shown: dict[_Site, tuple[CachedTool, ...]] = {}
+        self._shown: dict[_Site, tuple[CachedToolRow, ...]] = {}
         self._called: dict[CalledSite, None] = {}
         """The oldest first."""
         self.version_of_calls = 0
         """Changes when `was_called` may answer otherwise."""
-        self._listed: tuple[CachedTool, ...] | None = ()
+        self._listed: tuple[CachedToolRow, ...] | None = ()
 
     # ── Questions ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def tools(self) -> tuple[CachedTool, ...]:
+    def tools(self) -> tuple[CachedToolRow, ...]:
         """All tools, by profile, origin and name."""
         if self._listed is None:
             self._listed = tuple(chain.from_iterable(shown for _, shown in sorted(self._shown.items())))
         return self._listed
 
-    def tool(self, key: ToolKey) -> KeptTool | None:
+    def tool(self, key: ToolKey) -> CachedTool | None:
         """One of them."""
         return self._sites.get(key[:2], {}).get(key.name)
 
     def everything(self) -> Change:
-        """What makes an empty shelf equal to this one."""
+        """What makes an empty index equal to this one."""
         return Change(tools=list(self._kept()), tabs=list(self._tabs.values()), called=list(self._called))
 
     def was_called(self, site: CalledSite) -> bool:
@@ -218,7 +218,7 @@ class Shelf:
         without_query = address.partition("?")[0]
         site = self._sites.get((key.profile, origin), {})
         allowed = [
-            KeptTool(ToolKey(key.profile, origin, tool.name), without_query, now, tool)
+            CachedTool(ToolKey(key.profile, origin, tool.name), without_query, now, tool)
             for tool in tools
             if tool.is_cacheable
         ]
@@ -260,9 +260,9 @@ class Shelf:
         )
 
     def difference(
-        self, tools: Iterable[KeptTool], tabs: Iterable[KeptTab], called: Iterable[CalledSite] = ()
+        self, tools: Iterable[CachedTool], tabs: Iterable[KeptTab], called: Iterable[CalledSite] = ()
     ) -> Change:
-        """What makes this shelf equal to what was written by others."""
+        """What makes this index equal to what was written by others."""
         others_called = dict.fromkeys(called)
         others_tools, others_tabs = {kept.key: kept for kept in tools}, {tab.key: tab for tab in tabs}
         return Change(
@@ -287,7 +287,7 @@ class Shelf:
         if len(others) >= MAX_TABS:
             change.gone_tabs = [other.key for other in _newest(others)[MAX_TABS - 1 :]]
 
-    def _make_room(self, staying: Sequence[KeptTool], change: Change) -> None:
+    def _make_room(self, staying: Sequence[CachedTool], change: Change) -> None:
         """`staying`: all of the site that comes, as far as it goes by itself."""
         coming = staying[0].key[:2]
         others = [_newest(site.values()) for key, site in self._sites.items() if key != coming]
@@ -340,7 +340,7 @@ class Shelf:
             self._listed = None
         return is_other
 
-    def _kept(self) -> Iterator[KeptTool]:
+    def _kept(self) -> Iterator[CachedTool]:
         return chain.from_iterable(site.values() for site in self._sites.values())
 
 
@@ -351,27 +351,27 @@ def address_of(origin: str, url: str) -> str:
     return f"{origin}{get_path_and_query(url).removesuffix('?')}"
 
 
-def _shown(site: dict[str, KeptTool], opened: dict[str, str]) -> tuple[CachedTool, ...]:
+def _shown(site: dict[str, CachedTool], opened: dict[str, str]) -> tuple[CachedToolRow, ...]:
     """`opened`: by address without its query, where the person had it open a short while ago."""
     return tuple(
-        CachedTool(kept.key.profile, kept.key.origin, opened.get(kept.url, kept.url), kept.tool)
+        CachedToolRow(kept.key.profile, kept.key.origin, opened.get(kept.url, kept.url), kept.tool)
         for _, kept in sorted(site.items())
     )
 
 
-def _is_news(before: KeptTool | None, kept: KeptTool) -> bool:
+def _is_news(before: CachedTool | None, kept: CachedTool) -> bool:
     if before is None or _is_old(before, kept.seen_at):
         return True
     return before.url != kept.url or before.tool.raw != kept.tool.raw
 
 
-def _is_old(before: KeptTool | KeptTab, now: float) -> bool:
+def _is_old(before: CachedTool | KeptTab, now: float) -> bool:
     return abs(now - before.seen_at) >= TOUCH_S
 
 
-def _within_bounds(tools: Iterable[KeptTool], max_tools: int, max_bytes: int) -> list[KeptTool]:
+def _within_bounds(tools: Iterable[CachedTool], max_tools: int, max_bytes: int) -> list[CachedTool]:
     """The first of them, without those for which there is no room."""
-    staying: list[KeptTool] = []
+    staying: list[CachedTool] = []
     for kept in tools:
         if len(staying) == max_tools:
             break
@@ -381,9 +381,9 @@ def _within_bounds(tools: Iterable[KeptTool], max_tools: int, max_bytes: int) ->
     return staying
 
 
-def _fair_shares(sites: Iterable[Sequence[KeptTool]]) -> list[KeptTool]:
+def _fair_shares(sites: Iterable[Sequence[CachedTool]]) -> list[CachedTool]:
     """What stays of all sites, of each its first ones: as if all took turns, and of equals the newest."""
-    turns: list[tuple[float, float, KeptTool]] = []
+    turns: list[tuple[float, float, CachedTool]] = []
     for site in sites:
         taken = 0
         for count, kept in enumerate(site, 1):
@@ -393,7 +393,7 @@ def _fair_shares(sites: Iterable[Sequence[KeptTool]]) -> list[KeptTool]:
     return _within_bounds((kept for _, _, kept in turns), MAX_TOOLS, MAX_BYTES)
 
 
-_T = TypeVar("_T", KeptTool, KeptTab)
+_T = TypeVar("_T", CachedTool, KeptTab)
 
 
 def _newest(kept: Iterable[_T]) -> list[_T]:

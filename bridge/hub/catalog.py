@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.cached_tools import CachedTool, NothingKept, ToolStore
+from bridge.hub.cached_tools import CachedToolRow, NothingKept, ToolStore
 from bridge.hub.catalog_entries import NO_TAB, CachedEntry, DocumentTools, Entry, LiveEntry
 from bridge.hub.client_session import Identity, Meaning, Session
 from bridge.hub.page_tool import PageTool
@@ -61,7 +61,7 @@ class Catalog:
         self._by_name: dict[str, LiveEntry] = {}
         self._by_identity: dict[Identity, LiveEntry] = {}
         self._by_form: dict[str, dict[Identity, LiveEntry]] = {}
-        self._stored: dict[str, list[CachedTool]] = {}
+        self._stored: dict[str, list[CachedToolRow]] = {}
         """By form, in the store's order."""
         self._kept: dict[str, CachedEntry] = {}
         self._kept_by_form: dict[str, list[CachedEntry]] = {}
@@ -201,7 +201,7 @@ class Catalog:
     def _elsewhere(self, entry: LiveEntry) -> CachedEntry:
         """The tool of a tab that the asker may not use, in one still to be opened at its own site."""
         url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
-        cached = CachedTool(entry.offer.browser.profile, entry.origin, url, entry.tool)
+        cached = CachedToolRow(entry.offer.browser.profile, entry.origin, url, entry.tool)
         found = CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
         return replace(found, live=entry)
 
@@ -380,7 +380,7 @@ class Catalog:
             named.append(self._kept[name])
         self._kept_by_form[form] = named
 
-    def _name_kept(self, form: str, cached: CachedTool, alike: Sequence[CachedTool]) -> str:
+    def _name_kept(self, form: str, cached: CachedToolRow, alike: Sequence[CachedToolRow]) -> str:
         """The form without a tab where that can only mean this tool, else one with a hash."""
         wanted = cached.origin, cached.tool.name
         others = ((live.origin, live.own_name) for live in self._by_form.get(form, {}).values())

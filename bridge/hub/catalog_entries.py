@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bridge.hub.audit_records import Site
-from bridge.hub.cached_tools import CachedTool
+from bridge.hub.cached_tools import CachedToolRow
 from bridge.hub.client_session import Identity, Meaning
 from bridge.hub.page_tool import PageTool
 from bridge.hub.public_names import Place
@@ -188,7 +188,9 @@ class CachedEntry(Entry):
     """The tool in a tab that another session owns, in whose place a tab is opened; None: it is cached."""
 
     @classmethod
-    def of(cls, name: str, cached: CachedTool, refusal: str, own_words: str | None, form: str) -> CachedEntry:
+    def of(
+        cls, name: str, cached: CachedToolRow, refusal: str, own_words: str | None, form: str
+    ) -> CachedEntry:
         """A kept tool under a name."""
         return cls(name, cached.tool, cached.origin, refusal, own_words, form, cached.profile, cached.url)
 

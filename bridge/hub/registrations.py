@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from bridge.hub.audit_records import Keep, Redefined, Registered, Site
-from bridge.hub.cached_tools import CachedTool, ToolKey, ToolStore
+from bridge.hub.cached_tools import CachedToolRow, ToolKey, ToolStore
 from bridge.hub.catalog_entries import site_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
@@ -74,7 +74,7 @@ class Registrations:
         return self._store.offered(*at, frame.tools if frame else [])
 
 
-def _is_of(cached: CachedTool, site: Site) -> bool:
+def _is_of(cached: CachedToolRow, site: Site) -> bool:
     return (cached.profile, cached.origin) == (site.profile, site.origin)
 
 

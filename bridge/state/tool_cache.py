@@ -18,7 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.hub.cached_tools import CachedTool, CalledSite, Change, KeptTab, KeptTool, Shelf, TabKey, ToolKey
+from bridge.hub.cached_tools import (
+    CachedTool,
+    CachedToolIndex,
+    CachedToolRow,
+    CalledSite,
+    Change,
+    KeptTab,
+    TabKey,
+    ToolKey,
+)
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.origins import get_web_origin
 from native_host.protocol import wire
@@ -75,7 +84,7 @@ class SqliteToolStore:
         self._clock = clock
         self._cached_days = cached_days
         self._file = _File(state)
-        self._shelf = Shelf()
+        self._index = CachedToolIndex()
         self._unwritten: dict[tuple[TabKey, str], tuple[str, Sequence[PageTool]]] = {}
         """By tab and origin: the URL, and the tools that were offered there last."""
         self._unwritten_calls: dict[CalledSite, None] = {}
@@ -88,18 +97,18 @@ class SqliteToolStore:
         """Look whether another bridge or command has changed something; whether `tools` differ now."""
         if self._failed_at is not None and abs(self._clock() - self._failed_at) < REST_S:
             return False
-        before = self._shelf.tools()
+        before = self._index.tools()
         try:
             self._bring_up_to_date()
         except _FAILURES as error:
             self._fail(error)
         else:
             self._failed_at, self._complaint = None, ""
-        return self._shelf.tools() is not before
+        return self._index.tools() is not before
 
-    def tools(self) -> Sequence[CachedTool]:
+    def tools(self) -> Sequence[CachedToolRow]:
         """Everything that is kept, by profile, origin and name; without I/O."""
-        return self._shelf.tools()
+        return self._index.tools()
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
         """A tab's top document offers these now: keep what it allows, drop what it no longer does.
@@ -115,16 +124,16 @@ class SqliteToolStore:
     @property
     def version_of_calls(self) -> int:
         """Changes when `was_called` may answer otherwise."""
-        return self._shelf.version_of_calls
+        return self._index.version_of_calls
 
     def was_called(self, profile: str, origin: str) -> bool:
         """Return whether a client has called a page tool of this site before; without I/O."""
-        return self._shelf.was_called(CalledSite(profile, origin))
+        return self._index.was_called(CalledSite(profile, origin))
 
     def called(self, profile: str, origin: str) -> None:
         """Record that a client has called a page tool of this site; later, while nothing can be written."""
         site = CalledSite(profile, origin)
-        if self._shelf.called(site):
+        if self._index.called(site):
             self._unwritten_calls[site] = None
             self.refresh()
 
@@ -142,7 +151,7 @@ class SqliteToolStore:
             raise StoreError(f"{origin!r} is no origin of web pages; write it like https://shop.example")
         try:
             self._bring_up_to_date()
-            going = self._shelf.of_origin(wanted)
+            going = self._index.of_origin(wanted)
             self._make(going)
         except _FAILURES as error:
             self._file.close()
@@ -165,29 +174,29 @@ class SqliteToolStore:
                 raise
             _log.warning("%s is damaged (%s): it is moved aside, and a new one begun", self._file.path, error)
             self._file.move_aside()
-            self._file.write(self._shelf.everything())
+            self._file.write(self._index.everything())
             self._catch_up()
 
     def _catch_up(self) -> None:
         """What others wrote, what we have not written yet, and what is too old."""
-        self._shelf.apply(self._file.news(self._shelf))
+        self._index.apply(self._file.news(self._index))
         now = self._clock()
         while self._unwritten:
             at, (url, tools) = next(iter(self._unwritten.items()))
-            self._make(self._shelf.offered(*at, url, tools, now))
+            self._make(self._index.offered(*at, url, tools, now))
             del self._unwritten[at]
         while self._unwritten_calls:
             site = next(iter(self._unwritten_calls))
-            self._make(self._shelf.called(site))
+            self._make(self._index.called(site))
             del self._unwritten_calls[site]
         if abs(now - self._pruned_at) >= PRUNE_APART_S:
-            self._make(self._shelf.stale(now, self._cached_days))
+            self._make(self._index.stale(now, self._cached_days))
             self._pruned_at = now
 
     def _make(self, change: Change) -> None:
         if change:
             self._file.write(change)
-            self._shelf.apply(change)
+            self._index.apply(change)
 
     def _fail(self, error: Exception) -> None:
         self._file.close()
@@ -207,14 +216,14 @@ class _File:
         self._version: int | None = None
         """Of the data when it was last read; others' writing changes it, ours does not."""
 
-    def news(self, shelf: Shelf) -> Change:
-        """What makes the shelf equal to the file."""
+    def news(self, index: CachedToolIndex) -> Change:
+        """What makes the index equal to the file."""
         with self._transaction("BEGIN") as connection:
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             if version == self._version:
                 return Change()
             self._version = version
-            tools = list(_tools(connection, shelf))
+            tools = list(_tools(connection, index))
             tabs = [
                 KeptTab(TabKey(profile, tab_id), *where)
                 for profile, tab_id, *where in connection.execute(
@@ -222,7 +231,7 @@ class _File:
                 )
             ]
             called = [CalledSite(*row) for row in connection.execute("SELECT profile, origin FROM called")]
-        return shelf.difference(tools, tabs, called)
+        return index.difference(tools, tabs, called)
 
     def write(self, change: Change) -> None:
         """All of it or nothing."""
@@ -343,20 +352,20 @@ def _begin(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
-def _tools(connection: sqlite3.Connection, shelf: Shelf) -> Iterator[KeptTool]:
-    """All rows; definitions are read only where the shelf has another one."""
+def _tools(connection: sqlite3.Connection, index: CachedToolIndex) -> Iterator[CachedTool]:
+    """All rows; definitions are read only where the index has another one."""
     digests = connection.execute("SELECT profile, origin, name, url, seen_at, digest FROM tools").fetchall()
     for profile, origin, name, url, seen_at, digest in digests:
         key = ToolKey(profile, origin, name)
-        known = shelf.tool(key)
+        known = index.tool(key)
         if known and known.tool.digest == digest:
-            yield KeptTool(key, url, seen_at, known.tool)
+            yield CachedTool(key, url, seen_at, known.tool)
             continue
         (definition,) = connection.execute(
             "SELECT definition FROM tools WHERE profile = ? AND origin = ? AND name = ?", key
         ).fetchone()
         for tool in _read(origin, definition):
-            yield KeptTool(key, url, seen_at, tool)
+            yield CachedTool(key, url, seen_at, tool)
 
 
 def _read(origin: str, definition: bytes) -> list[PageTool]:

@@ -15,7 +15,7 @@ from announcements import announce, browser_hello, connect, host_hello
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
@@ -74,7 +74,7 @@ class Memory(NothingKept):
     """A store without a disk: of each tool that may be kept, what its page said last."""
 
     def __init__(self) -> None:
-        self.kept: dict[Kept, CachedTool] = {}
+        self.kept: dict[Kept, CachedToolRow] = {}
         self.to_forget: list[str] = []
         """Origins, by another command: known here at the next look."""
         self.on_forgotten: Callable[[str], None] = lambda _: None
@@ -88,7 +88,7 @@ class Memory(NothingKept):
             del self.kept[key]
         return bool(gone)
 
-    def tools(self) -> Sequence[CachedTool]:
+    def tools(self) -> Sequence[CachedToolRow]:
         return [self.kept[key] for key in sorted(self.kept)]
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
@@ -99,7 +99,7 @@ class Memory(NothingKept):
         for each in tools:
             key = Kept(profile, origin, each.name)
             if each.is_cacheable:
-                self.kept[key] = CachedTool(profile, origin, url, each)
+                self.kept[key] = CachedToolRow(profile, origin, url, each)
             else:
                 self.kept.pop(key, None)
         return self.kept != before

@@ -10,7 +10,7 @@ import trio
 from announcements import browser_hello, host_hello, tab, tools
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
@@ -247,8 +247,8 @@ async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(
     tool = PageTool.of("getCart", {"name": "getCart", "inputSchema": {"type": "object"}}, raw)
 
     class Kept(NothingKept):
-        def tools(self) -> list[CachedTool]:
-            return [CachedTool("p2", "https://shop.example", "https://shop.example/", tool)]
+        def tools(self) -> list[CachedToolRow]:
+            return [CachedToolRow("p2", "https://shop.example", "https://shop.example/", tool)]
 
     router = Router(transport, store=Kept())
     nursery.start_soon(router.run)

@@ -10,7 +10,7 @@ import trio
 from announcements import one_page, tab, tools
 from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
@@ -27,14 +27,14 @@ URL = "https://shop.example/cart"
 class Kept(NothingKept):
     """A store with what the test puts into it."""
 
-    def __init__(self, *cached: CachedTool) -> None:
+    def __init__(self, *cached: CachedToolRow) -> None:
         self.cached = list(cached)
         self.has_changed = False
 
     def refresh(self) -> bool:
         return self.has_changed
 
-    def tools(self) -> list[CachedTool]:
+    def tools(self) -> list[CachedToolRow]:
         return self.cached
 
     def was_called(self, profile: str, origin: str) -> bool:
@@ -42,10 +42,10 @@ class Kept(NothingKept):
         return True
 
 
-def kept(profile: str = "p1", origin: str = "https://shop.example", name: str = "getCart") -> CachedTool:
+def kept(profile: str = "p1", origin: str = "https://shop.example", name: str = "getCart") -> CachedToolRow:
     raw = msgspec.json.encode({"name": name, "annotations": {"cache": True}})
     definition = {**json.loads(raw), "inputSchema": {"type": "object"}}
-    return CachedTool(profile, origin, f"{origin}/cart", PageTool.of(name, definition, raw))
+    return CachedToolRow(profile, origin, f"{origin}/cart", PageTool.of(name, definition, raw))
 
 
 @pytest.fixture

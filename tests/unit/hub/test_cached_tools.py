@@ -18,8 +18,8 @@ from bridge.hub.cached_tools import (
     MAX_URL,
     TAB_S,
     TOUCH_S,
+    CachedToolIndex,
     Change,
-    Shelf,
     TabKey,
     address_of,
 )
@@ -46,7 +46,7 @@ def numbered(count: int, **fields: Any) -> list[PageTool]:
 
 
 def offer(
-    shelf: Shelf,
+    index: CachedToolIndex,
     offered: list[PageTool],
     *,
     profile: str = "p1",
@@ -57,13 +57,13 @@ def offer(
 ) -> Change:
     """The page at `url` offers these, and what follows is written down."""
     address = f"{origin}/" if url is None else url
-    change = shelf.offered(TabKey(profile, tab_id), origin, address, offered, now)
-    shelf.apply(change)
+    change = index.offered(TabKey(profile, tab_id), origin, address, offered, now)
+    index.apply(change)
     return change
 
 
-def names(shelf: Shelf) -> list[str]:
-    return [cached.tool.name for cached in shelf.tools()]
+def names(index: CachedToolIndex) -> list[str]:
+    return [cached.tool.name for cached in index.tools()]
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────────────────────
@@ -71,9 +71,9 @@ def names(shelf: Shelf) -> list[str]:
 
 @pytest.mark.parametrize(("cache", "is_kept"), [(True, True), (False, False), (1, False), ("true", False)])
 def test_a_tool_is_kept_only_when_its_page_says_so(cache: Any, is_kept: bool) -> None:
-    shelf = Shelf()
-    offer(shelf, [tool("a", cache=cache)])
-    assert names(shelf) == (["a"] if is_kept else [])
+    index = CachedToolIndex()
+    offer(index, [tool("a", cache=cache)])
+    assert names(index) == (["a"] if is_kept else [])
 
 
 def test_annotations_that_are_none_allow_nothing() -> None:
@@ -83,39 +83,39 @@ def test_annotations_that_are_none_allow_nothing() -> None:
 
 
 def test_a_tool_that_is_not_offered_just_now_stays() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a", "b"))
-    offer(shelf, tools("b"))
-    offer(shelf, [])
-    assert names(shelf) == ["a", "b"]
+    index = CachedToolIndex()
+    offer(index, tools("a", "b"))
+    offer(index, tools("b"))
+    offer(index, [])
+    assert names(index) == ["a", "b"]
 
 
 def test_a_tool_that_is_offered_without_leave_to_keep_it_goes() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a", "b"))
-    offer(shelf, [tool("a", cache=False)])
-    assert names(shelf) == ["b"]
+    index = CachedToolIndex()
+    offer(index, tools("a", "b"))
+    offer(index, [tool("a", cache=False)])
+    assert names(index) == ["b"]
 
 
 def test_each_profile_and_origin_has_its_own() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"), profile="p2")
-    offer(shelf, tools("a"))
-    offer(shelf, tools("a"), origin="http://localhost:3000")
-    assert [(cached.profile, cached.origin) for cached in shelf.tools()] == [
+    index = CachedToolIndex()
+    offer(index, tools("a"), profile="p2")
+    offer(index, tools("a"))
+    offer(index, tools("a"), origin="http://localhost:3000")
+    assert [(cached.profile, cached.origin) for cached in index.tools()] == [
         ("p1", "http://localhost:3000"),
         ("p1", SHOP),
         ("p2", SHOP),
     ]
-    offer(shelf, [tool("a", cache=False)])
-    assert len(shelf.tools()) == 2
+    offer(index, [tool("a", cache=False)])
+    assert len(index.tools()) == 2
 
 
 def test_a_tool_that_changed_is_kept_as_it_is_now() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a", description="old"))
-    offer(shelf, tools("a", description="new"))
-    (cached,) = shelf.tools()
+    index = CachedToolIndex()
+    offer(index, tools("a", description="old"))
+    offer(index, tools("a", description="new"))
+    (cached,) = index.tools()
     assert cached.tool.description == "new"
 
 
@@ -128,41 +128,41 @@ def test_a_tool_that_changed_is_kept_as_it_is_now() -> None:
     ],
 )
 def test_only_what_browsers_write_as_a_web_page_s_origin_is_kept(origin: str) -> None:
-    assert not offer(Shelf(), tools("a"), origin=origin)
+    assert not offer(CachedToolIndex(), tools("a"), origin=origin)
 
 
 def test_without_a_profile_nothing_is_kept() -> None:
-    assert not offer(Shelf(), tools("a"), profile="")
+    assert not offer(CachedToolIndex(), tools("a"), profile="")
 
 
 # ── Where it is opened again ────────────────────────────────────────────────────────────────────────
 
 
 def test_for_an_hour_a_page_is_opened_again_with_its_query_and_later_without() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"), url=f"{SHOP}/cart?token=x#top")
-    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?token=x"]
-    assert not shelf.stale(NOW + TAB_S)
-    assert shelf.apply(shelf.stale(NOW + TAB_S + 1))
-    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart"]
+    index = CachedToolIndex()
+    offer(index, tools("a"), url=f"{SHOP}/cart?token=x#top")
+    assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart?token=x"]
+    assert not index.stale(NOW + TAB_S)
+    assert index.apply(index.stale(NOW + TAB_S + 1))
+    assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart"]
 
 
 def test_another_page_of_the_site_does_not_lend_its_query() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=1")
-    offer(shelf, tools("b"), tab_id=2, url=f"{SHOP}/search?q=tea", now=NOW + 1)
-    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?x=1", f"{SHOP}/search?q=tea"]
+    index = CachedToolIndex()
+    offer(index, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=1")
+    offer(index, tools("b"), tab_id=2, url=f"{SHOP}/search?q=tea", now=NOW + 1)
+    assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart?x=1", f"{SHOP}/search?q=tea"]
 
 
 def test_of_two_tabs_at_one_address_the_later_one_counts() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"), tab_id=2, url=f"{SHOP}/cart?x=1")
-    offer(shelf, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=2", now=NOW + 1)
-    assert [cached.url for cached in shelf.tools()] == [f"{SHOP}/cart?x=2"]
+    index = CachedToolIndex()
+    offer(index, tools("a"), tab_id=2, url=f"{SHOP}/cart?x=1")
+    offer(index, tools("a"), tab_id=1, url=f"{SHOP}/cart?x=2", now=NOW + 1)
+    assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart?x=2"]
 
 
 def test_where_a_tab_was_is_not_noted_when_nothing_is_kept() -> None:
-    assert not offer(Shelf(), [tool("a", cache=False)], url=f"{SHOP}/account?secret=1")
+    assert not offer(CachedToolIndex(), [tool("a", cache=False)], url=f"{SHOP}/account?secret=1")
 
 
 @pytest.mark.parametrize(
@@ -189,54 +189,54 @@ def test_whatever_a_url_says_the_origin_itself_is_opened(url: str, address: str)
 
 
 def test_the_same_again_changes_nothing_until_a_few_minutes_have_passed() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"))
-    assert not offer(shelf, tools("a"), now=NOW + TOUCH_S - 1)
-    touched = offer(shelf, tools("a"), now=NOW + TOUCH_S)
+    index = CachedToolIndex()
+    offer(index, tools("a"))
+    assert not offer(index, tools("a"), now=NOW + TOUCH_S - 1)
+    touched = offer(index, tools("a"), now=NOW + TOUCH_S)
     assert (len(touched.tools), len(touched.tabs)) == (1, 1)
 
 
 def test_noting_when_it_was_seen_is_no_change_of_what_is_shown() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"))
-    before = shelf.tools()
-    offer(shelf, tools("a"), now=NOW + TOUCH_S)
-    assert shelf.tools() is before
+    index = CachedToolIndex()
+    offer(index, tools("a"))
+    before = index.tools()
+    offer(index, tools("a"), now=NOW + TOUCH_S)
+    assert index.tools() is before
 
 
 def test_of_too_many_tools_of_a_page_the_first_are_kept_and_go_on_being_kept() -> None:
-    shelf = Shelf()
+    index = CachedToolIndex()
     many = numbered(MAX_SITE_TOOLS + 100)
-    offer(shelf, many)
-    assert set(names(shelf)) == {kept.name for kept in many[:MAX_SITE_TOOLS]}
-    assert not offer(shelf, many, now=NOW + 1)
+    offer(index, many)
+    assert set(names(index)) == {kept.name for kept in many[:MAX_SITE_TOOLS]}
+    assert not offer(index, many, now=NOW + 1)
 
 
 def test_new_tools_of_a_site_push_out_what_was_seen_longest_ago() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("oldest"))
-    offer(shelf, numbered(MAX_SITE_TOOLS - 1), now=NOW + 1)
-    offer(shelf, tools("newest"), now=NOW + 2)
-    assert "oldest" not in names(shelf)
-    assert {"newest", "t0"} < set(names(shelf))
-    assert len(names(shelf)) == MAX_SITE_TOOLS
+    index = CachedToolIndex()
+    offer(index, tools("oldest"))
+    offer(index, numbered(MAX_SITE_TOOLS - 1), now=NOW + 1)
+    offer(index, tools("newest"), now=NOW + 2)
+    assert "oldest" not in names(index)
+    assert {"newest", "t0"} < set(names(index))
+    assert len(names(index)) == MAX_SITE_TOOLS
 
 
 def test_definitions_of_a_site_are_bounded_together() -> None:
-    shelf = Shelf()
+    index = CachedToolIndex()
     half = "x" * (MAX_SITE_BYTES // 2)
-    offer(shelf, [tool("far_too_long", description=half * 2), *tools("a", "b", description=half), tool("c")])
-    assert names(shelf) == ["a", "c"]
+    offer(index, [tool("far_too_long", description=half * 2), *tools("a", "b", description=half), tool("c")])
+    assert names(index) == ["a", "c"]
 
 
 def test_many_sites_together_are_bounded_and_those_with_most_give_way() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a", "b"))
+    index = CachedToolIndex()
+    offer(index, tools("a", "b"))
     sites = MAX_TOOLS // MAX_SITE_TOOLS + 10
     for number in range(sites):
-        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", now=NOW + 1 + number)
-    assert len(shelf.tools()) == MAX_TOOLS
-    kept = Counter(cached.origin for cached in shelf.tools())
+        offer(index, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", now=NOW + 1 + number)
+    assert len(index.tools()) == MAX_TOOLS
+    kept = Counter(cached.origin for cached in index.tools())
     assert kept.pop(SHOP) == 2
     assert set(kept.values()) == {MAX_SITE_TOOLS, MAX_SITE_TOOLS - 1}
     assert kept["https://s0.example"] == MAX_SITE_TOOLS - 1
@@ -246,93 +246,93 @@ def test_one_origin_after_another_of_a_hostile_site_pushes_nobody_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cached_tools, "MAX_TOOLS", 50)
-    shelf = Shelf()
-    offer(shelf, tools("getCart"))
+    index = CachedToolIndex()
+    offer(index, tools("getCart"))
     for number in range(40):
-        offer(shelf, numbered(30), origin=f"https://s{number}.evil.example", now=NOW + 1 + number)
-        assert SHOP in {cached.origin for cached in shelf.tools()}
-    assert len(shelf.tools()) == 50
+        offer(index, numbered(30), origin=f"https://s{number}.evil.example", now=NOW + 1 + number)
+        assert SHOP in {cached.origin for cached in index.tools()}
+    assert len(index.tools()) == 50
 
 
 def test_where_all_sites_have_equally_few_the_one_seen_longest_ago_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cached_tools, "MAX_TOOLS", 5)
-    shelf = Shelf()
+    index = CachedToolIndex()
     for number in range(7):
-        offer(shelf, tools("a", "b"), origin=f"https://s{number}.example", now=NOW + number)
-    assert [(cached.origin, cached.tool.name) for cached in shelf.tools()] == [
+        offer(index, tools("a", "b"), origin=f"https://s{number}.example", now=NOW + number)
+    assert [(cached.origin, cached.tool.name) for cached in index.tools()] == [
         (f"https://s{number}.example", "a") for number in range(2, 7)
     ]
 
 
 def test_long_definitions_give_way_to_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached_tools, "MAX_BYTES", 10_000)
-    shelf = Shelf()
-    offer(shelf, tools("a", "b"))
+    index = CachedToolIndex()
+    offer(index, tools("a", "b"))
     for number in range(20):
         long = numbered(3, description="x" * 1000)
-        offer(shelf, long, origin=f"https://s{number}.example", now=NOW + 1 + number)
-        assert [cached.tool.name for cached in shelf.tools() if cached.origin == SHOP] == ["a", "b"]
-    assert sum(len(cached.tool.raw) for cached in shelf.tools()) <= 10_000
-    assert len(shelf.tools()) > 9
+        offer(index, long, origin=f"https://s{number}.example", now=NOW + 1 + number)
+        assert [cached.tool.name for cached in index.tools() if cached.origin == SHOP] == ["a", "b"]
+    assert sum(len(cached.tool.raw) for cached in index.tools()) <= 10_000
+    assert len(index.tools()) > 9
 
 
 def test_what_found_no_room_is_not_tried_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached_tools, "MAX_TOOLS", 25)
-    shelf = Shelf()
+    index = CachedToolIndex()
     for number in range(2):
-        offer(shelf, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", tab_id=number)
+        offer(index, numbered(MAX_SITE_TOOLS), origin=f"https://s{number}.example", tab_id=number)
     for later in range(3):
         again = numbered(MAX_SITE_TOOLS)
-        assert not offer(shelf, again, origin="https://s1.example", tab_id=1, now=NOW + later)
-    assert Counter(cached.origin for cached in shelf.tools()) == {
+        assert not offer(index, again, origin="https://s1.example", tab_id=1, now=NOW + later)
+    assert Counter(cached.origin for cached in index.tools()) == {
         "https://s0.example": 12,
         "https://s1.example": 13,
     }
 
 
 def test_the_definitions_of_many_sites_are_bounded_together() -> None:
-    shelf = Shelf()
+    index = CachedToolIndex()
     for number in range(20):
         long = tools("a", description="x" * (MAX_SITE_BYTES - 1000))
-        offer(shelf, long, origin=f"https://s{number}.example", now=NOW + number)
-    assert sum(len(cached.tool.raw) for cached in shelf.tools()) <= MAX_BYTES
-    assert "https://s19.example" in {cached.origin for cached in shelf.tools()}
-    assert "https://s0.example" not in {cached.origin for cached in shelf.tools()}
+        offer(index, long, origin=f"https://s{number}.example", now=NOW + number)
+    assert sum(len(cached.tool.raw) for cached in index.tools()) <= MAX_BYTES
+    assert "https://s19.example" in {cached.origin for cached in index.tools()}
+    assert "https://s0.example" not in {cached.origin for cached in index.tools()}
 
 
 def test_tabs_are_bounded_and_the_oldest_goes() -> None:
-    shelf = Shelf()
+    index = CachedToolIndex()
     for number in range(MAX_TABS + 5):
-        offer(shelf, tools("a"), tab_id=number, now=NOW + number)
-    tabs = shelf.everything().tabs
+        offer(index, tools("a"), tab_id=number, now=NOW + number)
+    tabs = index.everything().tabs
     assert {tab.key.tab_id for tab in tabs} == set(range(5, MAX_TABS + 5))
 
 
 def test_tools_that_nobody_offers_any_more_go_after_as_many_days_as_wished() -> None:
-    shelf = Shelf()
-    offer(shelf, tools("a"))
+    index = CachedToolIndex()
+    offer(index, tools("a"))
     later = NOW + 30 * 86_400
-    assert shelf.stale(later).gone_tools == []
-    assert shelf.stale(later, 30).gone_tools == []
-    shelf.apply(shelf.stale(later + 1, 30))
-    assert names(shelf) == []
+    assert index.stale(later).gone_tools == []
+    assert index.stale(later, 30).gone_tools == []
+    index.apply(index.stale(later + 1, 30))
+    assert names(index) == []
 
 
 def test_forgetting_an_origin_takes_all_profiles_and_nothing_else() -> None:
-    shelf = Shelf()
+    index = CachedToolIndex()
     for profile in ("p1", "p2"):
-        offer(shelf, tools("a"), profile=profile)
-    offer(shelf, tools("b"), origin="https://other.example", tab_id=2)
-    change = shelf.of_origin(SHOP)
+        offer(index, tools("a"), profile=profile)
+    offer(index, tools("b"), origin="https://other.example", tab_id=2)
+    change = index.of_origin(SHOP)
     assert (len(change.gone_tools), len(change.gone_tabs)) == (2, 2)
-    shelf.apply(change)
-    assert names(shelf) == ["b"]
+    index.apply(change)
+    assert names(index) == ["b"]
 
 
 def test_a_shelf_is_made_equal_to_what_others_wrote() -> None:
-    ours, theirs = Shelf(), Shelf()
+    ours, theirs = CachedToolIndex(), CachedToolIndex()
     offer(ours, tools("mine", "both"))
     offer(theirs, tools("both", "theirs"), url=f"{SHOP}/?x=1", now=NOW + 1)
     everything = theirs.everything()
@@ -353,22 +353,22 @@ _OFFERS = st.tuples(
 def test_whatever_pages_offer_just_what_they_last_allowed_is_kept_and_every_bridge_ends_with_the_same(
     offers: list[tuple[str, int, str, dict[str, tuple[bool, str]]]],
 ) -> None:
-    shelf, other = Shelf(), Shelf()
+    index, other = CachedToolIndex(), CachedToolIndex()
     model: dict[tuple[str, str, str], bytes] = {}
     for now, (profile, tab_id, origin, offered) in enumerate(offers):
         page = [tool(name, cache=cache, description=text) for name, (cache, text) in offered.items()]
-        before = shelf.tools()
-        change = shelf.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
-        assert shelf.apply(change) == (shelf.tools() != before)
+        before = index.tools()
+        change = index.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        assert index.apply(change) == (index.tools() != before)
         other.apply(change)
-        again = shelf.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        again = index.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
         assert not again
         for each in page if origin != "null" else ():
             model.pop((profile, origin, each.name), None)
             if each.is_cacheable:
                 model[profile, origin, each.name] = each.raw
-    kept = {(cached.profile, cached.origin, cached.tool.name): cached.tool.raw for cached in shelf.tools()}
+    kept = {(cached.profile, cached.origin, cached.tool.name): cached.tool.raw for cached in index.tools()}
     assert kept == model
-    late, everything = Shelf(), shelf.everything()
+    late, everything = CachedToolIndex(), index.everything()
     late.apply(late.difference(everything.tools, everything.tabs))
-    assert late.tools() == other.tools() == shelf.tools()
+    assert late.tools() == other.tools() == index.tools()

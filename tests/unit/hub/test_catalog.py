@@ -7,7 +7,7 @@ import pytest
 
 from announcements import announce, connect, one_page, tab, tools
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Session
@@ -206,9 +206,9 @@ def test_without_a_tab_in_the_name_two_sites_that_look_alike_are_not_mixed(
 class Kept(NothingKept):
     """A store that has the cart of https://shop.example."""
 
-    def tools(self) -> list[CachedTool]:
+    def tools(self) -> list[CachedToolRow]:
         (tool,) = read_tools(tools(1, "getCart"))
-        return [CachedTool("p1", "https://shop.example", "https://shop.example/", tool)]
+        return [CachedToolRow("p1", "https://shop.example", "https://shop.example/", tool)]
 
 
 def test_a_kept_tool_has_the_plain_name_unless_a_site_that_looks_alike_offers_one(registry: Registry) -> None:

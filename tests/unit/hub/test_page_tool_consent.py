@@ -15,7 +15,7 @@ import trio
 from announcements import tab, tools
 from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING, Arguments
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
@@ -59,10 +59,10 @@ class Cache(NothingKept):
     def __init__(self) -> None:
         raw = msgspec.json.encode({"name": "getCart", "annotations": {"cache": True}})
         tool = PageTool.of("getCart", {"name": "getCart", "inputSchema": {"type": "object"}}, raw)
-        self.cached = [CachedTool("p1", SHOP, f"{SHOP}/", tool)]
+        self.cached = [CachedToolRow("p1", SHOP, f"{SHOP}/", tool)]
         self.sites: set[tuple[str, str]] = set()
 
-    def tools(self) -> Sequence[CachedTool]:
+    def tools(self) -> Sequence[CachedToolRow]:
         return self.cached
 
     def was_called(self, profile: str, origin: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from announcements import tab, tools
 from bridge.hub.audit_records import Record, Redefined
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.router import Router
 from fake_transport import PlayedTransport
@@ -71,8 +71,8 @@ async def test_a_definition_is_compared_with_the_one_that_an_earlier_process_has
     transport: PlayedTransport,
 ) -> None:
     class Store(NothingKept):
-        def tools(self) -> Sequence[CachedTool]:
-            return [CachedTool("p1", SHOP, f"{SHOP}/", tool("Paid before"))]
+        def tools(self) -> Sequence[CachedToolRow]:
+            return [CachedToolRow("p1", SHOP, f"{SHOP}/", tool("Paid before"))]
 
     records: list[Record] = []
     Router(transport, store=Store(), keep=records.append)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from announcements import announce, connect, one_page, tab, tools
-from bridge.hub.cached_tools import CachedTool, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.client_session import Session
 from bridge.hub.meta_tools import TOOLS
@@ -168,9 +168,9 @@ class Kept(NothingKept):
     def __init__(self, *own_names: str) -> None:
         origin = "https://kept.example"
         announced = tools(1, *own_names, origin=origin)
-        self._tools = [CachedTool("p1", origin, f"{origin}/", tool) for tool in read_tools(announced)]
+        self._tools = [CachedToolRow("p1", origin, f"{origin}/", tool) for tool in read_tools(announced)]
 
-    def tools(self) -> list[CachedTool]:
+    def tools(self) -> list[CachedToolRow]:
         return self._tools
 
 

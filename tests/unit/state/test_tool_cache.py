@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, Shelf
+from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, CachedToolIndex
 from bridge.state.tool_cache import PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from native_host.system.home_layout import StateLayout
 from stored_tools import SHOP, names, offer, tools
@@ -348,7 +348,7 @@ def test_two_bridges_that_find_the_same_damage_move_it_aside_once(open_store: Op
     (state / FILE).write_bytes(b"not a database" * 100)
     late = _File(state)
     with pytest.raises(sqlite3.DatabaseError):
-        late.news(Shelf())
+        late.news(CachedToolIndex())
     offer(open_store(), tools("a"))
     late.move_aside()
     assert names(open_store()) == ["a"]
