@@ -43,7 +43,7 @@ from native_host.existing_channel import published_socket
 from native_host.existing_channel.published_socket import Published
 from native_host.ipc import endpoint
 from native_host.protocol import wire
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.system import malloc
 from native_host.system.home_layout import HomeLayout, mcpb_home
 
@@ -100,7 +100,7 @@ async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator
             approvals=ApprovalsOf(approvals, "page-tools"),
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
-        pauses = PauseSync(router.registry, links, router.news, PausesFile(_state()))
+        pauses = PauseSync(router.registry, links, router.changes, PausesFile(_state()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
@@ -130,7 +130,7 @@ def _set_config(
     router: Router, terms: Terms, tools: BrowserTools, site_rules: SiteRules, config: Config
 ) -> None:
     terms.policy.set_rules(config.policy)
-    terms.pace.per_minute = config.calls_per_minute
+    terms.rate_limiter.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
     site_rules.refresh()
     router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
@@ -187,7 +187,7 @@ def _terms(config: Config) -> Terms:
         policy=Policy(config.policy),
         pages=config.pages,
         asks_sites=config.browser.sites == "ask",
-        pace=CallPace(config.calls_per_minute),
+        rate_limiter=RateLimiter(config.calls_per_minute),
         ask_in=config.browser.ask_in,
     )
 

@@ -32,7 +32,7 @@ from http_serving.http_connection import (
     wait_closed_by_client,
 )
 from http_serving.peer_credentials import Kind, Peer, peer_of
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.system.proc import SocketProcesses
 
 COMPLETION_S = 0.4
@@ -95,7 +95,7 @@ class _Server:
         total = _raise_file_limit(options.limits.total)
         others = min(options.limits.other_users, max(total // 4, 1))
         self._limits = options.limits._replace(total=total, other_users=others)
-        self._pace = CallPace(self._limits.opened_per_minute)
+        self._pace = RateLimiter(self._limits.opened_per_minute)
         self._worker = WorkerContext(None)
         self._context = ConnectionContext(
             app,

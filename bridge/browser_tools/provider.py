@@ -112,7 +112,7 @@ class BrowserTools:
         self._around = Surroundings(
             registry=router.registry,
             transport=transport,
-            news=router.news,
+            news=router.changes,
             policy=policy,
             settings=settings,
             home=home,

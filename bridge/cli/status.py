@@ -151,7 +151,7 @@ async def wait_clients_named(hub: Hub) -> None:
 
     from bridge.state.pause_control import live_browsers
 
-    await hub.router.news.wait_until(
+    await hub.router.changes.wait_until(
         lambda: all(browser.clients for browser in live_browsers(hub.router.registry)),
         until=trio.current_time() + _CLIENTS_S,
     )

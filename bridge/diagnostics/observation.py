@@ -135,7 +135,7 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
             for browser in router.registry.browsers():
                 if not browser.is_channel:  # it is asked for nothing but its tools
                     asking.start_soon(ask, browser.host)
-        await router.news.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
+        await router.changes.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
         seen = see(router.registry, router.catalog, answers)
         linked = {browser.host for browser in router.registry.links() if browser.is_live}
         nursery.cancel_scope.cancel()

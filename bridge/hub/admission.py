@@ -7,15 +7,15 @@ from bridge.hub.argument_validation import ArgumentCheck, Arguments
 from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.rules.pauses import Pauses
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 
 
 class Admission:
     """The checks in their order; each raises a CallError that names the limit, the rule or the field."""
 
-    def __init__(self, pace: CallPace | None = None) -> None:
-        self._pace = pace or CallPace()
+    def __init__(self, rate_limiter: RateLimiter | None = None) -> None:
+        self._rate_limiter = rate_limiter or RateLimiter()
         self._check = ArgumentCheck()
 
     def count(self, session: Session, now: float) -> None:
@@ -24,9 +24,11 @@ class Admission:
         Raises:
             CallError: it has called too often.
         """
-        wait_s = self._pace.wait_s(session.id, now)
+        wait_s = self._rate_limiter.wait_s(session.id, now)
         if wait_s > 0:
-            limit = f"calls_per_minute allows {self._pace.per_minute} to each client; wait {wait_s:.1f} s"
+            limit = (
+                f"calls_per_minute allows {self._rate_limiter.per_minute} to each client; wait {wait_s:.1f} s"
+            )
             raise CallError(Code.RATE_LIMITED, limit, handed=False)
 
     def admit(self, session: Session, entry: Entry, arguments: Arguments, pauses: Pauses) -> None:

@@ -12,7 +12,7 @@ from itertools import chain
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.cached_tools import CachedToolRow, NothingKept, ToolStore
 from bridge.hub.catalog_entries import NO_TAB, CachedEntry, DocumentTools, Entry, LiveEntry
-from bridge.hub.client_session import Identity, Meaning, Session
+from bridge.hub.client_session import Session, ToolBinding, ToolIdentity
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
 from bridge.hub.public_names import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name
@@ -34,7 +34,7 @@ class _Edition:
     number: int
     documents: Sequence[DocumentTools] | None = None
     kept: Sequence[CachedEntry] | None = None
-    meanings: Mapping[str, Meaning] | None = None
+    bindings: Mapping[str, ToolBinding] | None = None
 
 
 class Catalog:
@@ -59,8 +59,8 @@ class Catalog:
         """None when frames have come or gone."""
         self._where: dict[Place, FrameAt] = {}
         self._by_name: dict[str, LiveEntry] = {}
-        self._by_identity: dict[Identity, LiveEntry] = {}
-        self._by_form: dict[str, dict[Identity, LiveEntry]] = {}
+        self._by_identity: dict[ToolIdentity, LiveEntry] = {}
+        self._by_form: dict[str, dict[ToolIdentity, LiveEntry]] = {}
         self._stored: dict[str, list[CachedToolRow]] = {}
         """By form, in the store's order."""
         self._kept: dict[str, CachedEntry] = {}
@@ -112,20 +112,24 @@ class Catalog:
         live = chain.from_iterable(document.allowed for document in self.documents())
         return [*live, *self.kept()]
 
-    def meanings(self) -> Mapping[str, Meaning]:
+    def bindings(self) -> Mapping[str, ToolBinding]:
         """What the names of all entries mean; the same object as long as they are the same."""
         self._refresh()
-        if self._edition.meanings is None:
-            meanings = {entry.name: entry.meaning for entry in self.kept()}
+        if self._edition.bindings is None:
+            bindings = {entry.name: entry.binding for entry in self.kept()}
             for document in self.documents():
-                meanings |= document.meanings
-            self._edition.meanings = meanings
-        return self._edition.meanings
+                bindings |= document.bindings
+            self._edition.bindings = bindings
+        return self._edition.bindings
 
     # ── What a name means ───────────────────────────────────────────────────────────────────────────────────
 
     def find(
-        self, session: Session, name: str, passing_by: Collection[Identity] = (), profile: str | None = None
+        self,
+        session: Session,
+        name: str,
+        passing_by: Collection[ToolIdentity] = (),
+        profile: str | None = None,
     ) -> Entry:
         """What `name` means to this session now; without a tab in it, the best tab's.
 
@@ -137,7 +141,7 @@ class Catalog:
             UnknownToolError: it never was, and nobody offers it.
         """
         self._refresh()
-        shown = session.meaning(name)
+        shown = session.binding(name)
         if shown is None:
             return self._by_name.get(name) or self._best_of_domain(session, name, passing_by, profile)
         if shown.identity.tab_id == NO_TAB:
@@ -146,7 +150,7 @@ class Catalog:
 
     def names_a_tab(self, session: Session, name: str) -> bool:
         """Whether `name` means the tool of one tab, and of no other."""
-        shown = session.meaning(name)
+        shown = session.binding(name)
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
@@ -156,23 +160,23 @@ class Catalog:
         there = (entry for entry in alike if entry.offer.tab_id == tab_id and entry.offer.lost_at is None)
         return self._best(session, there)
 
-    def _shown_in_tab(self, name: str, shown: Meaning) -> LiveEntry:
+    def _shown_in_tab(self, name: str, shown: ToolBinding) -> LiveEntry:
         entry = self._by_identity.get(shown.identity)
         if entry is None:
             entry = self._by_name.get(name)
-            if entry is None or not self._is_continued(shown.identity, entry.meaning.identity):
+            if entry is None or not self._is_continued(shown.identity, entry.binding.identity):
                 raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
-        if not shown.still_holds(entry.meaning):
+        if not shown.still_holds(entry.binding):
             raise CallError(Code.NAVIGATED, f"{name} was listed for another one", handed=False)
         return entry
 
-    def _is_continued(self, shown: Identity, now: Identity) -> bool:
+    def _is_continued(self, shown: ToolIdentity, now: ToolIdentity) -> bool:
         """A copied profile in another browser that runs beside the first is not its continuation."""
         still_runs = any(browser.pid == shown.browser_pid for browser in self._registry.browsers())
         return shown.is_continued_by(now) and (shown.browser_pid == now.browser_pid or not still_runs)
 
     def _best_of_domain(
-        self, session: Session, name: str, passing_by: Collection[Identity], profile: str | None
+        self, session: Session, name: str, passing_by: Collection[ToolIdentity], profile: str | None
     ) -> Entry:
         live = [
             entry
@@ -181,7 +185,7 @@ class Catalog:
         ]
         kept = [entry for entry in self._kept_by_form.get(name, ()) if profile in (None, entry.profile)]
         kept.sort(key=lambda entry: self._registry.live_browser(entry.profile) is not None)
-        missed = [entry for entry in live if entry.meaning.identity in passing_by]
+        missed = [entry for entry in live if entry.binding.identity in passing_by]
         ranked = chain(
             (self._elsewhere(entry) for entry in live if entry.origin.startswith("http")),
             self._of_session(session, missed),
@@ -193,7 +197,7 @@ class Catalog:
             found = self._kept.get(name)
             if found is None or profile not in (None, found.profile):
                 raise UnknownToolError(name)
-            return self._best_of_kept(session, name, found.meaning.identity, passing_by)
+            return self._best_of_kept(session, name, found.binding.identity, passing_by)
         if len(meant) > 1:
             raise CallError(Code.INVALID_PARAMS, _choice(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
@@ -206,15 +210,15 @@ class Catalog:
         return replace(found, live=entry)
 
     def _best_of_kept(
-        self, session: Session, name: str, shown: Identity, passing_by: Collection[Identity]
+        self, session: Session, name: str, shown: ToolIdentity, passing_by: Collection[ToolIdentity]
     ) -> Entry:
         alike = self._alike(shown.profile, shown.origin, shown.own_name)
-        there = (live for live in alike if live.meaning.identity not in passing_by)
+        there = (live for live in alike if live.binding.identity not in passing_by)
         if (best := self._best(session, there)) is not None:
             return best
         form = self._form(shown.origin, shown.own_name)
         for kept in self._kept_by_form.get(form, ()):
-            if kept.meaning.identity == shown:
+            if kept.binding.identity == shown:
                 return kept
         raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
 
@@ -324,7 +328,7 @@ class Catalog:
         return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, entries)
 
     def _forget(self, entry: LiveEntry) -> None:
-        identity = entry.meaning.identity
+        identity = entry.binding.identity
         self._touched |= {entry.name, entry.form}
         if self._by_name.get(entry.name) is entry:
             del self._by_name[entry.name]
@@ -337,7 +341,7 @@ class Catalog:
             self._by_form.pop(entry.form, None)
 
     def _learn(self, entry: LiveEntry) -> None:
-        identity = entry.meaning.identity
+        identity = entry.binding.identity
         self._touched |= {entry.name, entry.form}
         self._by_name[entry.name] = entry
         self._by_identity[identity] = entry

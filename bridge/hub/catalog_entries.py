@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bridge.hub.audit_records import Site
 from bridge.hub.cached_tools import CachedToolRow
-from bridge.hub.client_session import Identity, Meaning
+from bridge.hub.client_session import ToolBinding, ToolIdentity
 from bridge.hub.page_tool import PageTool
 from bridge.hub.public_names import Place
 from bridge.hub.registry import Browser, Frame, Offer
@@ -98,7 +98,7 @@ class Entry(ABC):
 
     @property
     @abstractmethod
-    def meaning(self) -> Meaning:
+    def binding(self) -> ToolBinding:
         """What the name stands for."""
 
     @property
@@ -164,12 +164,12 @@ class LiveEntry(Entry):
         return in_tab(self.origin, self.offer.tab)
 
     @cached_property
-    def meaning(self) -> Meaning:
+    def binding(self) -> ToolBinding:
         """See `Entry`."""
         browser, frame = self.offer.browser, self.offer.frame
         at = frame.tab_id, frame.frame_id
-        identity = Identity(browser.profile, browser.pid, *at, frame.origin, self.tool.name)
-        return Meaning(identity, frame.document_id, self.offer.source.address, self.tool.digest)
+        identity = ToolIdentity(browser.profile, browser.pid, *at, frame.origin, self.tool.name)
+        return ToolBinding(identity, frame.document_id, self.offer.source.address, self.tool.digest)
 
     @property
     def site(self) -> Site:
@@ -200,9 +200,9 @@ class CachedEntry(Entry):
         return NO_TAB_OPEN
 
     @cached_property
-    def meaning(self) -> Meaning:
+    def binding(self) -> ToolBinding:
         """See `Entry`."""
-        return Meaning(Identity(self.profile, 0, NO_TAB, 0, self.origin, self.tool.name), "", "", b"")
+        return ToolBinding(ToolIdentity(self.profile, 0, NO_TAB, 0, self.origin, self.tool.name), "", "", b"")
 
     @property
     def site(self) -> Site:
@@ -263,9 +263,9 @@ class DocumentTools:
         return hashlib.blake2b(b"\n".join([origin, *names]), digest_size=16).digest()
 
     @cached_property
-    def meanings(self) -> dict[str, Meaning]:
+    def bindings(self) -> dict[str, ToolBinding]:
         """What the names of those mean."""
-        return {entry.name: entry.meaning for entry in self.allowed}
+        return {entry.name: entry.binding for entry in self.allowed}
 
     @property
     def site(self) -> str:

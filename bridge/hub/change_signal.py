@@ -1,4 +1,4 @@
-"""Waiting for something to change. Who waits asks again whenever anything was heard."""
+"""Broadcast event: waiters wake on every change and re-check their condition."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Callable
 import trio
 
 
-class News:
-    """Told by whoever hears, waited for by any number."""
+class ChangeSignal:
+    """Event that any number of tasks wait for, any number of times."""
 
     def __init__(self) -> None:
-        self._heard = trio.Event()
+        self._changed = trio.Event()
 
-    def tell(self) -> None:
-        """Something has changed."""
-        self._heard.set()
-        self._heard = trio.Event()
+    def notify(self) -> None:
+        """Wake all waiters."""
+        self._changed.set()
+        self._changed = trio.Event()
 
     async def wait(self) -> None:
-        """Until the next change."""
-        await self._heard.wait()
+        """Wait for the next change."""
+        await self._changed.wait()
 
     async def wait_until(self, is_so: Callable[[], bool], *, until: float) -> bool:
-        """Wait for changes that make it so; whether they came before `until` (trio's clock)."""
+        """Wait until a condition holds; return whether it does at `until` (trio's clock)."""
         with trio.move_on_at(until):
             while not is_so():
-                await self._heard.wait()
+                await self._changed.wait()
         return is_so()

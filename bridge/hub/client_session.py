@@ -1,4 +1,4 @@
-"""An MCP client's conversation with us: who it says it is, and what the names meant that it was shown."""
+"""Session of an MCP client: its identity, and the tool bindings of the names that it was shown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MAX_SHOWN = 10_000
 """Names that a session may remember beyond the present list: pages can make up new ones without end."""
 
 
-class Identity(NamedTuple):
-    """Which tool of which frame; the frame's document may change under it."""
+class ToolIdentity(NamedTuple):
+    """Identity of a tool: its frame and its name. The document of the frame may change."""
 
     profile: str
     browser_pid: int
@@ -23,7 +23,7 @@ class Identity(NamedTuple):
     origin: str
     own_name: str
 
-    def is_continued_by(self, other: Identity) -> bool:
+    def is_continued_by(self, other: ToolIdentity) -> bool:
         """Whether `other`, found under the same name, is what a person would call the same tool.
 
         A frame that was made anew counts, and so does the tab of a restarted browser (all its tab ids are
@@ -34,17 +34,17 @@ class Identity(NamedTuple):
         return is_same_tool and (self.tab_id == other.tab_id or self.browser_pid != other.browser_pid)
 
 
-class Meaning(NamedTuple):
-    """What a public name stood for when a session was shown it."""
+class ToolBinding(NamedTuple):
+    """Tool that a public name stands for in a session."""
 
-    identity: Identity
+    identity: ToolIdentity
     document_id: str
     url: str
-    """Of the document, without its fragment."""
+    """URL of the document, without its fragment."""
     digest: bytes
-    """Of the tool's definition."""
+    """Hash of the tool's definition."""
 
-    def still_holds(self, now: Meaning) -> bool:
+    def still_holds(self, now: ToolBinding) -> bool:
         """Whether the tool that is there `now` is the one that was shown.
 
         A document may change its own tools. Another document is taken for the same page only after a mere
@@ -74,26 +74,26 @@ class Session:
 
     Over HTTP a client could say any name: it is the one of its token, or of its process.
     """
-    _shown: Mapping[str, Meaning] = field(default_factory=dict)
+    _shown: Mapping[str, ToolBinding] = field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
-    _shown_before: dict[str, Meaning] = field(default_factory=dict)
+    _shown_before: dict[str, ToolBinding] = field(default_factory=dict)
     """Those of earlier lists that were not on the last one, the oldest first."""
 
-    def meaning(self, name: str) -> Meaning | None:
+    def binding(self, name: str) -> ToolBinding | None:
         """What a public name meant when it was last shown to this session; None: it never was."""
         return self._shown.get(name) or self._shown_before.get(name)
 
-    def show(self, meanings: Mapping[str, Meaning]) -> None:
+    def show(self, bindings: Mapping[str, ToolBinding]) -> None:
         """Remember what names mean now; when there are too many, those shown longest ago are forgotten.
 
         The mapping must stay as it is. Showing the same one again costs nothing.
         """
-        if meanings is self._shown:
+        if bindings is self._shown:
             return
-        for name in self._shown_before.keys() & meanings.keys():
+        for name in self._shown_before.keys() & bindings.keys():
             del self._shown_before[name]
-        self._shown_before |= {name: self._shown[name] for name in self._shown.keys() - meanings.keys()}
-        self._shown = meanings
+        self._shown_before |= {name: self._shown[name] for name in self._shown.keys() - bindings.keys()}
+        self._shown = bindings
         for name in list(islice(self._shown_before, max(0, len(self._shown_before) - MAX_SHOWN))):
             del self._shown_before[name]
 

@@ -19,7 +19,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Keep, Recording
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import Entry, LiveEntry
-from bridge.hub.client_session import Identity, Session
+from bridge.hub.client_session import Session, ToolIdentity
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation
@@ -99,7 +99,7 @@ class PageCall:
         self._was_sent = False
         self._names_a_tab = False
         self._left = ATTEMPTS
-        self._missed: set[Identity] = set()
+        self._missed: set[ToolIdentity] = set()
         """The tools that were not there when they were called."""
         self._profile: str | None = None
         """Where it was tried first: another profile is another account."""
@@ -229,7 +229,7 @@ class PageCall:
             self._end(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read
-            self._missed.add(self._entry.meaning.identity)
+            self._missed.add(self._entry.binding.identity)
             self._attempt()
         else:
             self.fail(read)

@@ -19,7 +19,7 @@ from bridge.hub.audit_records import Keep, Recording
 from bridge.hub.cached_tools import NothingKept, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
@@ -37,7 +37,7 @@ from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver, Event, TabTransport
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 
 CALL_S = 10.0
@@ -65,7 +65,7 @@ class Terms:
     pages: PageSettings = field(default_factory=PageSettings)
     asks_sites: bool = False
     """Whether the user is asked before a client first uses a site (`browser.sites`)."""
-    pace: CallPace = field(default_factory=CallPace)
+    rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     ask_in: AskIn = "extension"
 
 
@@ -102,8 +102,8 @@ class Router:
         self._transport = transport
         self._whats_missing = whats_missing
         self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
-        self.news = News()
-        self.prompts = ApprovalPrompts(self.registry, transport, self.news, self._terms.ask_in)
+        self.changes = ChangeSignal()
+        self.prompts = ApprovalPrompts(self.registry, transport, self.changes, self._terms.ask_in)
         self._prompts = prompts or self.prompts
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
@@ -113,7 +113,7 @@ class Router:
         self._services = CallServices(
             self.registry,
             self.catalog,
-            Admission(self._terms.pace),
+            Admission(self._terms.rate_limiter),
             transport,
             self.prompts,
             call_s=self._terms.call_s,
@@ -123,7 +123,7 @@ class Router:
             told=self._told,
             wait=self._wait,
         )
-        self.tabs = TabOpener(self.registry, self.catalog, transport, self.news)
+        self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
         transport.listen(self._hear)
 
     def provide(self, provider: Provider) -> None:
@@ -143,7 +143,7 @@ class Router:
         for call in list(self._services.running):
             if isinstance(call, PageCall):
                 call.judge_again()
-        self.news.tell()
+        self.changes.notify()
 
     def _list_anew(self) -> None:
         definitions = self._provider.definitions()
@@ -186,7 +186,7 @@ class Router:
         look_at = trio.current_time()
         while True:
             with trio.move_on_at(min(look_at, self.registry.next_expiry())):
-                await self.news.wait()
+                await self.changes.wait()
                 continue
             if trio.current_time() >= look_at:
                 self._look_into_store()
@@ -206,7 +206,7 @@ class Router:
         task_status.started()
         while True:
             while self._version_of_lists == version and self._listing is listing:
-                await self.news.wait()
+                await self.changes.wait()
             listing = self._listing
             listed, version = listing.told(), self._version_of_lists
             if listed != told:
@@ -222,7 +222,7 @@ class Router:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
         self._transport.look()
         self._look_into_store()
-        await self.news.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
+        await self.changes.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +238,7 @@ class Router:
         now on the names mean these tools to the session.
         """
         await self.settle()
-        session.show(self._listing.meanings())
+        session.show(self._listing.bindings())
         return self._listing.written(era)
 
     def input_schema(self, session: Session, name: str) -> bytes:
@@ -341,7 +341,7 @@ class Router:
         entries, unlisted = self._usable()
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
-        recording.session.show(self.catalog.meanings())
+        recording.session.show(self.catalog.bindings())
         found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
         return Answer(found, is_error=False)
 
@@ -458,7 +458,7 @@ class Router:
                 raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False, then=then)
             call.allow(doubt)
             await self.consent.keep(call.session, doubt, choice)
-        self.news.tell()
+        self.changes.notify()
 
     async def _choice_of_user(self, request: PromptRequest) -> str:
         with trio.move_on_after(QUESTION_S):
@@ -476,7 +476,7 @@ class Router:
         lost_at = _lost_at(entry)
         if lost_at is None:
             return entry
-        is_back = await self.news.wait_until(lambda: _is_live(call), until=lost_at + GRACE_S)
+        is_back = await self.changes.wait_until(lambda: _is_live(call), until=lost_at + GRACE_S)
         if is_back:
             return call.find()
         if self.registry.live_browser(entry.site.profile) is None:
@@ -495,16 +495,16 @@ class Router:
     def _hear(self, event: Event) -> None:
         if self._registrations.hear(event, trio.current_time()):
             self.catalog.store_changed()
-        self.news.tell()
+        self.changes.notify()
 
     def _forget_the_lost(self) -> None:
         self.registry.expire(trio.current_time())
-        self.news.tell()
+        self.changes.notify()
 
     def _look_into_store(self) -> None:
         if self._store.refresh():
             self.catalog.store_changed()
-            self.news.tell()
+            self.changes.notify()
 
 
 def _rejecting(error: CallError) -> Run:

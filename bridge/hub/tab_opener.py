@@ -11,7 +11,7 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, LiveEntry
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.registry import GRACE_S, Browser, Registry
 from bridge.hub.transport import TabAddress, TabTransport
@@ -36,11 +36,13 @@ class _Attempt:
 class TabOpener:
     """Opens pages for tools that were kept, or whose tabs are all somebody else's."""
 
-    def __init__(self, registry: Registry, catalog: Catalog, transport: TabTransport, news: News) -> None:
+    def __init__(
+        self, registry: Registry, catalog: Catalog, transport: TabTransport, changes: ChangeSignal
+    ) -> None:
         self._registry = registry
         self._catalog = catalog
         self._transport = transport
-        self._news = news
+        self._changes = changes
         self._attempts: dict[tuple[str, str, str], _Attempt] = {}
         """By session, profile and address."""
 
@@ -92,7 +94,7 @@ class TabOpener:
             if number or not is_new:
                 await self._load_again(session, entry)
             until = trio.current_time() + wait_s
-            await self._news.wait_until(lambda: self._there(session, entry) is not None, until=until)
+            await self._changes.wait_until(lambda: self._there(session, entry) is not None, until=until)
             if there := self._there(session, entry):
                 return there
             _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
@@ -131,7 +133,7 @@ class TabOpener:
     async def _running_browser(self, entry: CachedEntry) -> Browser:
         """The browser of its profile; one that has just gone may be back at once."""
         if self._registry.is_missed(entry.profile):
-            await self._news.wait_until(
+            await self._changes.wait_until(
                 lambda: self._registry.live_browser(entry.profile) is not None,
                 until=trio.current_time() + GRACE_S,
             )

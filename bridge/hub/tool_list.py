@@ -15,7 +15,7 @@ import msgspec
 
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, DocumentTools
-from bridge.hub.client_session import Meaning
+from bridge.hub.client_session import ToolBinding
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.tool_schema import Era
 
@@ -68,7 +68,7 @@ class _Edition:
     key: object
     shown: _Shown
     written: dict[Era, bytes]
-    meanings: Mapping[str, Meaning] | None = None
+    bindings: Mapping[str, ToolBinding] | None = None
 
 
 class Listing:
@@ -101,15 +101,15 @@ class Listing:
             edition.written[era] = self._write(edition.shown, era)
         return edition.written[era]
 
-    def meanings(self) -> Mapping[str, Meaning]:
+    def bindings(self) -> Mapping[str, ToolBinding]:
         """What the pages' names on it mean; the same object as long as they mean the same."""
         edition = self._current()
         if edition.shown.is_whole:
-            return self._catalog.meanings()
-        if edition.meanings is None:
+            return self._catalog.bindings()
+        if edition.bindings is None:
             live = chain.from_iterable(document.allowed for document in edition.shown.documents)
-            edition.meanings = {entry.name: entry.meaning for entry in chain(live, edition.shown.cached)}
-        return edition.meanings
+            edition.bindings = {entry.name: entry.binding for entry in chain(live, edition.shown.cached)}
+        return edition.bindings
 
     def told(self) -> object:
         """What clients are notified of when it changes: not, for instance, which tab is active."""

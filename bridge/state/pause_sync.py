@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.rules.pauses import Pauses, PauseTarget, changes_in, is_later, target_of
 from bridge.hub.transport import TabAddress, TabTransport
@@ -31,10 +31,12 @@ _log = logging.getLogger(__name__)
 class PauseSync:
     """Pauses of one hub. The file counts from the first moment; `run` exchanges changes."""
 
-    def __init__(self, registry: Registry, transport: TabTransport, news: News, file: PausesFile) -> None:
+    def __init__(
+        self, registry: Registry, transport: TabTransport, changes: ChangeSignal, file: PausesFile
+    ) -> None:
         self._registry = registry
         self._transport = transport
-        self._news = news
+        self._changes = changes
         self._file = file
         self._made: list[PauseChange] = []
         """Changes made here: they count also when they cannot be stored."""
@@ -57,7 +59,7 @@ class PauseSync:
                 for browser, changes in self._missing():
                     nursery.start_soon(self._send_all, browser, changes)
                 with trio.move_on_at(next_look):
-                    await self._news.wait()
+                    await self._changes.wait()
 
     def change(self, target: PauseTarget, *, paused: bool) -> PauseChange:
         """Make the user's change; it counts in this process at once. `store` and `send` pass it on."""
@@ -102,7 +104,7 @@ class PauseSync:
 
     def _set(self) -> None:
         self._registry.set_stored_pauses([*self._file.changes, *self._made])
-        self._news.tell()
+        self._changes.notify()
 
     async def _store(self) -> None:
         pauses = self._registry.pauses

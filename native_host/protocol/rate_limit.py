@@ -1,4 +1,4 @@
-"""How many calls a minute a client may make: a token bucket for each session. Pure, `now` a parameter."""
+"""Rate limit: a token bucket per key. Pure; `now` is a parameter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ _ROUNDING_S = 1e-6
 """Who waits exactly as long as it was told may call: sums of floats must not ask for a moment more."""
 
 
-class CallPace:
-    """At most `per_minute` calls at once, and so many again within each minute; 0 is no limit."""
+class RateLimiter:
+    """Allows `per_minute` calls per key at once, and as many again per minute; 0 sets no limit."""
 
     def __init__(self, per_minute: int = 0) -> None:
         self.per_minute = per_minute
@@ -16,7 +16,7 @@ class CallPace:
         """When each session's bucket is full again; the one that called longest ago first."""
 
     def wait_s(self, session_id: str, now: float) -> float:
-        """0 when the session may call now, and the call is counted; else how long until it may.
+        """Count a call and return 0, or return the seconds until the next call is allowed.
 
         Args:
             session_id: whose bucket it is.

@@ -24,7 +24,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.transport import LookedAround
 from fake_transport import Answer, Asked, PlayedTransport
 from native_host.protocol import wire
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 
 CLOSES_EARLY = pytest.mark.filterwarnings(
     "ignore:Async generator 'httpx2:ResourceWarning", "ignore:Async generator 'httpcore:ResourceWarning"
@@ -96,7 +96,9 @@ async def admit_all(_: Request) -> dict[str, str]:
 async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) -> AsyncIterator[Served]:
     transport = PlayedTransport()
     metrics = Metrics()
-    router = Router(transport, terms=Terms(pace=CallPace(settings.calls_per_minute)), keep=metrics.keep)
+    router = Router(
+        transport, terms=Terms(rate_limiter=RateLimiter(settings.calls_per_minute)), keep=metrics.keep
+    )
     transport.happen(LookedAround())
     transport.connect("h1", *one_page(*tools))
     sessions: list[wire.Session] = []

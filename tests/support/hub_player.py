@@ -340,9 +340,9 @@ class Player:
         else:
             names = [str(each["name"]) for each in (await self.router.tools(session))[2:]]
         self.model.time_is(trio.current_time())  # a list waits for browsers that have not said everything
-        meanings = self._meanings()
-        assert sorted(names) == sorted(meanings)
-        self.model.was_shown(step.session, meanings)
+        bindings = self._bindings()
+        assert sorted(names) == sorted(bindings)
+        self.model.was_shown(step.session, bindings)
 
     async def _call(self, step: steps.Calls) -> None:
         names = self._names_for(step)
@@ -393,7 +393,7 @@ class Player:
             case "nobody's":
                 return ["website_tool_nobody_example_tab1_buy"]
 
-    def _meanings(self) -> dict[str, Here | Kept]:
+    def _bindings(self) -> dict[str, Here | Kept]:
         """What a session that lists now is shown, by name."""
         there = {here.spot: here for here in self.model.here()}
         return {
@@ -758,7 +758,7 @@ class Player:
         anew = Catalog(newcomer, policy=POLICY, store=self.store)
         assert [entry.name for entry in self.router.catalog.entries()] == [e.name for e in anew.entries()]
         assert _inside(self.router.catalog) == _inside(anew)
-        assert self.listing.meanings() == Listing(anew).meanings()
+        assert self.listing.bindings() == Listing(anew).bindings()
         for era in Era:
             assert self.listing.written(era) == Listing(anew).written(era)
 
@@ -845,11 +845,11 @@ def _page(step: steps.Page, host: Host) -> list[wire.Wire]:
 
 
 def _spot(entry: LiveEntry) -> Spot:
-    return Spot(*entry.meaning.identity)
+    return Spot(*entry.binding.identity)
 
 
 def _kept(entry: Entry) -> Kept:
-    identity = entry.meaning.identity
+    identity = entry.binding.identity
     return Kept(identity.profile, identity.origin, identity.own_name)
 
 
@@ -857,7 +857,7 @@ def _inside(catalog: Catalog) -> object:
     """Everything that it holds, whatever order it came in."""
     catalog.entries()
     return (
-        {name: entry.meaning for name, entry in catalog._by_name.items()},
+        {name: entry.binding for name, entry in catalog._by_name.items()},
         {identity: entry.name for identity, entry in catalog._by_identity.items()},
         {
             form: {identity: entry.name for identity, entry in sharing.items()}
@@ -865,7 +865,7 @@ def _inside(catalog: Catalog) -> object:
         },
         catalog._where,
         Listing(catalog).told(),
-        {name: entry.meaning for name, entry in catalog._kept.items()},
+        {name: entry.binding for name, entry in catalog._kept.items()},
         catalog._namer._names,
         catalog._namer._holders,
         {plain: set(sharing) for plain, sharing in catalog._namer._sharing.items()},

@@ -279,7 +279,7 @@ def _make_http_app(home: Path) -> App:
     transport = PlayedTransport()
     router = Router(transport)
     url = "http://localhost:3456/"
-    pauses = PauseSync(router.registry, transport, router.news, PausesFile(get_state_directory(home)))
+    pauses = PauseSync(router.registry, transport, router.changes, PausesFile(get_state_directory(home)))
     page = StatusPage(
         router, pauses, StatusUpdates(router, NoProblems(), get_state_directory(home), url), url
     )

@@ -29,7 +29,7 @@ from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.audit_records import Recording
 from bridge.hub.catalog_entries import site_of
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts
 from bridge.hub.consent.user_prompts import Kind, PromptRequest
@@ -62,7 +62,7 @@ class Surroundings:
 
     registry: Registry
     transport: TabTransport
-    news: News
+    news: ChangeSignal
     policy: Policy
     settings: BrowserSettings
     home: Path

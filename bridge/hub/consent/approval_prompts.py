@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.transport import QUESTION_S, CallObserver, OnQuestion, TabAddress, TabTransport
@@ -58,12 +58,12 @@ class ApprovalPrompts:
     """Asks the user: a `UserPrompts`."""
 
     def __init__(
-        self, registry: Registry, transport: TabTransport, news: News, ask_in: AskIn = "extension"
+        self, registry: Registry, transport: TabTransport, changes: ChangeSignal, ask_in: AskIn = "extension"
     ) -> None:
         """`ask_in` is where the user wants to be asked; without an extension that can, the client asks."""
         self._registry = registry
         self._transport = transport
-        self._news = news
+        self._changes = changes
         self.ask_in: AskIn = ask_in
         self._declined: dict[tuple[str, str, str], float] = {}
         """Time of the user's no by client, origin and kind, the latest last."""
@@ -151,7 +151,7 @@ class ApprovalPrompts:
             found = self._registry.live_browser(lost.profile)
             return found if found and found is not lost and _opens_windows(found) else None
 
-        await self._news.wait_until(lambda: find() is not None, until=trio.current_time() + BACK_S)
+        await self._changes.wait_until(lambda: find() is not None, until=trio.current_time() + BACK_S)
         return find()
 
 

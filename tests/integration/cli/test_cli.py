@@ -52,7 +52,7 @@ async def shop(mcpb_home: Path) -> AsyncIterator[SimulatedBrowser]:
         # Commands do not wait for a page: let the host have heard of it.
         async with open_hub(Config()) as hub:
             router = hub.router
-            assert await router.news.wait_until(
+            assert await router.changes.wait_until(
                 lambda: any(router.registry.offers()), until=trio.current_time() + 5
             )
         yield browser

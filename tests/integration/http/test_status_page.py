@@ -470,7 +470,7 @@ async def serving(page: Page) -> AsyncIterator[Served]:
     sockets = listen("localhost", 0)
     port = sockets[0].getsockname()[1]
     url = f"http://localhost:{port}/"
-    pauses = PauseSync(page.router.registry, page.transport, page.router.news, PausesFile(page.state))
+    pauses = PauseSync(page.router.registry, page.transport, page.router.changes, PausesFile(page.state))
     status_page = StatusPage(page.router, pauses, page.watching, url)
     gate = Authorization(HttpSettings(), port, OneToken(TOKEN), lambda _: False)
     stop = trio.Event()

@@ -19,7 +19,7 @@ from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import LookedAround
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 ORIGIN = "https://shop.example"
@@ -156,7 +156,7 @@ async def test_arguments_that_do_not_fit_are_refused_by_field_and_never_sent(
 async def test_a_client_that_calls_too_often_is_told_the_limit_and_how_long_to_wait(
     hub: Open, transport: PlayedTransport, records: list[Record], autojump_clock: trio.abc.Clock
 ) -> None:
-    router = hub(Terms(pace=CallPace(2)))
+    router = hub(Terms(rate_limiter=RateLimiter(2)))
     session = Session("ours")
     for _ in range(2):
         assert json.loads(await router.call(session, GET_CART, Arguments.of({}))) == CART

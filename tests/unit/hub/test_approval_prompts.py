@@ -11,7 +11,7 @@ import trio
 
 from announcements import browser_hello, host_hello, tab
 from bridge.errors import CallError
-from bridge.hub.change_signal import News
+from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
@@ -33,14 +33,14 @@ class Asking:
         self.transport = PlayedTransport()
         self.transport.answer = None
         self.registry = Registry()
-        self.news = News()
+        self.news = ChangeSignal()
         self.transport.listen(self._on_event)
         self.prompts = ApprovalPrompts(self.registry, self.transport, self.news, ask_in)
         self.progress: list[str] = []
 
     def _on_event(self, event: Event) -> None:
         self.registry.hear(event, trio.current_time())
-        self.news.tell()
+        self.news.notify()
 
     def connect(
         self, host: str, *commands: str, profile: str = "", last_accessed: float = 0, started_at: float = 1

@@ -93,7 +93,7 @@ def test_a_name_that_nobody_offers_and_nobody_was_shown_is_unknown(catalog: Cata
 def test_a_name_that_was_shown_and_is_gone_says_so(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     announce(registry, "h1", tools(1))
     with pytest.raises(CallError) as caught:
         catalog.find(session, GET_CART)
@@ -104,7 +104,7 @@ def test_a_name_that_was_shown_and_is_gone_says_so(registry: Registry, catalog: 
 def test_a_name_is_found_in_the_document_that_is_there_now(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     announce(registry, "h1", tools(1, "getCart", document_id="d2"))
     assert at(catalog.find(session, GET_CART)) == ("h1", 1, 0, "d2")
 
@@ -114,7 +114,7 @@ def test_a_shown_name_keeps_its_meaning_when_another_tool_comes_to_share_it(
 ) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     announce(registry, "h1", tools(1, "getCart", frame_id=5))
     assert GET_CART not in [entry.name for entry in catalog.entries()]
     assert at(catalog.find(session, GET_CART)) == ("h1", 1, 0, "d1")
@@ -125,7 +125,7 @@ def test_a_shown_name_does_not_pass_to_another_tab(registry: Registry, catalog: 
     tabs = wire.Tabs(tabs=[tab(1), tab(2, origin="https://other.example")])
     connect(registry, "h1", tabs, tools(1, "play", origin=widget, frame_id=3))
     session = Session("ours")
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     announce(registry, "h1", wire.TabRemoved(tab_id=1), tools(2, "play", origin=widget, frame_id=4))
     with pytest.raises(CallError):
         catalog.find(session, "website_tool_widget_example_tab1_play")
@@ -137,7 +137,7 @@ def test_a_shown_name_passes_to_the_same_tab_of_a_restarted_browser(
 ) -> None:
     connect(registry, "h1", *one_page("getCart"))
     session = Session("ours")
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     registry.hear(HostLost("h1"), 0)
     connect(registry, "h2", *one_page("getCart", tab_id=77), browser_pid=200, started_at=2.0)
     assert at(catalog.find(session, GET_CART)) == ("h2", 77, 0, "d1")
@@ -151,15 +151,15 @@ def test_of_the_names_it_was_shown_a_session_forgets_the_oldest_when_there_are_t
     connect(registry, "h1", *one_page("stays"))
     for name in ("a", "b", "c"):
         announce(registry, "h1", tools(1, "stays", name))
-        session.show(catalog.meanings())
+        session.show(catalog.bindings())
     assert remembered(session, "stays", "a", "b", "c") == ["stays", "a", "b", "c"]
     announce(registry, "h1", tools(1, "d"))
-    session.show(catalog.meanings())
+    session.show(catalog.bindings())
     assert remembered(session, "stays", "a", "b", "c", "d") == ["stays", "c", "d"]
 
 
 def remembered(session: Session, *own_names: str) -> list[str]:
-    return [own for own in own_names if session.meaning(GET_CART.replace("getCart", own))]
+    return [own for own in own_names if session.binding(GET_CART.replace("getCart", own))]
 
 
 def two_tabs(**fields_of_second: Any) -> list[wire.Wire]:

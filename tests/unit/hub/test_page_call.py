@@ -16,7 +16,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.transport import HostLost, HostSeen, LookedAround
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
@@ -293,7 +293,7 @@ async def test_a_page_tool_that_is_called_by_name_is_one_call(
 async def test_our_own_tools_count_against_the_rate_limit_once(nursery: trio.Nursery, name: str) -> None:
     transport = PlayedTransport()
     records: list[Record] = []
-    router = Router(transport, terms=Terms(pace=CallPace(2)), keep=records.append)
+    router = Router(transport, terms=Terms(rate_limiter=RateLimiter(2)), keep=records.append)
     nursery.start_soon(router.run)
     transport.happen(LookedAround())
     transport.connect("h1", *one_page("getCart"))

@@ -22,7 +22,7 @@ from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, LookedAround
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
-from native_host.protocol.rate_limit import CallPace
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 
 DONE = b'{"content":[{"type":"text","text":"done"}]}'
@@ -73,7 +73,7 @@ def records() -> list[Record]:
 
 @pytest.fixture
 async def router(whistle: Whistle, records: list[Record], nursery: trio.Nursery) -> Router:
-    router = Router(PlayedTransport(), terms=Terms(pace=CallPace(2)), keep=records.append)
+    router = Router(PlayedTransport(), terms=Terms(rate_limiter=RateLimiter(2)), keep=records.append)
     router.provide(whistle)
     nursery.start_soon(router.run)
     return router

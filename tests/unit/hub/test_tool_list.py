@@ -118,19 +118,19 @@ def test_the_same_list_of_another_page_is_another_page_s(
     (before,) = catalog.live()
     announce(registry, "h1", later)
     (after,) = catalog.live()
-    assert after.meaning != before.meaning
+    assert after.binding != before.binding
 
 
 def test_what_a_page_no_longer_offers_is_not_held_on_to(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a", "b"))
     listing, session = Listing(catalog), Session("ours")
-    session.show(listing.meanings())
+    session.show(listing.bindings())
     written(listing)
     entry, _ = catalog.live()
     gone = weakref.ref(entry)
     del entry
     announce(registry, "h1", tools(1, "b"))
-    session.show(listing.meanings())
+    session.show(listing.bindings())
     written(listing)
     gc.collect()
     assert gone() is None
@@ -139,12 +139,12 @@ def test_what_a_page_no_longer_offers_is_not_held_on_to(registry: Registry, cata
 def test_sessions_that_were_shown_the_same_share_it(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a"))
     listing = Listing(catalog, max_listed=100)
-    before = listing.meanings()
+    before = listing.bindings()
     announce(registry, "h1", wire.TabChanged(tab=tab(1, title="Basket")))
-    assert listing.meanings() is before
+    assert listing.bindings() is before
     announce(registry, "h1", tools(1, "a", "b"))
-    assert listing.meanings() is not before
-    assert listing.meanings() is catalog.meanings()
+    assert listing.bindings() is not before
+    assert listing.bindings() is catalog.bindings()
 
 
 def test_more_tools_than_there_is_room_for_are_not_listed_and_change_unheard(
@@ -155,7 +155,7 @@ def test_more_tools_than_there_is_room_for_are_not_listed_and_change_unheard(
     assert names(listing) == ["a", "b"]
     told = listing.told()
     announce(registry, "h1", tools(1, "a", "b", "c"))
-    assert (names(listing), dict(listing.meanings())) == ([], {})
+    assert (names(listing), dict(listing.bindings())) == ([], {})
     assert listing.told() != told
     told = listing.told()
     announce(registry, "h1", tools(1, "a", "b", "d"))
@@ -179,7 +179,7 @@ def test_what_is_kept_fills_the_room_that_is_left(registry: Registry) -> None:
     connect(registry, "h1", *one_page("a"))
     listing = Listing(catalog, max_listed=len(OURS) + 2)
     assert names(listing) == ["a", "c"]
-    assert [name.rpartition("_")[2] for name in listing.meanings()] == ["a", "c"]
+    assert [name.rpartition("_")[2] for name in listing.bindings()] == ["a", "c"]
     assert "no tab is open" in written(listing)[-1]["description"]
 
 
@@ -196,7 +196,7 @@ def test_a_site_with_more_tools_than_there_is_room_for_does_not_hide_the_others(
     announce(registry, "h1", tools(2, "search", "buy", origin=OTHER))
     listing = Listing(catalog, max_listed=128)
     assert names(listing) == ["search", "buy"]
-    assert len(listing.meanings()) == 2
+    assert len(listing.bindings()) == 2
 
 
 def test_frames_of_a_page_share_its_limits(registry: Registry, catalog: Catalog) -> None:
