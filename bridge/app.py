@@ -23,7 +23,7 @@ from bridge.config.loader import read as read_config
 from bridge.config.reload import ConfigReload
 from bridge.config.settings import ChannelSettings, Config
 from bridge.frontends import stdio
-from bridge.hub.audit_records import Called, Keep, Record, to_each
+from bridge.hub.audit_records import AuditSink, Called, Record, to_each
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
@@ -79,7 +79,7 @@ class Hub:
 
 
 @asynccontextmanager
-async def open_hub(config: Config, keep: Keep = lambda _: None) -> AsyncIterator[Hub]:
+async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIterator[Hub]:
     """A hub that is linked to the native hosts of this user, as long as the block runs."""
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)

@@ -39,7 +39,7 @@ from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub import tool_result
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Recording
+from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.policy import Policy
@@ -183,7 +183,7 @@ class BrowserTools:
         if kept := self._kept.pop(session.id, None):
             kept.let_go()
 
-    async def run(self, recording: Recording, caller: CallObserver) -> tool_result.Answer:
+    async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
         kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
@@ -254,7 +254,7 @@ class BrowserTools:
     async def _run_step(self, turn: Turn, arguments: Arguments, step: int) -> Answer:
         """Run a step of a batch, with a record of its own."""
         batch_id, began = turn.recording.batch, trio.current_time()
-        recording = Recording(
+        recording = CallRecord(
             turn.session, turn.tool.name, arguments, began, own_name=turn.tool.name, batch=batch_id, step=step
         )
         how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends

@@ -1,4 +1,4 @@
-"""What is worth keeping of what happens: records of calls and of what pages offer, for the audit log."""
+"""Audit events of calls and of tool registrations."""
 
 from __future__ import annotations
 
@@ -80,26 +80,26 @@ class Redefined(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Recording:
-    """A call on its way, and what is known of it so far."""
+class CallRecord:
+    """Record of a call that runs: the fields of its audit event that are known so far."""
 
     session: Session
     name: str
     arguments: Arguments
     began: float
-    """By the clock of `ended`."""
+    """Start of the call, on the clock that `ended` gets."""
     site: Site = NOWHERE
     own_name: str = ""
     batch: str = ""
     step: int = 0
     action: str = ""
-    keep_step: Keep = lambda _: None
+    keep_step: AuditSink = lambda _: None
     """Takes the records of a batch's steps."""
     touched: dict[str, None] = field(default_factory=dict)
     """Origins whose content was reported or acted on, in the order in which they came."""
 
     def ended(self, how: Answer | Exception | None, now: float) -> Called:
-        """It is over: with an answer or without, or (None) because nobody waited for it any more."""
+        """Return the audit event of the finished call; None stands for a cancelled call."""
         detail, handed = "", True
         match how:
             case Answer():
@@ -140,12 +140,12 @@ def _outcome(code: int) -> str:
 
 
 Record = Called | Registered | Redefined
-Keep = Callable[[Record], None]
-"""Neither waits nor raises."""
+AuditSink = Callable[[Record], None]
+"""Takes audit events. It neither waits nor raises."""
 
 
-def to_each(*keeps: Keep) -> Keep:
-    """Keep records in several places."""
+def to_each(*keeps: AuditSink) -> AuditSink:
+    """Return a sink that passes each event to several sinks."""
 
     def keep(record: Record) -> None:
         for each in keeps:

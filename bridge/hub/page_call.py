@@ -16,7 +16,7 @@ from bridge.errors import CallError, UnknownToolError, failed
 from bridge.hub import tool_result
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Keep, Recording
+from bridge.hub.audit_records import AuditSink, CallRecord
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Session, ToolIdentity
@@ -63,12 +63,12 @@ class CallServices:
     call_s: float
     now: Callable[[], float]
     consent: PageToolConsent
-    keep: Keep
+    keep: AuditSink
     told: Callable[[CallError], str]
     """What the client hears of a failure."""
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
-    running: dict[Operation, Recording] = field(default_factory=dict)
+    running: dict[Operation, CallRecord] = field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 
@@ -92,7 +92,7 @@ class PageCall:
         self._arguments = arguments
         self._on_finished = on_finished
         self._observer = observer
-        self._recording = Recording(session, called_as or name, arguments, services.now())
+        self._record = CallRecord(session, called_as or name, arguments, services.now())
         self._operation: Operation = FINISHED
         self._entry: LiveEntry
         """Where it was sent last."""
@@ -118,9 +118,9 @@ class PageCall:
 
     def begin(self) -> None:
         """Count it and take it as far as it gets."""
-        self._services.running[self] = self._recording
+        self._services.running[self] = self._record
         try:
-            self._services.admission.count(self.session, self._recording.began)
+            self._services.admission.count(self.session, self._record.began)
         except CallError as error:
             self.fail(error)
         else:
@@ -182,7 +182,7 @@ class PageCall:
             CallError: it may not be made.
         """
         site = entry.site
-        self._recording.site, self._recording.own_name = site, entry.own_name
+        self._record.site, self._record.own_name = site, entry.own_name
         self._profile = site.profile
         self._doubts = self._services.consent.check(self.session, entry)
         self._services.admission.admit(self.session, entry, self._arguments, self._services.registry.pauses)
@@ -265,7 +265,7 @@ class PageCall:
 
     def _keep(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
-        self._services.keep(self._recording.ended(how, self._services.now()))
+        self._services.keep(self._record.ended(how, self._services.now()))
 
 
 def _marked(observer: CallObserver, origin: str) -> CallObserver:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import CallError, failed
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Recording
+from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import CallServices, Outcome
@@ -20,7 +20,7 @@ from bridge.hub.transport import NO_OBSERVER, CallObserver
 
 _log = logging.getLogger(__name__)
 
-Run = Callable[[Recording, CallObserver], Awaitable[Answer]]
+Run = Callable[[CallRecord, CallObserver], Awaitable[Answer]]
 """See `Provider.run`."""
 
 
@@ -45,7 +45,7 @@ class Provider(Protocol):
         """The MCP Tools."""
         ...
 
-    async def run(self, recording: Recording, observer: CallObserver) -> Answer:
+    async def run(self, record: CallRecord, observer: CallObserver) -> Answer:
         """Run the tool that the recording names, and record where it did.
 
         Raises:
@@ -71,9 +71,9 @@ class NothingProvided:
         """See `Provider`."""
         return []
 
-    async def run(self, recording: Recording, observer: CallObserver) -> Answer:  # noqa: ARG002
+    async def run(self, record: CallRecord, observer: CallObserver) -> Answer:  # noqa: ARG002
         """See `Provider`."""
-        raise AssertionError(f"nobody provides {recording.name}")
+        raise AssertionError(f"nobody provides {record.name}")
 
     def resources(self, session: Session) -> list[Resource]:  # noqa: ARG002
         """See `Provider`."""
@@ -98,7 +98,7 @@ class ProviderCall:
     ) -> None:
         self._services = services
         self._run_tool = run
-        self._recording = Recording(session, name, arguments, services.now(), keep_step=services.keep)
+        self._record = CallRecord(session, name, arguments, services.now(), keep_step=services.keep)
         self._on_finished = on_finished
         self._observer = observer
         self._operation: Operation = FINISHED
@@ -106,9 +106,9 @@ class ProviderCall:
 
     def begin(self, in_background: Callable[[Callable[[], Awaitable[None]]], Operation]) -> None:
         """Count it and let it run."""
-        self._services.running[self] = self._recording
+        self._services.running[self] = self._record
         try:
-            self._services.admission.count(self._recording.session, self._recording.began)
+            self._services.admission.count(self._record.session, self._record.began)
         except CallError as error:
             self._fail(error)
         else:
@@ -125,11 +125,11 @@ class ProviderCall:
 
     async def _run(self) -> None:
         try:
-            answer = await self._run_tool(self._recording, self._observer)
+            answer = await self._run_tool(self._record, self._observer)
         except CallError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001  (other calls go on)
-            _log.exception("calling %s failed", self._recording.name)
+            _log.exception("calling %s failed", self._record.name)
             self._end(error, error)
         else:
             self._end(answer.result, answer)
@@ -146,4 +146,4 @@ class ProviderCall:
 
     def _keep(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
-        self._services.keep(self._recording.ended(how, self._services.now()))
+        self._services.keep(self._record.ended(how, self._services.now()))

@@ -1,11 +1,11 @@
-"""What follows from an announced list of tools: a record of it, and what its page allows to be kept. Pure."""
+"""Registration listener: records announced tool lists, and caches the tools that allow it. Pure."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from bridge.hub.audit_records import Keep, Redefined, Registered, Site
+from bridge.hub.audit_records import AuditSink, Redefined, Registered, Site
 from bridge.hub.cached_tools import CachedToolRow, ToolKey, ToolStore
 from bridge.hub.catalog_entries import site_of
 from bridge.hub.page_tool import PageTool
@@ -18,10 +18,10 @@ MAX_KNOWN = 8192
 """Definitions whose hashes are remembered, of all sites: those that were announced last."""
 
 
-class Registrations:
-    """Stands before the registry: what it hears is heard there."""
+class RegistrationListener:
+    """Receives all events before the registry, and passes them on to it."""
 
-    def __init__(self, registry: Registry, policy: Policy, store: ToolStore, keep: Keep) -> None:
+    def __init__(self, registry: Registry, policy: Policy, store: ToolStore, keep: AuditSink) -> None:
         self._registry = registry
         self._policy = policy
         self._store = store

@@ -15,7 +15,7 @@ from bridge.errors import CallError, UnknownToolError, failed, sentence
 from bridge.hub import meta_tools
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import NOTHING, Arguments
-from bridge.hub.audit_records import Keep, Recording
+from bridge.hub.audit_records import AuditSink, CallRecord
 from bridge.hub.cached_tools import NothingKept, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
@@ -30,7 +30,7 @@ from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
 from bridge.hub.providers import NothingProvided, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME
-from bridge.hub.registrations import Registrations
+from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
@@ -79,7 +79,7 @@ class Router:
         *,
         terms: Terms | None = None,
         store: ToolStore | None = None,
-        keep: Keep = lambda _: None,
+        keep: AuditSink = lambda _: None,
         prompts: UserPrompts | None = None,
         approvals: PageToolApprovals | None = None,
     ) -> None:
@@ -101,7 +101,7 @@ class Router:
         self._provider: Provider = NothingProvided()
         self._transport = transport
         self._whats_missing = whats_missing
-        self._registrations = Registrations(self.registry, self._terms.policy, self._store, keep)
+        self._registrations = RegistrationListener(self.registry, self._terms.policy, self._store, keep)
         self.changes = ChangeSignal()
         self.prompts = ApprovalPrompts(self.registry, transport, self.changes, self._terms.ask_in)
         self._prompts = prompts or self.prompts
@@ -334,14 +334,14 @@ class Router:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
-    async def _list_page_tools(self, recording: Recording, _: CallObserver) -> Answer:
-        asked = meta_tools.read_arguments(meta_tools.ListPageTools, recording.arguments)
+    async def _list_page_tools(self, record: CallRecord, _: CallObserver) -> Answer:
+        asked = meta_tools.read_arguments(meta_tools.ListPageTools, record.arguments)
         await self.settle()
         notices = [meta_tools.notice(frame) for _, _, frame in self.registry.frames()]
         entries, unlisted = self._usable()
         if entries:
             notices.append(self.whats_missing())  # what is kept needs a browser as well
-        recording.session.show(self.catalog.bindings())
+        record.session.show(self.catalog.bindings())
         found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
         return Answer(found, is_error=False)
 
@@ -372,7 +372,7 @@ class Router:
         missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
 
-    def running(self) -> list[Recording]:
+    def running(self) -> list[CallRecord]:
         """The calls that are on their way, the oldest first."""
         return list(self._services.running.values())
 
@@ -508,7 +508,7 @@ class Router:
 
 
 def _rejecting(error: CallError) -> Run:
-    async def reject(_recording: Recording, _observer: CallObserver) -> Answer:
+    async def reject(_record: CallRecord, _observer: CallObserver) -> Answer:
         raise error
 
     return reject

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.audit_records import Recording
+from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
@@ -36,7 +36,7 @@ class OwnTools:
     def definitions(self) -> list[dict[str, Any]]:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in self._runs]
 
-    async def run(self, recording: Recording, caller: CallObserver) -> Answer:
+    async def run(self, recording: CallRecord, caller: CallObserver) -> Answer:
         try:
             text = await self._runs[recording.name](caller)
         except CallError as error:

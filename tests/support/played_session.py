@@ -13,7 +13,7 @@ import trio.testing
 
 from announcements import one_page, tab, tools
 from bridge.errors import CallError
-from bridge.hub.audit_records import Keep
+from bridge.hub.audit_records import AuditSink
 from bridge.hub.client_session import Session
 from bridge.hub.operation import Operation
 from bridge.hub.router import Router
@@ -125,7 +125,7 @@ def encoded(message: dict[str, Any]) -> bytes:
 
 
 @asynccontextmanager
-async def session(*, leaves_all: bool, keep: Keep = lambda _: None) -> AsyncIterator[Played]:
+async def session(*, leaves_all: bool, keep: AuditSink = lambda _: None) -> AsyncIterator[Played]:
     pages, client = Pages(), Told()
     router = Router(pages, keep=keep)
     router.provide(OwnTools(where=where))

@@ -27,7 +27,7 @@ from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Answer, Quote, ToolError
 from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
-from bridge.hub.audit_records import Recording
+from bridge.hub.audit_records import CallRecord
 from bridge.hub.catalog_entries import site_of
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
@@ -111,7 +111,7 @@ class Turn:
     session: Session
     kept: Kept
     caller: CallObserver
-    recording: Recording
+    recording: CallRecord
     tool: Tool[Any]
     """Which is being run; within a call of several, one after the other."""
     limits: list[trio.CancelScope] = field(default_factory=list)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from mcp_types import ListResourcesResult, ReadResourceResult
 
-from bridge.hub.audit_records import Recording
+from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
@@ -35,7 +35,7 @@ class Album:
     def definitions(self) -> list[dict[str, Any]]:
         return []
 
-    async def run(self, _recording: Recording, _caller: CallObserver) -> Answer:
+    async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:
         raise AssertionError
 
     def resources(self, session: Session) -> list[Resource]:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.errors import CallError, UnknownToolError
 from bridge.frontends.http.metrics import OTHER, Gauges, Metrics
 from bridge.hub.argument_validation import NOTHING
-from bridge.hub.audit_records import Called, Record, Recording, Registered, Site, to_each
+from bridge.hub.audit_records import Called, CallRecord, Record, Registered, Site, to_each
 from bridge.hub.client_session import Session
 from bridge.hub.tool_result import Answer
 from native_host.protocol import wire
@@ -76,7 +76,7 @@ def test_how_long_calls_took_is_told_in_steps(metrics: Metrics) -> None:
 def test_every_outcome_that_a_record_can_have_is_counted_under_its_own_name(
     metrics: Metrics, how: Answer | Exception | None
 ) -> None:
-    record = Recording(SESSION, "t", NOTHING, 0.0).ended(how, 1.0)
+    record = CallRecord(SESSION, "t", NOTHING, 0.0).ended(how, 1.0)
     metrics.keep(record)
     assert read(metrics)[f"mcpb_calls_total{{{record.outcome}}}"] == 1
 
@@ -84,7 +84,7 @@ def test_every_outcome_that_a_record_can_have_is_counted_under_its_own_name(
 def test_an_error_number_that_a_browser_made_up_makes_no_series_of_its_own(metrics: Metrics) -> None:
     before = read(metrics).keys()
     for code in range(1, 50):
-        metrics.keep(Recording(SESSION, "t", NOTHING, 0.0).ended(CallError(code, "", handed=True), 1.0))
+        metrics.keep(CallRecord(SESSION, "t", NOTHING, 0.0).ended(CallError(code, "", handed=True), 1.0))
     found = read(metrics)
     assert found[f"mcpb_calls_total{{{OTHER}}}"] == 49
     assert found.keys() == before

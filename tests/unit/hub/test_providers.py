@@ -12,7 +12,7 @@ import trio.testing
 from announcements import browser_hello, tab
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record, Recording
+from bridge.hub.audit_records import Called, CallRecord, Record
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome
 from bridge.hub.providers import Resource
@@ -44,7 +44,7 @@ class Whistle:
     def definitions(self) -> list[dict[str, Any]]:
         return [{"name": "whistle", "description": "Whistles.", "inputSchema": {"type": "object"}}]
 
-    async def run(self, _recording: Recording, _caller: CallObserver) -> Answer:
+    async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:
         try:
             await self.may_end.wait()
         except trio.Cancelled:
