@@ -24,10 +24,10 @@ from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
     CallObserver,
+    DiscoveryFinished,
+    HostDiscovered,
     HostLinked,
-    HostSeen,
     Listener,
-    LookedAround,
     TabAddress,
     TabTransport,
 )
@@ -126,8 +126,8 @@ def _fill(transport: InstantTransport, tabs: int) -> None:
         wire.Tab(tab_id=at, window_id=1, origin=_origin(at), title=f"Page {at}", ordinal=1)
         for at in range(tabs)
     ]
-    transport.tell(LookedAround())
-    transport.tell(HostSeen(_HOST, 1.0))
+    transport.tell(DiscoveryFinished())
+    transport.tell(HostDiscovered(_HOST, 1.0))
     transport.tell(HostLinked(_HOST, host))
     said: list[wire.Wire] = [browser, wire.Tabs(tabs=known), *(_page(at, 0) for at in range(tabs))]
     for message in [*said, wire.HostReplayed()]:

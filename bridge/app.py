@@ -48,7 +48,7 @@ from native_host.system import malloc
 from native_host.system.home_layout import HomeLayout, mcpb_home
 
 if TYPE_CHECKING:
-    from bridge.links.holder_processes import ChannelHolders
+    from bridge.links.holder_processes import HolderProcesses
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
@@ -117,13 +117,13 @@ def _site_rules_of(policy: Policy, approved: list[str] | None, session_id: str) 
     return wire.SessionRules(session=session_id, deny=list(policy.denied), allow=allow)
 
 
-def _channel_holders(settings: ChannelSettings) -> ChannelHolders | None:
+def _channel_holders(settings: ChannelSettings) -> HolderProcesses | None:
     if not settings.attach:
         return None
     # What looks for another product's sockets is imported by nobody else.
-    from bridge.links.holder_processes import ChannelHolders  # noqa: PLC0415
+    from bridge.links.holder_processes import HolderProcesses  # noqa: PLC0415
 
-    return ChannelHolders(settings.only_directory)
+    return HolderProcesses(settings.only_directory)
 
 
 def _set_config(
@@ -465,7 +465,7 @@ def _working_folder() -> str:
 
 
 def _connection_problem(
-    registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: ChannelHolders | None
+    registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: HolderProcesses | None
 ) -> str:
     # A bridge whose pages offer tools never imports the diagnosis.
     from bridge.diagnostics.connection_problem import diagnose_connection  # noqa: PLC0415

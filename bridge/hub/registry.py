@@ -18,7 +18,7 @@ import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.rules.pauses import Pauses, changes_in
-from bridge.hub.transport import Announced, Event, HostLinked, HostLost, HostSeen, LookedAround
+from bridge.hub.transport import Announced, DiscoveryFinished, Event, HostDiscovered, HostLinked, HostLost
 from native_host.protocol import wire
 
 GRACE_S = 3.0
@@ -314,7 +314,7 @@ class Registry:
     def hear(self, event: Event, now: float) -> None:
         """Fold one event in. `now` is of the clock that `expire` is asked by."""
         match event:
-            case HostSeen():
+            case HostDiscovered():
                 self._browsers[event.host] = Browser(event.host, event.started_at)
             case HostLinked():
                 self._browsers[event.host].host_hello = event.hello
@@ -323,7 +323,7 @@ class Registry:
                 return
             case HostLost():
                 self._lose(event.host, now)
-            case LookedAround():
+            case DiscoveryFinished():
                 self._has_looked = True
         self._changed(None)
 

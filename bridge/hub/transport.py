@@ -24,8 +24,8 @@ class TabAddress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HostSeen:
-    """A live host was found; it will be linked and replayed, or lost."""
+class HostDiscovered:
+    """Discovery found a live host; HostLinked or HostLost follows."""
 
     host: str
     started_at: float
@@ -57,11 +57,11 @@ class HostLost:
 
 
 @dataclass(frozen=True)
-class LookedAround:
-    """Every place where hosts may be was looked at for the first time."""
+class DiscoveryFinished:
+    """The first scan of all directories of hosts has finished."""
 
 
-Event = HostSeen | HostLinked | Announced | HostLost | LookedAround
+Event = HostDiscovered | HostLinked | Announced | HostLost | DiscoveryFinished
 Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
 OnEvent = Callable[[CdpEvent], None]

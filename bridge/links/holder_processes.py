@@ -62,8 +62,8 @@ class _Started:
         return self.process is None or self.process.poll() not in (None, 0)
 
 
-class ChannelHolders:
-    """Sees to it that each socket that can be used has a holder. Times are trio's."""
+class HolderProcesses:
+    """Starts a holder for each usable socket. Times are on trio's clock."""
 
     def __init__(self, directory: Path | None = None, command: tuple[str, ...] = COMMAND) -> None:
         """

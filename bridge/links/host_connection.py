@@ -1,4 +1,4 @@
-"""A connection to one native host: one reader, one writer, and the requests that wait for an answer.
+"""Connection to one native host: one reader, one writer, and the pending requests.
 
 A request is state and no task: it is written by whoever asks, answered by the reader, and one task sees to it
 that none waits for too long.
@@ -19,7 +19,7 @@ from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.links.pending_requests import Deadlines, Question, Waiter
+from bridge.links.pending_requests import Deadlines, PendingRequest, Question
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
 from native_host.ipc.streams import FrameReader, MessageWriter
@@ -48,22 +48,22 @@ class LinkError(Exception):
         self.is_final = is_final
 
 
-class _Request(Waiter):
+class _Request(PendingRequest):
     """What was asked, and how far it has got."""
 
     def __init__(
         self,
-        link: Link,
+        connection: HostConnection,
         raw_id: bytes,
         timeout_s: float,
         on_finished: OnFinished[bytes | CallError],
         observer: CallObserver,
     ) -> None:
-        super().__init__(timeout_s, on_finished, observer, link.deadlines)
+        super().__init__(timeout_s, on_finished, observer, connection.deadlines)
         self.raw_id = raw_id
         self.outgoing: Outgoing | None = None
         """None: it waits for room."""
-        self._link = link
+        self._connection = connection
 
     @property
     def may_have_been_handed(self) -> bool:
@@ -71,12 +71,12 @@ class _Request(Waiter):
         return self.outgoing is not None and self.outgoing.has_begun
 
     def give_up(self) -> bool:
-        """See `Waiter`."""
-        return self._link.give_up(self)
+        """See `PendingRequest`."""
+        return self._connection.give_up(self)
 
 
-class Link:
-    """Made with a connected stream; works while `run` does."""
+class HostConnection:
+    """Connection on a connected stream; it works while `run` runs."""
 
     def __init__(self, stream: trio.SocketStream, hear: Callable[[str, Wire], None]) -> None:
         self.deadlines = Deadlines()
@@ -247,24 +247,24 @@ class Link:
         raw_id = bytes(message.id)
         try:
             asked = _question_in(message)
-            waiter = self._waiter_for(message)
-            question = waiter.open_question()
+            pending = self._pending_for(message)
+            question = pending.open_question()
         except CallError as error:
             self._refuse(raw_id, error)
             return
-        self._nursery.start_soon(self._put_question, raw_id, waiter, question, asked)
+        self._nursery.start_soon(self._put_question, raw_id, pending, question, asked)
 
-    def _waiter_for(self, message: Envelope) -> Waiter:
-        waiter = self._in_flight.get(bytes(message.for_))
-        if waiter is None:
+    def _pending_for(self, message: Envelope) -> PendingRequest:
+        pending = self._in_flight.get(bytes(message.for_))
+        if pending is None:
             raise CallError(Code.GONE, "nobody waits for the call that asks this", handed=False)
-        return waiter
+        return pending
 
     async def _put_question(
-        self, raw_id: bytes, waiter: Waiter, question: Question, asked: wire.ElicitConfirmation
+        self, raw_id: bytes, pending: PendingRequest, question: Question, asked: wire.ElicitConfirmation
     ) -> None:
         try:
-            answer = await waiter.put(question, asked)
+            answer = await pending.put(question, asked)
             _check_size("the answer", len(answer), handed=True)
         except CallError as error:
             self._refuse(raw_id, error)
@@ -286,11 +286,11 @@ class Link:
             return
         match params:
             case wire.Progress():
-                if waiter := self._in_flight.get(bytes(message.for_)):
-                    waiter.progress(params)
+                if pending := self._in_flight.get(bytes(message.for_)):
+                    pending.progress(params)
             case wire.CdpEvent():
-                if waiter := self._in_flight.get(bytes(message.for_)):
-                    waiter.event(params)
+                if pending := self._in_flight.get(bytes(message.for_)):
+                    pending.event(params)
             case wire.HostError():
                 raise LinkError(_with_remedy(params), is_final=params.code == Code.WIRE_VERSION)
             case _:

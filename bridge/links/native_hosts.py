@@ -24,16 +24,16 @@ from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
     CallObserver,
+    DiscoveryFinished,
     Event,
+    HostDiscovered,
     HostLinked,
     HostLost,
-    HostSeen,
     Listener,
-    LookedAround,
     TabAddress,
     TabTransport,
 )
-from bridge.links.host_connection import Link, LinkError
+from bridge.links.host_connection import HostConnection, LinkError
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.protocol import wire
@@ -66,7 +66,7 @@ class Problem:
 
 
 class Holders(Protocol):
-    """Sees to it that another product's sockets are held: `ChannelHolders`."""
+    """Sees to it that another product's sockets are held: `HolderProcesses`."""
 
     def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing; the sockets whose holders are on their way."""
@@ -92,7 +92,7 @@ class NativeLinks(TabTransport):
         self._holders = holders
         self._coming: set[str] = set()
         """Sockets whose holders are on their way: each stands for a host until that is found."""
-        self._links: dict[str, Link] = {}
+        self._connections: dict[str, HostConnection] = {}
         self._sessions = wire.BridgeSessions(sessions=[])
         self._listeners: list[Listener] = []
         self._busy: set[str] = set()
@@ -107,7 +107,7 @@ class NativeLinks(TabTransport):
             self._nursery = nursery
             try:
                 self.look()
-                self._emit(LookedAround())
+                self._emit(DiscoveryFinished())
                 while True:
                     await self._until_next_look()
                     self._look(at_once=False)
@@ -131,8 +131,8 @@ class NativeLinks(TabTransport):
         self._send_sessions()
 
     def _send_sessions(self) -> None:
-        for link in self._links.values():
-            link.tell("bridge/sessions", self._sessions)
+        for connection in self._connections.values():
+            connection.tell("bridge/sessions", self._sessions)
 
     def send(
         self,
@@ -144,15 +144,15 @@ class NativeLinks(TabTransport):
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """See `TabTransport.send`."""
-        link = self._links.get(tab.host)
-        if link is None:
+        connection = self._connections.get(tab.host)
+        if connection is None:
             on_finished(CallError(Code.GONE, handed=False))
             return FINISHED
-        return link.send(method, params, timeout_s, on_finished, observer)
+        return connection.send(method, params, timeout_s, on_finished, observer)
 
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""
-        if tab.host in self._links and tab.tab_id is not None:
+        if tab.host in self._connections and tab.tab_id is not None:
             self._emit(Announced(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
 
     def look(self) -> None:
@@ -170,7 +170,7 @@ class NativeLinks(TabTransport):
                 held.add(record.channel)
                 if record.instance not in self._busy and self._may_try(record.instance):
                     self._busy.add(record.instance)
-                    self._emit(HostSeen(record.instance, record.started_at))
+                    self._emit(HostDiscovered(record.instance, record.started_at))
                     self._nursery.start_soon(self._serve, directory.path, record.instance)
         for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
@@ -184,14 +184,14 @@ class NativeLinks(TabTransport):
         now = trio.current_time()
         coming = holders.look(held, now, at_once=at_once)
         for socket in coming - self._coming:
-            self._emit(HostSeen(socket, time.time()))
+            self._emit(HostDiscovered(socket, time.time()))
         for socket in self._coming - coming:
             self._emit(HostLost(socket))
         self._coming = coming
         self.problems |= {socket: Problem(text, 0) for socket, text in holders.problems(held, now).items()}
 
     async def _until_next_look(self) -> None:
-        pause_s = LINKED_LOOK_EVERY_S if self._links else LOOK_EVERY_S
+        pause_s = LINKED_LOOK_EVERY_S if self._connections else LOOK_EVERY_S
         with trio.CancelScope(deadline=trio.current_time() + pause_s) as self._pause:
             await trio.sleep_forever()
 
@@ -213,23 +213,23 @@ class NativeLinks(TabTransport):
     async def _serve(self, directory: Path, instance: str) -> None:
         text, is_final = "the host closed the connection", False
         try:
-            await self._link(directory, instance)
+            await self._connect(directory, instance)
         except LinkError as error:
             text, is_final = str(error), error.is_final
         except (FrameError, PrivateFileError, OSError, trio.BrokenResourceError) as error:
             text = str(error) or "the connection broke"
         finally:
-            link = self._links.pop(instance, None)
+            connection = self._connections.pop(instance, None)
             self._busy.discard(instance)
             self._pause.deadline = min(self._pause.deadline, trio.current_time() + LOOK_EVERY_S)
             self._emit(HostLost(instance))
-            if link:  # who asks again now finds it gone
-                link.close()
+            if connection:  # who asks again now finds it gone
+                connection.close()
         retry_at = math.inf if is_final else trio.current_time() + RETRY_S
         self.problems[instance] = Problem(text, retry_at)
         _log.info("host %s: %s", instance, text)
 
-    async def _link(self, directory: Path, instance: str) -> None:
+    async def _connect(self, directory: Path, instance: str) -> None:
         stream = await endpoint.connect(directory, instance)
 
         def hear(method: str, message: Wire) -> None:
@@ -241,9 +241,9 @@ class NativeLinks(TabTransport):
                 case _:
                     self._emit(Announced(instance, method, message))
 
-        link = Link(stream, hear)
-        self._links[instance] = link
-        await link.run(self._sessions)
+        connection = HostConnection(stream, hear)
+        self._connections[instance] = connection
+        await connection.run(self._sessions)
 
     def _emit(self, event: Event) -> None:
         for listener in self._listeners:

@@ -1,4 +1,4 @@
-"""A request that waits for its answer: how long still, and what its page reports and asks before it.
+"""Pending requests and their deadlines, with the progress and the questions that precede a response.
 
 Many deadlines and one task that sleeps until the nearest, so that what waits needs no task of its own.
 """
@@ -21,7 +21,7 @@ from native_host.protocol.wire import Code
 _log = logging.getLogger(__name__)
 
 
-class Waiter(ABC):
+class PendingRequest(ABC):
     """A request that awaits its response, as an operation without a task of its own."""
 
     def __init__(
@@ -129,13 +129,13 @@ class Question:
         self.scope = trio.CancelScope()
 
 
-class Timed(Protocol):
-    """Something that may take its time until `deadline` (trio's clock)."""
+class HasDeadline(Protocol):
+    """Object with a deadline on trio's clock."""
 
     deadline: float
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Handle the expired deadline."""
         ...
 
 
@@ -143,20 +143,20 @@ class Deadlines:
     """Of everything that was added, while `run` does."""
 
     def __init__(self) -> None:
-        self._timed: dict[Timed, None] = {}
+        self._timed: dict[HasDeadline, None] = {}
         self._wakes_at = math.inf
         self._sleep = trio.CancelScope()
 
-    def add(self, timed: Timed) -> None:
+    def add(self, timed: HasDeadline) -> None:
         """Let it expire at its deadline, unless it is discarded before."""
         self._timed[timed] = None
         self.brought_forward(timed)
 
-    def discard(self, timed: Timed) -> None:
+    def discard(self, timed: HasDeadline) -> None:
         """It has ended by itself."""
         self._timed.pop(timed, None)
 
-    def brought_forward(self, timed: Timed) -> None:
+    def brought_forward(self, timed: HasDeadline) -> None:
         """Its deadline is an earlier one now. A later one need not be told: it is looked at in time."""
         if timed.deadline < self._wakes_at:
             self._wakes_at = self._sleep.deadline = timed.deadline

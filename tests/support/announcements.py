@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bridge.hub.registry import Registry
-from bridge.hub.transport import Announced, HostLinked, HostSeen
+from bridge.hub.transport import Announced, HostDiscovered, HostLinked
 from native_host.protocol import wire
 
 LIMITS = wire.Limits(to_browser=1, from_browser=1, socket=1)
@@ -58,7 +58,7 @@ def connect(
     now: float = 0.0,
 ) -> None:
     """Link a host whose browser says all this, up to the end of the replay."""
-    registry.hear(HostSeen(host, started_at), now)
+    registry.hear(HostDiscovered(host, started_at), now)
     registry.hear(HostLinked(host, host_hello(host, browser_pid)), now)
     announce(registry, host, browser_hello(profile), *announcements, wire.HostReplayed(), now=now)
 

@@ -15,7 +15,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
-from bridge.hub.transport import CallObserver, LookedAround
+from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
 from mcp_client import McpLines, Speak, speaking_with
@@ -56,7 +56,7 @@ async def client_of(tools: OwnTools) -> AsyncIterator[McpLines]:
     transport = PlayedTransport()
     router = Router(transport)
     router.provide(tools)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
 
     async def serve(speak: Speak) -> None:
         async with trio.open_nursery() as nursery:

@@ -20,7 +20,7 @@ from bridge.hub.audit_records import Record
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.router import Router, Terms
-from bridge.hub.transport import CallObserver, HostLinked, HostSeen, LookedAround
+from bridge.hub.transport import CallObserver, DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.site_approvals import Approvals
 from fake_transport import Answer, Asked, PlayedTransport
 from native_host.protocol import wire
@@ -84,7 +84,7 @@ class PlayedTools:
         """The results of DevTools commands, by method; there are no others."""
         self.transport.on_request = self._obey
         nursery.start_soon(self.router.run)
-        self.transport.happen(LookedAround())
+        self.transport.happen(DiscoveryFinished())
 
     def connect(
         self,
@@ -98,7 +98,7 @@ class PlayedTools:
         """A browser with these tabs."""
         capabilities = wire.Capabilities(commands=list(commands))
         hello = msgspec.structs.replace(browser_hello(profile, label), capabilities=capabilities)
-        self.transport.happen(HostSeen(host, 1.0), HostLinked(host, host_hello(host, pid)))
+        self.transport.happen(HostDiscovered(host, 1.0), HostLinked(host, host_hello(host, pid)))
         self.transport.announce(host, hello, wire.Tabs(tabs=list(tabs)), wire.HostReplayed())
 
     def says(self, choice: str | None) -> None:

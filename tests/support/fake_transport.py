@@ -15,8 +15,8 @@ from bridge.hub.transport import (
     Announced,
     CallObserver,
     Event,
+    HostDiscovered,
     HostLinked,
-    HostSeen,
     Listener,
     TabAddress,
     TabTransport,
@@ -102,7 +102,7 @@ class PlayedTransport(TabTransport):
             self._listener(event)
 
     def connect(self, host: str, *announcements: Wire, started_at: float = 1.0) -> None:
-        self.happen(HostSeen(host, started_at), HostLinked(host, host_hello(host)))
+        self.happen(HostDiscovered(host, started_at), HostLinked(host, host_hello(host)))
         self.announce(host, browser_hello(), *announcements, wire.HostReplayed())
 
     def announce(self, host: str, *messages: Wire) -> None:

@@ -21,7 +21,7 @@ from bridge.frontends.http.asgi_app import Admit
 from bridge.frontends.http.http_frontend import HttpFrontend
 from bridge.frontends.http.metrics import Metrics
 from bridge.hub.router import Router, Terms
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import DiscoveryFinished
 from fake_transport import Answer, Asked, PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -99,7 +99,7 @@ async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) ->
     router = Router(
         transport, terms=Terms(rate_limiter=RateLimiter(settings.calls_per_minute)), keep=metrics.keep
     )
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page(*tools))
     sessions: list[wire.Session] = []
 

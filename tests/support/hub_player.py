@@ -31,10 +31,10 @@ from bridge.hub.transport import (
     NO_OBSERVER,
     Announced,
     CallObserver,
+    DiscoveryFinished,
+    HostDiscovered,
     HostLinked,
     HostLost,
-    HostSeen,
-    LookedAround,
     TabAddress,
 )
 from fake_transport import CART, Answer, Asked, PlayedTransport
@@ -229,7 +229,7 @@ class Player:
         """By session, profile and address: the tab that was opened last."""
 
     async def begin(self) -> None:
-        self.transport.happen(LookedAround())
+        self.transport.happen(DiscoveryFinished())
         self._nursery.start_soon(self.router.run)
         self._told = self._client_view()
         self._nursery.start_soon(self.router.tell_changes, self._tell)
@@ -298,7 +298,7 @@ class Player:
         started_at = self._started_at.setdefault(host, float(len(known) + 1))
         hosts.append(host)
         self.model.seen(host, started_at, *steps.BROWSERS[step.browser])
-        self.transport.happen(HostSeen(host, started_at))
+        self.transport.happen(HostDiscovered(host, started_at))
         self._only_seen[step.browser] = step
         if not step.is_only_seen:
             self._replay(step.browser, self._only_seen.pop(step.browser))

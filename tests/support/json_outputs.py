@@ -20,7 +20,7 @@ from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools
 from bridge.hub.router import Router
-from bridge.hub.transport import HostLinked, HostSeen, LookedAround
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.audit_log import AuditLog
 from bridge.state.server_record import ServeRecord
 from bridge.state.tool_cache import SqliteToolStore
@@ -103,7 +103,7 @@ async def make_call_documents() -> list[Any]:
     router = Router(transport := PlayedTransport())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(router.run)
-        transport.happen(LookedAround())
+        transport.happen(DiscoveryFinished())
         transport.connect("h1", *one_page("getCart"))
         called = await router.call(_SESSION, "website_tool_shop_example_tab1_getCart", Arguments.of({}))
         listed = await router.call(_SESSION, "list_page_tools", Arguments.of({"schemas": True}))
@@ -149,4 +149,4 @@ def _announce_everything(transport: PlayedTransport) -> None:
         wire.Paused(sites=[_SHOP]),
         wire.HostClients(clients=[client]),
     )
-    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2")))
+    transport.happen(HostDiscovered("h2", 2.0), HostLinked("h2", host_hello("h2")))

@@ -17,7 +17,7 @@ from bridge.hub.audit_records import AuditSink
 from bridge.hub.client_session import Session
 from bridge.hub.operation import Operation
 from bridge.hub.router import Router
-from bridge.hub.transport import CallObserver, LookedAround
+from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import McpSession, open_session
 from custom_tools import OwnTools
@@ -129,7 +129,7 @@ async def session(*, leaves_all: bool, keep: AuditSink = lambda _: None) -> Asyn
     pages, client = Pages(), Told()
     router = Router(pages, keep=keep)
     router.provide(OwnTools(where=where))
-    pages.happen(LookedAround())
+    pages.happen(DiscoveryFinished())
     pages.connect("h1", *one_page("getCart", "hold"))
     mcp_server = McpServer(router, Session("s1"), lambda: None)
     async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
-from bridge.hub.transport import LookedAround, TabAddress
+from bridge.hub.transport import DiscoveryFinished, TabAddress
 from bridge.links.native_hosts import NativeLinks
 from bridge.state import log_file
 from demo.chromium import Chromium, Page
@@ -74,7 +74,7 @@ async def shop(chain: Chain, browser: Chromium, client: Onlooker) -> Page:
 async def test_however_a_request_ends_its_link_keeps_nothing_of_it(
     links: NativeLinks, host: PlayedHost, nursery: trio.Nursery, end: str
 ) -> None:
-    link = links._links[host.instance]
+    link = links._connections[host.instance]
     scope, over = trio.CancelScope(), trio.Event()
 
     async def ask() -> None:
@@ -181,7 +181,7 @@ async def test_a_tab_that_is_disconnected_is_forgotten_without_a_word_to_the_bro
 async def test_a_call_has_ten_seconds_unless_the_person_says_otherwise(nursery: trio.Nursery) -> None:
     transport = PlayedTransport()
     router = Router(transport)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart"))
     await router.call(Session("ours"), "website_tool_shop_example_tab1_getCart", Arguments.of({}))
     assert [asked.timeout_s for asked in transport.asked] == [10.0]
@@ -192,7 +192,7 @@ async def test_what_the_browser_can_be_commanded_is_no_tool() -> None:
     router = Router(transport)
     hello = browser_hello()
     hello.capabilities.commands = ["browser/executeTool", "createTab", "forwardCDPCommand"]
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", hello, *one_page("getCart"))
     listed = [tool["name"] for tool in await router.tools(Session("ours"))]
     assert listed == ["list_page_tools", "call_page_tool", "website_tool_shop_example_tab1_getCart"]

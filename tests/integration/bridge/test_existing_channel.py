@@ -27,7 +27,7 @@ from bridge.config.settings import BrowserSettings, Config
 from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.transport import HostLinked, HostSeen
+from bridge.hub.transport import HostDiscovered, HostLinked
 from bridge.links.native_hosts import NativeLinks
 from demo.simulated.browser import SimulatedBrowser
 from fake_claude_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
@@ -460,7 +460,7 @@ async def test_who_cannot_be_asked_leaves_questions_to_the_extension(other: Othe
 def played(nursery: trio.Nursery, home: Path, rules: PolicyRules | None = None) -> PlayedTools:
     """Nothing but another product's extension is connected."""
     tools = PlayedTools(nursery, home, rules)
-    tools.transport.happen(HostSeen("h1", 1.0), HostLinked("h1", host_hello("h1")))
+    tools.transport.happen(HostDiscovered("h1", 1.0), HostLinked("h1", host_hello("h1")))
     tools.transport.announce("h1", offer("channel-1", "0.2.0", "linux"), wire.HostReplayed())
     return tools
 

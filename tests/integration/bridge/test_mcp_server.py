@@ -11,7 +11,7 @@ import trio.testing
 from announcements import browser_hello, host_hello, one_page, tab, tools
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
-from bridge.hub.transport import HostLinked, HostSeen, LookedAround
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
 from mcp_client import McpLines, Speak, speaking_with, text_of
@@ -29,7 +29,7 @@ def transport() -> PlayedTransport:
 @pytest.fixture
 async def client(transport: PlayedTransport, session: Session) -> AsyncIterator[McpLines]:
     router = Router(transport)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart"))
 
     async def serve(speak: Speak) -> None:
@@ -86,7 +86,7 @@ async def test_what_browsers_add_is_known_once_every_live_host_has_said_what_it_
 
     def find_another() -> None:
         if not is_seen.is_set():
-            transport.happen(HostSeen("h2", 2.0))
+            transport.happen(HostDiscovered("h2", 2.0))
             is_seen.set()
 
     async def link() -> None:

@@ -16,8 +16,8 @@ import pytest
 import trio
 
 from bridge.config.settings import ChannelSettings, Config
-from bridge.hub.transport import Event, HostLost, HostSeen, LookedAround
-from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, ChannelHolders
+from bridge.hub.transport import DiscoveryFinished, Event, HostDiscovered, HostLost
+from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, HolderProcesses
 from bridge.links.native_hosts import NativeLinks
 from fake_claude_socket import TheirSocket
 from fake_host import PlayedHost
@@ -171,13 +171,13 @@ class Started:
     def sockets(self) -> list[str]:
         return self._log.read_text().splitlines() if self._log.exists() else []
 
-    async def until_ended(self, holders: ChannelHolders, now: float, times: int) -> None:
+    async def until_ended(self, holders: HolderProcesses, now: float, times: int) -> None:
         await until(lambda: len(self.sockets) == times and not holders.look(set(), now))
 
 
 async def test_a_holder_that_fails_is_started_again_after_a_while_and_told_of(path: Path) -> None:
     started = Started(path.parent, code=1)
-    holders = ChannelHolders(path.parent, started.command)
+    holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
         assert holders.look(set(), 0) == {str(path)}
         await started.until_ended(holders, 0, times=1)
@@ -192,7 +192,7 @@ async def test_a_holder_that_fails_is_started_again_after_a_while_and_told_of(pa
 
 async def test_one_that_has_served_has_a_successor_at_once(path: Path) -> None:
     started = Started(path.parent, code=1)
-    holders = ChannelHolders(path.parent, started.command)
+    holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
         holders.look(set(), 0)
         await started.until_ended(holders, 0, times=1)
@@ -203,7 +203,7 @@ async def test_one_that_has_served_has_a_successor_at_once(path: Path) -> None:
 
 async def test_one_that_has_ended_in_peace_may_have_left_the_socket_to_another(path: Path) -> None:
     started = Started(path.parent, code=0)
-    holders = ChannelHolders(path.parent, started.command)
+    holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
         holders.look(set(), 0)
         await until(lambda: bool(started.sockets))
@@ -214,41 +214,41 @@ async def test_one_that_has_ended_in_peace_may_have_left_the_socket_to_another(p
 
 
 def test_one_that_cannot_be_started_is_told_of(path: Path) -> None:
-    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
     assert holders.look(set(), 0) == set()
     told = holders.problems(set(), 0)[str(path)]
     assert told == f"The process that holds {path} cannot be started: No such file or directory"
 
 
 def test_a_socket_that_is_held_gets_no_other_holder(path: Path) -> None:
-    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
     assert holders.look({str(path)}, 0) == set()
     assert holders.problems({str(path)}, 0) == {}
 
 
 def test_a_socket_that_others_can_reach_is_not_used_and_why(path: Path) -> None:
     path.chmod(0o666)
-    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
     assert holders.look(set(), 0) == set()
     assert holders.missing() == f"The existing channel {path} is not used: it is open to other users."
 
 
 def test_a_host_that_has_stopped_serving_comes_before_what_a_killed_one_has_left(path: Path) -> None:
     path.chmod(0o666)
-    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
     holders.look(set(), 0)
     assert holders.missing(lambda: "It still runs") == "It still runs."
 
 
 def test_where_the_folder_is_open_to_others_the_command_that_closes_it_is_said(path: Path) -> None:
     path.parent.chmod(0o755)
-    holders = ChannelHolders(path.parent, (str(path.parent / "missing"),))
+    holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
     holders.look(set(), 0)
     assert holders.missing().endswith(f"is open to other users. Run: chmod 700 {path.parent}")
 
 
 def test_a_host_that_lives_on_without_its_socket_is_told_of_and_what_helps(path: Path) -> None:
-    holders = ChannelHolders(path.parent, ("true",))
+    holders = HolderProcesses(path.parent, ("true",))
     holders.look(set(), 0)
     path.unlink()
     holders.look(set(), LOOK_EVERY_S)
@@ -258,7 +258,7 @@ def test_a_host_that_lives_on_without_its_socket_is_told_of_and_what_helps(path:
 
 
 def test_a_socket_is_looked_for_once_a_second(directory: Path) -> None:
-    holders = ChannelHolders(directory, ("true",))
+    holders = HolderProcesses(directory, ("true",))
     holders.look(set(), 0)
     with socket.socket(socket.AF_UNIX) as late:
         late.bind(str(directory / f"{os.getpid()}.sock"))
@@ -299,13 +299,13 @@ async def looking(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(links.run)
         with trio.fail_after(PATIENCE_S):
-            await until(lambda: LookedAround() in told)
+            await until(lambda: DiscoveryFinished() in told)
             yield links, told
         nursery.cancel_scope.cancel()
 
 
 def seen(told: list[Event]) -> list[str]:
-    return [event.host for event in told if isinstance(event, HostSeen)]
+    return [event.host for event in told if isinstance(event, HostDiscovered)]
 
 
 async def test_who_does_not_want_the_channel_passes_its_holder_over(short_tmp: Path) -> None:
@@ -317,7 +317,7 @@ async def test_who_does_not_want_the_channel_passes_its_holder_over(short_tmp: P
 async def test_a_holder_on_its_way_is_waited_for_as_a_host_until_it_is_one(short_tmp: Path) -> None:
     async with looking(short_tmp, PlayedHolders()) as (links, told):
         assert seen(told) == [THEIRS]
-        assert told.index(LookedAround()) == 1
+        assert told.index(DiscoveryFinished()) == 1
         assert [problem.text for problem in links.problems.values()] == ["it takes its time"]
         async with PlayedHost.in_directory(short_tmp, channel=THEIRS) as host:
             links.look()

@@ -18,7 +18,7 @@ from bridge.frontends.http.event_store import EventStream
 from bridge.frontends.http.http_sessions import INITIALIZE_TIMEOUT_S, HttpSession, HttpSessions
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.session import UNREAD_BYTES
 from fake_transport import PlayedTransport
@@ -48,7 +48,7 @@ class Played:
 async def open_sessions(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
     transport = PlayedTransport()
     router = Router(transport)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1")
     played = Played(transport, router, closes_tabs=closes_tabs)
     async with trio.open_nursery() as nursery:

@@ -38,7 +38,7 @@ from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import Called, Site
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import DiscoveryFinished
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
@@ -465,7 +465,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(page: Page) -> AsyncIterator[Served]:
-    page.transport.happen(LookedAround())
+    page.transport.happen(DiscoveryFinished())
     page.transport.connect("h1", *one_page("getCart"))
     sockets = listen("localhost", 0)
     port = sockets[0].getsockname()[1]

@@ -21,7 +21,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registry import Registry
-from bridge.hub.transport import HostLinked, HostSeen
+from bridge.hub.transport import HostDiscovered, HostLinked
 from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel, ChannelClient
@@ -76,7 +76,7 @@ def test_an_extension_that_does_not_answer_is_named_with_what_came_instead() -> 
 
 def test_a_host_whose_extension_says_nothing_is_shown_although_no_browser_is_known() -> None:
     registry = Registry()
-    registry.hear(HostSeen("h1", 1.0), 0.0)
+    registry.hear(HostDiscovered("h1", 1.0), 0.0)
     registry.hear(HostLinked("h1", host_hello("h1")), 0.0)
     (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
     assert codes(browser) == ["extension-silent"]

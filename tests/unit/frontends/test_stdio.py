@@ -15,7 +15,7 @@ from bridge.frontends import stdio
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.router import Router
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session import handover
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
@@ -62,7 +62,7 @@ def transport() -> WaitingTransport:
 @pytest.fixture
 async def client(transport: WaitingTransport) -> AsyncIterator[McpLines]:
     router = Router(transport)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart"))
 
     async def serve(speak: Speak) -> None:

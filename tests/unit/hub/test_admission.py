@@ -16,7 +16,7 @@ from bridge.hub.page_call import Outcome
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
-from bridge.hub.transport import LookedAround
+from bridge.hub.transport import DiscoveryFinished
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -44,7 +44,7 @@ def hub(transport: PlayedTransport, records: list[Record], nursery: trio.Nursery
     def open_router(terms: Terms) -> Router:
         router = Router(transport, terms=terms, keep=records.append)
         nursery.start_soon(router.run)
-        transport.happen(LookedAround())
+        transport.happen(DiscoveryFinished())
         transport.connect("h1", wire.Tabs(tabs=[tab(1)]), page())
         return router
 
@@ -270,7 +270,7 @@ async def test_nothing_is_recorded_of_incognito_tabs(
     transport: PlayedTransport, records: list[Record]
 ) -> None:
     Router(transport, keep=records.append)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart", incognito=True))
     assert records == []
 

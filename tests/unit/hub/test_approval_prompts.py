@@ -16,7 +16,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
 from bridge.hub.registry import Registry
-from bridge.hub.transport import QUESTION_S, CallObserver, Event, HostLinked, HostLost, HostSeen
+from bridge.hub.transport import QUESTION_S, CallObserver, Event, HostDiscovered, HostLinked, HostLost
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -48,7 +48,7 @@ class Asking:
         hello = msgspec.structs.replace(
             browser_hello(profile or host), capabilities=wire.Capabilities(commands=list(commands))
         )
-        self.transport.happen(HostSeen(host, started_at), HostLinked(host, host_hello(host)))
+        self.transport.happen(HostDiscovered(host, started_at), HostLinked(host, host_hello(host)))
         tabs = wire.Tabs(tabs=[msgspec.structs.replace(tab(1), last_accessed=last_accessed)])
         self.transport.announce(host, hello, tabs, wire.HostReplayed())
 

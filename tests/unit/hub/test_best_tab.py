@@ -16,7 +16,7 @@ from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router
 from bridge.hub.tool_definition import mark_of
-from bridge.hub.transport import HostLinked, HostSeen, LookedAround, TabAddress
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked, TabAddress
 from fake_transport import CART, Answer, Asked, PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -34,7 +34,7 @@ def transport() -> PlayedTransport:
 def router(transport: PlayedTransport, nursery: trio.Nursery) -> Router:
     router = Router(transport)
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     return router
 
 
@@ -232,7 +232,7 @@ async def test_a_call_that_met_a_tab_that_was_gone_does_not_go_to_another_profil
 ) -> None:
     """Another profile is another account."""
     transport.connect("h1", wire.Tabs(tabs=[tab(1, last_accessed=9)]), tools(1, "getCart"))
-    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
+    transport.happen(HostDiscovered("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
     private = [browser_hello("p2"), wire.Tabs(tabs=[tab(2)]), tools(2, "getCart"), wire.HostReplayed()]
     transport.announce("h2", *private)
     transport.on_request = failing_in(1, CallError(Code.NAVIGATED, handed=False))
@@ -252,7 +252,7 @@ async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(
 
     router = Router(transport, store=Kept())
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
 
     def close(asked: Asked) -> Answer:
@@ -270,7 +270,7 @@ async def test_a_name_does_not_pass_to_a_copy_of_the_profile_that_runs_beside_it
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
     session = Session("ours")
     await router.tools(session)
-    transport.happen(HostSeen("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
+    transport.happen(HostDiscovered("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
     copy = [browser_hello("p1"), wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"), wire.HostReplayed()]
     transport.announce("h2", *copy)
     transport.announce("h1", wire.TabRemoved(tab_id=1))

@@ -15,7 +15,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
-from bridge.hub.transport import HostLost, LookedAround, TabAddress
+from bridge.hub.transport import DiscoveryFinished, HostLost, TabAddress
 from fake_transport import CART, Answer, Asked, PlayedTransport
 from native_host.protocol import wire
 
@@ -62,7 +62,7 @@ def store() -> Kept:
 def router(transport: PlayedTransport, store: Kept, nursery: trio.Nursery) -> Router:
     router = Router(transport, store=store)
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     return router
 
 
@@ -299,7 +299,7 @@ async def test_kept_tools_do_not_crowd_out_what_pages_offer_now(
 ) -> None:
     store.cached += [kept(name=f"kept{number}") for number in range(130)]
     router = Router(transport, store=store, terms=Terms(max_listed=10))
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("search", "checkout"))
     names = [tool["name"] for tool in await router.tools(Session("ours"))]
     assert len(names) == 10
@@ -396,7 +396,7 @@ async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
 ) -> None:
     router = Router(transport, lambda _: "No browser is connected.", store=store)
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     assert router.whats_missing() == "No browser is connected."
     answer = json.loads(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))
     listed = answer["content"][0]["text"]

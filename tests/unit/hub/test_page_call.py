@@ -13,7 +13,7 @@ from bridge.hub.audit_records import Called, Record
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router, Terms
-from bridge.hub.transport import HostLost, HostSeen, LookedAround
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -41,7 +41,7 @@ def records() -> list[Record]:
 async def router(transport: PlayedTransport, records: list[Record]) -> Router:
     """It does not run: so nothing here waits."""
     router = Router(transport, keep=records.append)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart"))
     records.clear()
     return router
@@ -144,7 +144,7 @@ async def test_while_it_waits_a_call_can_be_given_up(
 async def test_when_the_router_ends_what_waits_is_recorded_as_cancelled(
     router: Router, transport: PlayedTransport, records: list[Record]
 ) -> None:
-    transport.happen(HostSeen("h2", 2.0))
+    transport.happen(HostDiscovered("h2", 2.0))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(router.run)
         transport.on_look = nursery.cancel_scope.cancel
@@ -295,7 +295,7 @@ async def test_our_own_tools_count_against_the_rate_limit_once(nursery: trio.Nur
     records: list[Record] = []
     router = Router(transport, terms=Terms(rate_limiter=RateLimiter(2)), keep=records.append)
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("getCart"))
     arguments = Arguments.of({"name": ANY} if name == "call_page_tool" else {})
     for _ in range(3):

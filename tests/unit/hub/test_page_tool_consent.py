@@ -23,7 +23,7 @@ from bridge.hub.consent.user_prompts import PromptRequest
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import CallObserver, LookedAround
+from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
@@ -90,7 +90,7 @@ class Hub:
         )
         self.session = Session("ours", client=wire.ClientInfo(name="Claude Code"))
         nursery.start_soon(self.router.run)
-        self.transport.happen(LookedAround())
+        self.transport.happen(DiscoveryFinished())
 
     def open_page(self, **hints: bool) -> None:
         page = tools(1, "getCart")
@@ -339,7 +339,7 @@ async def test_the_calling_client_is_asked_where_no_other_way_is_given(nursery: 
     hub = Hub(nursery)
     router = Router(hub.transport)
     nursery.start_soon(router.run)
-    hub.transport.happen(LookedAround())
+    hub.transport.happen(DiscoveryFinished())
     hub.open_frame()
     asked: list[wire.ElicitConfirmation] = []
 

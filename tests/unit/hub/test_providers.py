@@ -19,7 +19,7 @@ from bridge.hub.providers import Resource
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import CallObserver, LookedAround
+from bridge.hub.transport import CallObserver, DiscoveryFinished
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -171,7 +171,7 @@ async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: tr
     router = Router(transport, lambda _: "Run: mcpb demo --serve")
     router.provide(OwnTools())
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     with trio.fail_after(30):
         alone = await router.call(SESSION, "list_page_tools", NOTHING)
         transport.connect("h1", wire.Tabs(tabs=[tab(1)]))
@@ -189,7 +189,7 @@ async def test_where_only_another_product_s_extension_is_connected_it_is_said_wh
     router = Router(transport, lambda _: "They need mcpb's own extension.")
     router.provide(OwnTools())
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
     hello = msgspec.structs.replace(browser_hello(), capabilities=theirs)
     with trio.fail_after(30):

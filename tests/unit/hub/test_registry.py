@@ -9,7 +9,7 @@ import pytest
 from announcements import announce, connect, one_page, tab, tools
 from bridge.hub.page_tool import MAX_TOOLS
 from bridge.hub.registry import GRACE_S, Registry
-from bridge.hub.transport import HostLost, HostSeen, LookedAround
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost
 from native_host.protocol import wire
 
 
@@ -77,7 +77,7 @@ def test_incognito_tabs_are_not_offered_nor_named_in_the_log(caplog: pytest.LogC
 
 def test_nothing_is_offered_before_the_replay_has_ended() -> None:
     registry = Registry()
-    registry.hear(HostSeen("h1", 1.0), 0)
+    registry.hear(HostDiscovered("h1", 1.0), 0)
     announce(registry, "h1", *one_page("a"))
     assert offered(registry) == []
 
@@ -85,8 +85,8 @@ def test_nothing_is_offered_before_the_replay_has_ended() -> None:
 def test_it_is_settled_when_every_live_host_has_been_replayed() -> None:
     registry = Registry()
     assert not registry.is_settled
-    registry.hear(HostSeen("h1", 1.0), 0)
-    registry.hear(LookedAround(), 0)
+    registry.hear(HostDiscovered("h1", 1.0), 0)
+    registry.hear(DiscoveryFinished(), 0)
     assert not registry.is_settled
     registry.hear(HostLost("h1"), 0)
     assert registry.is_settled
@@ -114,7 +114,7 @@ def test_a_link_that_broke_is_replaced_by_the_next_one_to_the_same_host() -> Non
     registry = Registry()
     connect(registry, "h1", *one_page("a"))
     registry.hear(HostLost("h1"), 10.0)
-    registry.hear(HostSeen("h1", 1.0), 11.0)
+    registry.hear(HostDiscovered("h1", 1.0), 11.0)
     assert [name for *_, name in offered(registry)] == ["a"]
     connect(registry, "h1", *one_page("a", "b"), now=11.0)
     assert [name for *_, name in offered(registry)] == ["a", "b"]

@@ -15,7 +15,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.tool_definition import mark_of
-from bridge.hub.transport import HostLost, HostSeen, LookedAround, TabAddress
+from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost, TabAddress
 from bridge.links.native_hosts import NativeLinks
 from fake_transport import CART, PlayedTransport
 from native_host.protocol import wire
@@ -33,7 +33,7 @@ def transport() -> PlayedTransport:
 def router(transport: PlayedTransport, nursery: trio.Nursery) -> Router:
     router = Router(transport, lambda _: "Run: mcpb install-native-host")
     nursery.start_soon(router.run)
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     return router
 
 
@@ -65,7 +65,7 @@ async def test_a_host_that_came_since_the_last_look_is_found_before_a_name_is_ca
     router: Router, transport: PlayedTransport
 ) -> None:
     """Another client may have told of a tool that this one has had no time to hear of."""
-    transport.happen(LookedAround())
+    transport.happen(DiscoveryFinished())
     transport.on_look = lambda: transport.connect("h1", *one_page("getCart"))
     assert json.loads(await router.call(Session("ours"), GET_CART, Arguments.of({}))) == CART
 
@@ -139,7 +139,7 @@ async def test_the_list_waits_for_hosts_that_have_not_said_everything_yet(
     nursery: trio.Nursery,
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    transport.happen(HostSeen("h1", 1.0))
+    transport.happen(HostDiscovered("h1", 1.0))
 
     async def reply_late() -> None:
         await trio.sleep(SETTLE_S / 2)
@@ -152,7 +152,7 @@ async def test_the_list_waits_for_hosts_that_have_not_said_everything_yet(
 async def test_the_list_does_not_wait_longer_than_a_second(
     router: Router, transport: PlayedTransport, autojump_clock: trio.abc.Clock
 ) -> None:
-    transport.happen(HostSeen("h1", 1.0))
+    transport.happen(HostDiscovered("h1", 1.0))
     began = trio.current_time()
     assert len(await router.tools(Session("ours"))) == 2
     assert trio.current_time() - began == pytest.approx(SETTLE_S)

@@ -15,7 +15,7 @@ from announcements import host_hello, one_page, tools
 from bridge.errors import CallError
 from bridge.hub.operation import Operation
 from bridge.hub.registry import Registry
-from bridge.hub.transport import CallObserver, Event, HostLost, LookedAround, OnQuestion, TabAddress
+from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnQuestion, TabAddress
 from bridge.links import host_connection
 from bridge.links.native_hosts import NativeLinks
 from fake_host import PlayedHost
@@ -699,7 +699,7 @@ async def test_a_directory_that_others_can_write_to_is_not_used(short_tmp: Path)
     with trio.fail_after(SOON_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(links.run)
-            await until(lambda: LookedAround() in looked)
+            await until(lambda: DiscoveryFinished() in looked)
             nursery.cancel_scope.cancel()
     assert "chmod 700" in links.problems[str(directory)].text
 

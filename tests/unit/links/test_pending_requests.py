@@ -9,7 +9,7 @@ import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver
-from bridge.links.pending_requests import Deadlines, Waiter
+from bridge.links.pending_requests import Deadlines, PendingRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -26,7 +26,7 @@ async def forget(_asked: wire.ElicitConfirmation) -> NoReturn:
     await trio.sleep_forever()
 
 
-class Asked(Waiter):
+class Asked(PendingRequest):
     """A request that never gets an answer by itself."""
 
     def __init__(
@@ -57,7 +57,7 @@ async def deadlines(nursery: trio.Nursery) -> Deadlines:
     return deadlines
 
 
-async def put(waiter: Waiter) -> None:
+async def put(waiter: PendingRequest) -> None:
     await waiter.put(waiter.open_question(), BUY)
 
 

@@ -11,7 +11,7 @@ import trio
 
 from announcements import browser_hello, host_hello
 from bridge.hub.registry import Registry
-from bridge.hub.transport import HostLinked, HostSeen
+from bridge.hub.transport import HostDiscovered, HostLinked
 from bridge.state.approval_publisher import COMMAND, ApprovalPublisher
 from bridge.state.site_approvals import Approvals
 from fake_transport import PlayedTransport
@@ -31,7 +31,7 @@ def connect(transport: PlayedTransport, host: str, *commands: str) -> None:
     hello = msgspec.structs.replace(
         browser_hello(host), capabilities=wire.Capabilities(commands=list(commands))
     )
-    transport.happen(HostSeen(host, 1.0), HostLinked(host, host_hello(host)))
+    transport.happen(HostDiscovered(host, 1.0), HostLinked(host, host_hello(host)))
     transport.announce(host, hello, wire.HostReplayed())
 
 
