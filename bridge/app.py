@@ -212,7 +212,7 @@ def serve_stdio(*, existing_channel: bool = False) -> None:
 
 
 async def _serve_stdio(config: Config) -> None:
-    malloc.keep_freed()
+    malloc.disable_malloc_trim()
     with closing(_audit(config)) as audit:
         speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
@@ -267,7 +267,7 @@ async def _publish_approvals(hub: Hub) -> None:
 async def _give_memory_back() -> None:
     while True:
         await trio.sleep(_QUIET_S)
-        malloc.give_back()
+        malloc.trim_malloc()
 
 
 async def _end_on_signal(speaking: trio.CancelScope) -> None:
@@ -309,7 +309,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.status_page.updates import StatusUpdates  # noqa: PLC0415
     from http_serving import listeners  # noqa: PLC0415
 
-    malloc.keep_freed()
+    malloc.disable_malloc_trim()
     settings = config.http
     metrics = Metrics()
     stopped = trio.Event()

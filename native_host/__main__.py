@@ -43,8 +43,8 @@ def main() -> None:
     caller = _caller(sys.argv[1:])
     if caller is None:
         sys.exit(_by_hand())
-    startup.overhear_terminal()
-    browser_in, browser_out = startup.take_pipes()
+    startup.ignore_terminal_signals()
+    browser_in, browser_out = startup.detach_stdio()
     startup.log_to_stderr("mcpb-native-host")
     if caller not in _accepted_callers():
         sys.exit(_refuse(browser_out, caller))

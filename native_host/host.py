@@ -21,7 +21,7 @@ async def run(browser_in: int, browser_out: int, extension_origin: str) -> None:
     Raises:
         EndpointError: no private directory exists for the socket.
     """
-    malloc.keep_freed()
+    malloc.disable_malloc_trim()
     place = endpoint.open_first(endpoint.host_directories())
     record = record_of(place, extension_origin, os.getppid())
     adapter = browser_side(extension_origin, place.instance)

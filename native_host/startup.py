@@ -1,4 +1,4 @@
-"""What a process does first that a browser starts: its pipes guarded, its log on stderr."""
+"""Startup of a process that a browser starts: guarded pipes, terminal signals, log on stderr."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from types import FrameType
 
 
-def take_pipes() -> tuple[int, int]:
-    """Move the browser's pipes away from 0 and 1, so that no stray print and no child reaches them."""
+def detach_stdio() -> tuple[int, int]:
+    """Move the browser's pipes away from 0 and 1, so that no print and no child process reaches them."""
     browser_in, browser_out = os.dup(0), os.dup(1)  # dup makes them close on exec
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
@@ -19,10 +19,10 @@ def take_pipes() -> tuple[int, int]:
     return browser_in, browser_out
 
 
-def overhear_terminal() -> None:
-    """Go on at Ctrl-C or a hang-up: the browser shares its process group with us, and they are meant for it.
+def ignore_terminal_signals() -> None:
+    """Ignore Ctrl-C and a hang-up: they are meant for the browser, which shares the process group.
 
-    What ends us is the end of input. A child begins with what signals usually do: it does not inherit this.
+    The process ends at the end of input. Child processes do not inherit the handlers.
     """
     for meant_for_browser in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(meant_for_browser) is not signal.SIG_IGN:

@@ -52,7 +52,7 @@ def main() -> None:
 
 def _hold(path: Path) -> int:
     gc.freeze()
-    malloc.keep_freed()
+    malloc.disable_malloc_trim()
     try:
         trio.run(hold, path)
     except (PrivateFileError, OSError) as error:

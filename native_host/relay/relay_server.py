@@ -256,7 +256,7 @@ class RelayServer:
 
     async def _look_now_and_then(self, host: trio.CancelScope) -> None:
         while self._place.is_in_place():
-            malloc.give_back()
+            malloc.trim_malloc()
             await trio.sleep(_LOOK_SECONDS)
         logger.warning(
             "the files in %s are gone: ending, so that the next host makes new ones", self._place.directory

@@ -1,4 +1,4 @@
-"""Memory of large messages: kept while they come one after the other, given back when it is quiet.
+"""Returns freed memory to the kernel (glibc) when no large messages come, and keeps it until then.
 
 The C library of most Linux systems (glibc) hands freed memory back to the kernel at once, and then each page
 of the next message costs a fault: an answer of 5 MB took three times as long (measured). Elsewhere nothing is
@@ -18,14 +18,14 @@ _libc = ctypes.CDLL(None)
 _is_glibc = sys.platform == "linux" and hasattr(_libc, "malloc_trim")
 
 
-def keep_freed() -> None:
-    """From now on keep what is freed, until `give_back`, which is to be called now and then."""
+def disable_malloc_trim() -> None:
+    """Keep freed memory in the process. The caller calls `trim_malloc` from time to time."""
     if _is_glibc:
         _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
 
 
-def give_back() -> None:
-    """Hand all that is free back to the kernel: some microseconds where that is nothing."""
+def trim_malloc() -> None:
+    """Return all free memory to the kernel; takes some microseconds if there is none."""
     if _is_glibc:
         _libc.malloc_trim(0)

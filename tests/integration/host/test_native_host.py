@@ -581,8 +581,8 @@ def test_a_directory_that_others_can_enter_is_refused_in_words_the_extension_can
 def test_nothing_but_frames_reaches_the_browser() -> None:
     """A stray print, of ours or of a child, must not be read as the length of a frame."""
     program = (
-        "import os, subprocess, native_host.startup as entry\n"
-        "browser_in, browser_out = entry.take_pipes()\n"
+        "import os, subprocess, native_host.startup as startup\n"
+        "browser_in, browser_out = startup.detach_stdio()\n"
         "print('a stray print', flush=True); os.system('echo a child; cat')\n"
         "os.write(browser_out, b'frame')"
     )
