@@ -377,7 +377,7 @@ async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told
 async def test_more_questions_than_a_person_can_look_through_are_refused(
     modern: McpLines, host: PlayedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_required, "MAX_PARKED", 2)
+    monkeypatch.setattr(input_required, "MAX_SUSPENDED", 2)
     with trio.fail_after(SOON_S):
         await park(modern, host, "ext:1")
         await park(modern, host, "ext:2")
