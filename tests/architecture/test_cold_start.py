@@ -1,6 +1,6 @@
 """What is imported by whom, by name: how long it takes is `make bench`'s business.
 
-docs/ARCHITECTURE.md ("Cold start") says what each of these would cost.
+docs/DEVELOPMENT.md ("Cold start") says what each of these would cost.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def compiled(expression: str) -> Callable[[str], bool]:
     Raises:
         ToolError: it is no regular expression that can be used.
     """
-    import jsonschema_rs  # noqa: PLC0415  (with the first pattern, docs/ARCHITECTURE.md "Cold start")
+    import jsonschema_rs  # noqa: PLC0415  (with the first pattern, docs/DEVELOPMENT.md "Cold start")
 
     if len(expression) > MAX_CHARS:
         raise ToolError(f"pattern is {len(expression)} characters long; at most {MAX_CHARS} are taken.")
