@@ -40,7 +40,7 @@ from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
 from native_host.existing_channel import published_socket
-from native_host.existing_channel.published_socket import Published
+from native_host.existing_channel.published_socket import Publication
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -380,10 +380,10 @@ def _browser_programs() -> Callable[[str], bool]:
     return lambda program: browser_of_program(program, browsers) is not None
 
 
-def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Published | None]:
+def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Publication | None]:
     if not settings.publish:
         return nullcontext()
-    return published_socket.publishing(_state(), published_socket.directory_for(settings.directory))
+    return published_socket.publish_socket(_state(), published_socket.choose_directory(settings.directory))
 
 
 def _together(tell: TellHosts) -> Callable[[str], TellHosts]:

@@ -193,7 +193,7 @@ def _remove_stale(path: Path) -> None:
         found = path.lstat()
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
             raise _path_error(f"{path} exists and is not a socket of yours.")
-        if endpoint.answers(path):
+        if endpoint.is_answering(path):
             raise _path_error(f"Another server listens at {path}.")
         path.unlink()
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import extension
-from native_host.existing_channel.published_socket import left_behind
+from native_host.existing_channel.published_socket import find_leftovers
 from native_host.ipc import endpoint
 from native_host.protocol.wire import FIREFOX_ID
 from native_host.system.home_layout import HomeLayout, Layout, Numbered, Place
@@ -68,8 +68,8 @@ def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
     """Sockets, records and locks of hosts that were killed, and the sockets that servers had beside another
     product's; running ones remove their own.
     """
-    of_hosts = [endpoint.left_by_dead_hosts(folder) for folder in _meeting_places(environ, home)]
-    return [*chain.from_iterable(of_hosts), *left_behind(HomeLayout(home).state.path).files]
+    of_hosts = [endpoint.find_leftovers(folder) for folder in _meeting_places(environ, home)]
+    return [*chain.from_iterable(of_hosts), *find_leftovers(HomeLayout(home).state.path).files]
 
 
 def held_by_running_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
@@ -89,5 +89,5 @@ def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
     """
     meeting = [path for path in endpoint.host_directories(environ) if path != HomeLayout(home).run]
     return [
-        path for path in [*meeting, *left_behind(HomeLayout(home).state.path).directories] if path.is_dir()
+        path for path in [*meeting, *find_leftovers(HomeLayout(home).state.path).directories] if path.is_dir()
     ]

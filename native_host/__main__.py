@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _caller(arguments: Sequence[str]) -> str | None:
-    """The extension that wants us, as its browser names it; None: no browser started us.
+    """Return the extension that started this process, as its browser names it; None without a browser.
 
     Chromium gives its origin (on Windows also a window's number), Firefox the manifest's path and the
     add-on's id.

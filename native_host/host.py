@@ -41,9 +41,9 @@ def browser_side(extension_origin: str, instance: str) -> BrowserAdapter:
 def channel_of(instance: str) -> BrowserAdapter:
     """Another product's extension that has us for its native host."""
     # Not on top: ours starts without it.
-    from native_host.existing_channel.channel_adapter import ChannelAdapter, offer  # noqa: PLC0415
+    from native_host.existing_channel.channel_adapter import ChannelAdapter, describe_extension  # noqa: PLC0415
 
-    hello = offer(f"channel-{instance}", __version__, sys.platform)
+    hello = describe_extension(f"channel-{instance}", __version__, sys.platform)
     return ChannelAdapter(
         "extension", hello, computer=socket.gethostname(), now_ms=lambda: int(time.time() * 1000)
     )

@@ -1,4 +1,4 @@
-"""Native Windows, where mcpb does not run: said before anything is imported that is not there either."""
+"""Platform check: rejects native Windows before the first import that fails there."""
 
 from __future__ import annotations
 

@@ -106,10 +106,10 @@ def _published() -> list[dict[str, Any]]:
     """Sockets of ours among that product's."""
     import msgspec
 
-    from native_host.existing_channel.published_socket import standing
+    from native_host.existing_channel.published_socket import read_published_sockets
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    return [msgspec.to_builtins(each) for each in standing(HomeLayout(mcpb_home()).state.path)]
+    return [msgspec.to_builtins(each) for each in read_published_sockets(HomeLayout(mcpb_home()).state.path)]
 
 
 def _servers() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
 from install.checks.running_browsers import RunningBrowser
 from install.findings import Finding, Hop
-from native_host.existing_channel.published_socket import Standing
+from native_host.existing_channel.published_socket import PublishedSocket
 
 Host = TypeVar("Host", bound=LinkedHost)
 
@@ -41,7 +41,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """The one in which its sockets are looked for by the configuration; None: wherever it puts them."""
     is_published: bool = False
     """By the configuration a socket of ours is to stand beside theirs."""
-    published: Sequence[Standing] = ()
+    published: Sequence[PublishedSocket] = ()
     """Those that stand there."""
     details: Mapping[Hop, str] = {}
     """What is there, of the hops that all browsers share."""

@@ -63,7 +63,7 @@ def _is_news(step: Step) -> bool:
 def _swept(directory: Path) -> Iterator[str]:
     with suppress(PrivateFileError, OSError):  # the report says it
         check_directory(directory)
-        if left := endpoint.left_by_dead_hosts(directory):
+        if left := endpoint.find_leftovers(directory):
             endpoint.sweep(directory)
             names = ", ".join(path.name for path in left)
             yield f"removed what dead native hosts left in {directory}: {names}"

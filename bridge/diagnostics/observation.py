@@ -40,7 +40,7 @@ from install.machine import Machine, this_machine
 from install.plan.apply import look
 from install.plan.ownership import installed_wrapper
 from install.wrapper_repair import registered_interpreter
-from native_host.existing_channel.published_socket import standing
+from native_host.existing_channel.published_socket import read_published_sockets
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.protocol import wire
@@ -83,7 +83,7 @@ async def observe(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
         is_attached=channel.attach,
         only_directory=channel.only_directory,
         is_published=channel.publish,
-        published=standing(HomeLayout(home).state.path),
+        published=read_published_sockets(HomeLayout(home).state.path),
         is_partial=bool(names),
         details=_details(home),
         fixed=fixed,
@@ -199,7 +199,7 @@ def _sockets() -> Iterator[Finding]:
         yield from _unusable(directory)
         with suppress(PrivateFileError, OSError):
             check_directory(directory)
-            if left := endpoint.left_by_dead_hosts(directory):
+            if left := endpoint.find_leftovers(directory):
                 names = ", ".join(path.name for path in left)
                 text = f"{directory} has {names} of native hosts that were killed"
                 yield _socket_finding("socket-stale", text, "mcpb doctor --fix", "note", is_safe=True)

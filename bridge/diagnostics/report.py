@@ -17,7 +17,7 @@ from bridge.diagnostics.browser_matching import NOT_THERE, KnownBrowser, Looked,
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
 from install.checks.other_hosts import WRAPPER_GONE, Neighbour
 from install.findings import Finding, Hop, Level
-from native_host.existing_channel.published_socket import Standing
+from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol.untrusted_text import escape
 
 State = Literal["ok", "note", "warning", "fault"]
@@ -75,7 +75,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     of one hop what a browser stumbles over first."""
     channels: tuple[Channel, ...] = ()
     """Sockets of another product's hosts, and hosts that have none any more."""
-    published: tuple[Standing, ...] = ()
+    published: tuple[PublishedSocket, ...] = ()
     """Sockets of ours among that product's."""
     neighbours: tuple[Neighbour, ...] = ()
     """Native hosts of other products: for information."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.existing_channel.channel_sockets import (
     FoundChannel,
+    describe_directory,
+    describe_ended_host,
     find_channels,
-    only_place,
-    what_became_of,
 )
 from native_host.system import proc
 
@@ -126,13 +126,13 @@ class HolderProcesses:
         if any(not channel.fault for channel in self._found):
             return "An existing channel was found, but nobody is connected to it yet."
         if (last := self._last) and last.pid and proc.is_running(last.pid):
-            return f"{what_became_of(last.path, last.pid)}."
+            return f"{describe_ended_host(last.path, last.pid)}."
         if stopped := stopped_host():
             return f"{stopped}."
         if unusable := next(iter(self._found), None):
             run = f" Run: {unusable.mend}" if unusable.mend else ""
             return f"The existing channel {unusable.path} is not used: {unusable.fault}.{run}"
-        where = f" {only_place(self._directory)}" if self._directory else ""
+        where = f" {describe_directory(self._directory)}" if self._directory else ""
         return (
             f"No existing channel was found either{where}: {BRAND} has none until its extension has started "
             "its native host. To see what is there, run: mcpb doctor"

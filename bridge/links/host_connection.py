@@ -24,7 +24,7 @@ from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
 from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
-from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.framing import FrameError, split_frame
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, Wire
@@ -192,7 +192,7 @@ class HostConnection:
             self._launch(request, self._waiting.pop(request))
 
     def _write(self, *parts: bytes) -> Outgoing:
-        outgoing = self._writer.put(*framed(parts, "little"))
+        outgoing = self._writer.put(*split_frame(parts, "little"))
         if not self._holds_back:
             self._writer.flush()
         return outgoing

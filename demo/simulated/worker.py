@@ -36,7 +36,7 @@ class Call:
         """Tell the asker how far it is."""
         params = wire.Progress(progress=progress, total=total, message=message)
         notice = Envelope(method="browser/progress", params=msgspec.Raw(msgspec.json.encode(params)))
-        self._port.post(jsonrpc.addressed(notice, self.raw_id))
+        self._port.post(jsonrpc.address_to(notice, self.raw_id))
 
 
 _running: ContextVar[Call] = ContextVar("running")

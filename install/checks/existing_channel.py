@@ -24,9 +24,9 @@ from native_host.existing_channel.channel_sockets import (
     OPEN_RECONNECT,
     RECONNECT,
     FoundChannel,
+    describe_directory,
+    describe_stopped_host,
     find_channels,
-    only_place,
-    still_runs,
 )
 from native_host.ipc import endpoint
 from native_host.protocol.untrusted_text import escape
@@ -152,7 +152,7 @@ def stopped_host(machine: Machine, home: Path, directory: Path | None) -> str:
         TableError: the person's own table of browsers cannot be used.
     """
     found = channels_here(machine, home, directory, is_attached=True)
-    return next((still_runs(channel.pid) for channel in found if channel.is_dead), "")
+    return next((describe_stopped_host(channel.pid) for channel in found if channel.is_dead), "")
 
 
 _TO_USE = (
@@ -213,7 +213,7 @@ def channel_findings(channel: Channel) -> Iterator[Finding]:
 
 def missing_channel(level: Level = "warning", directory: Path | None = None) -> Finding:
     """It is to be used, and there is none, in the only `directory` if one is set. Code: channel-missing."""
-    where = f" {only_place(directory)}" if directory else ""
+    where = f" {describe_directory(directory)}" if directory else ""
     text = (
         f"{BRAND} is to be used, and no host of its serves{where}. Start the browser that has it, or open "
         f"{RECONNECT} in it"

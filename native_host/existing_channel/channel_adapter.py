@@ -24,12 +24,12 @@ from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import AdapterOutput
 
 _HOST_VERSION = "1.0.0"
-"""Of that product's host: what it says to its extension."""
+"""Version of Claude in Chrome's host that the extension is told."""
 _ALLOW = {"type": "boolean", "title": "Allow it?", "default": True}
 _SCHEMA = msgspec.json.encode({"type": "object", "properties": {"allow": _ALLOW}, "required": ["allow"]})
 
 _encode = msgspec.json.encode
-_said = msgspec.json.Decoder(theirs.Said)
+_said = msgspec.json.Decoder(theirs.ExtensionMessage)
 _permission = msgspec.json.Decoder(theirs.PermissionRequest)
 _call_tool = msgspec.json.Decoder(wire.CallTool)
 _cancel = msgspec.json.Decoder(wire.Cancel)
@@ -55,13 +55,14 @@ class ChannelAdapter:
         other_clients: Callable[[], OtherClients] = lambda: OtherClients.NONE,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """
+        """Adapt one connection.
+
         Args:
-            flavour: with whom we speak.
-            hello: how bridges shall know it; `offer` makes one.
-            computer: its name, as the extension is told.
+            flavour: the peer.
+            hello: description for bridges, from `describe_extension`.
+            computer: name of this computer for the extension.
             other_clients: returns whether other clients use the channel.
-            now_ms: since the epoch, as the extension is told.
+            now_ms: returns milliseconds since the epoch.
         """
         self.byte_order: ByteOrder = "little" if flavour == "socket" else "native"
         self._flavour = flavour
@@ -70,20 +71,20 @@ class ChannelAdapter:
         self._now_ms = now_ms
         self._calls = Calls(other_clients, self._probe)
         self._titles: dict[str, str] = {}
-        """Of sessions, by id."""
+        """Titles of sessions, by id."""
         self._are_there = False
-        """There are clients."""
+        """Whether a client is connected."""
         self._questions: dict[bytes, _Question] = {}
-        """By their id on our wire."""
+        """By request id on the native wire."""
         self._asked = 0
         self._ended = ""
-        """Why nothing can be asked of it any more."""
+        """Reason why the extension takes no more requests; empty while it does."""
         self._for_us: list[bytes] = []
         self._for_them: list[bytes] = []
 
     @property
     def names_calls(self) -> bool:
-        """Its answers say which call they are of; False also while that is not known."""
+        """Return whether its responses name their call; False also while that is unknown."""
         return self._calls.answers is Answers.NAMED
 
     @property
@@ -91,61 +92,61 @@ class ChannelAdapter:
         """See `BrowserAdapter`."""
         return self._calls.is_owed_an_answer
 
-    def opened(self) -> AdapterOutput:
-        """See `BrowserAdapter`: it is introduced. Nothing is said of tabs: only its own tools know them."""
+    def on_opened(self) -> AdapterOutput:
+        """See `BrowserAdapter`. It announces no tabs: only the extension's tools know them."""
         self._announce("browser/hello", self._hello)
         self._announce("browser/tabs", wire.Tabs(tabs=[]))
-        return self._turned()
+        return self._flush()
 
-    def silent(self) -> AdapterOutput:
+    def on_silence(self) -> AdapterOutput:
         """See `BrowserAdapter`."""
-        return self._turned()
+        return self._flush()
 
     # ── From the other side ─────────────────────────────────────────────────────────────────────────────────
 
-    def heard(self, body: bytes) -> AdapterOutput:
+    def on_message(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         if (said := _read(body)) is None:
-            self._complain("Invalid message format")
+            self._send_error("Invalid message format")
         elif self._flavour == "socket":
-            self._heard_on_socket(said)
+            self._on_socket_message(said)
         else:
-            self._heard_from_extension(said)
-        return self._turned()
+            self._on_extension_message(said)
+        return self._flush()
 
-    def _heard_on_socket(self, said: theirs.Said) -> None:
+    def _on_socket_message(self, said: theirs.ExtensionMessage) -> None:
         if said.method:
-            self._notified(said)
+            self._on_notification(said)
         else:
-            self._answered(said)
+            self._on_response(said)
 
-    def _heard_from_extension(self, said: theirs.Said) -> None:
+    def _on_extension_message(self, said: theirs.ExtensionMessage) -> None:
         match said.type:
             case "tool_response":
-                self._answered(said)
+                self._on_response(said)
             case "notification":
-                self._notified(said)
+                self._on_notification(said)
             case "ping":
-                self._tell({"type": "pong", "timestamp": self._now_ms()})
+                self._send({"type": "pong", "timestamp": self._now_ms()})
             case "get_status":
                 about = {"native_host_version": _HOST_VERSION, "computer_name": self._computer}
-                self._tell({"type": "status_response", **about})
+                self._send({"type": "status_response", **about})
             case msgspec.UNSET:
-                self._complain("Invalid message format")
+                self._send_error("Invalid message format")
             case _:
-                self._complain(f"Unknown message type: {said.type}")
+                self._send_error(f"Unknown message type: {said.type}")
 
-    def _answered(self, said: theirs.Said) -> None:
+    def _on_response(self, said: theirs.ExtensionMessage) -> None:
         named = said.tool_use_id
-        # A name of another kind is one as well, and none of ours.
-        step = self._calls.heard(None if named in (None, msgspec.UNSET) else str(named))
+        # A name of another type is a name, too, and belongs to another client.
+        step = self._calls.on_response(None if named in (None, msgspec.UNSET) else str(named))
         if step.answered:
             self._forget_questions(step.answered)
             is_error = said.error is not msgspec.UNSET
             member = said.error if is_error else said.result
             content = None if member is msgspec.UNSET else content_of(member)
             self._answer(step.answered, content, is_error=is_error)
-        self._take(step)
+        self._apply(step)
 
     def _answer(self, call: Call, content: Any, *, is_error: bool) -> None:
         try:
@@ -156,33 +157,33 @@ class ChannelAdapter:
         else:
             self._for_us.append(jsonrpc.result(call.raw_id, result))
 
-    def _notified(self, said: theirs.Said) -> None:
+    def _on_notification(self, said: theirs.ExtensionMessage) -> None:
         if said.method != "permission_request" or isinstance(said.params, msgspec.UnsetType):
             return
         try:
             asked = _permission.decode(bytes(said.params))
         except msgspec.DecodeError:
             return
-        if call := self._calls.named(asked.tool_use_id):
+        if call := self._calls.find_call(asked.tool_use_id):
             self._ask(call, asked)
 
     def _ask(self, call: Call, asked: theirs.PermissionRequest) -> None:
-        if call.is_given_up:
+        if call.is_cancelled:
             self._respond(asked.request_id, call, allowed=False)
             return
         self._asked += 1
         raw_id = b'"ext:%d"' % self._asked
         self._questions[raw_id] = _Question(asked.request_id, call)
         question = wire.ElicitConfirmation(
-            message=_question(asked, call), requested_schema=msgspec.Raw(_SCHEMA)
+            message=_describe_permission(asked, call), requested_schema=msgspec.Raw(_SCHEMA)
         )
         self._for_us.append(
             b'{"jsonrpc":"2.0","id":%b,"for":%b,"method":"browser/elicitConfirmation","params":%b}'
             % (raw_id, call.raw_id, _encode(question))
         )
 
-    def ended(self, why: str) -> list[bytes]:
-        """See `BrowserAdapter`: `why` is said to whoever waits, and to who asks from now on."""
+    def on_closed(self, why: str) -> list[bytes]:
+        """See `BrowserAdapter`. Waiting and later requests fail with `why`."""
         self._ended = why
         sent, waiting = self._calls.end()
         self._questions.clear()
@@ -194,20 +195,20 @@ class ChannelAdapter:
 
     # ── From the router ────────────────────────────────────────────────────────────────────────────────
 
-    def said(self, body: bytes) -> AdapterOutput:
+    def translate(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         message = jsonrpc.decode(body)
         if message.is_request:
-            self._requested(message)
+            self._on_request(message)
         elif message.is_response:
-            self._resolved(message)
+            self._on_elicitation_result(message)
         elif message.method == "browser/cancel":
-            self._cancelled(_encode(_cancel.decode(bytes(message.params)).id))
+            self._on_cancel(_encode(_cancel.decode(bytes(message.params)).id))
         elif message.method == "host/clients":
-            self._hear_of_clients(_clients.decode(bytes(message.params)).clients)
-        return self._turned()
+            self._on_clients(_clients.decode(bytes(message.params)).clients)
+        return self._flush()
 
-    def _requested(self, message: Envelope) -> None:
+    def _on_request(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
         if self._ended:
             self._fail(raw_id, Code.GONE, self._ended)
@@ -226,7 +227,7 @@ class ChannelAdapter:
             text = f"{len(call.body)} bytes for {theirs.BRAND}, the limit is {theirs.REQUEST_BYTES}"
             self._fail(raw_id, Code.TOO_LARGE, text)
             return
-        self._take(self._calls.begin(call))
+        self._apply(self._calls.begin(call))
 
     def _call(self, raw_id: bytes, asked: wire.CallTool) -> Call:
         use_id = str(uuid.uuid4())
@@ -242,35 +243,35 @@ class ChannelAdapter:
         return Call(raw_id, use_id, asked.name, self._request("execute_tool", params))
 
     def _probe(self) -> Call:
-        """A question about tabs, which opens none."""
+        """Return a call that lists tabs and opens none."""
         use_id, tool = str(uuid.uuid4()), "tabs_context_mcp"
         args = msgspec.Raw(b'{"createIfEmpty":false}')
         params = theirs.ExecuteTool(client_id=theirs.CLIENT_ID, tool=tool, args=args, tool_use_id=use_id)
         return Call(b"", use_id, tool, self._request("execute_tool", params))
 
-    def _resolved(self, message: Envelope) -> None:
-        """The person has answered, or could not be asked."""
+    def _on_elicitation_result(self, message: Envelope) -> None:
+        """Handle the response to an elicitation, or its error."""
         question = self._questions.pop(bytes(message.id), None)
         if question:
             self._respond(question.request_id, question.call, allowed=_is_allowed(bytes(message.result)))
 
-    def _cancelled(self, raw_id: bytes) -> None:
+    def _on_cancel(self, raw_id: bytes) -> None:
         for asked, question in list(self._questions.items()):
             if question.call.raw_id == raw_id:
                 del self._questions[asked]
                 self._respond(question.request_id, question.call, allowed=False)
-        self._take(self._calls.give_up(raw_id))
+        self._apply(self._calls.cancel(raw_id))
 
-    def _hear_of_clients(self, clients: Iterable[wire.Client]) -> None:
+    def _on_clients(self, clients: Iterable[wire.Client]) -> None:
         clients = list(clients)
         self._titles = {session.id: session.title for client in clients for session in client.sessions}
         if self._flavour == "extension" and bool(clients) != self._are_there:
             self._are_there = bool(clients)
-            self._tell({"type": "mcp_connected" if clients else "mcp_disconnected"})
+            self._send({"type": "mcp_connected" if clients else "mcp_disconnected"})
 
     # ── Both ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, step: Step) -> None:
+    def _apply(self, step: Step) -> None:
         self._for_them += [call.body for call in step.send]
         for refusal in step.refuse:
             self._refuse(refusal)
@@ -294,30 +295,30 @@ class ChannelAdapter:
         shape = theirs.Request if self._flavour == "socket" else theirs.ToolRequest
         return _encode(shape(method=method, params=msgspec.Raw(_encode(params))))
 
-    def _complain(self, text: str) -> None:
+    def _send_error(self, text: str) -> None:
         if self._flavour == "extension":
-            self._tell({"type": "error", "error": text})
+            self._send({"type": "error", "error": text})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         self._for_them.append(_encode(message))
 
     def _announce(self, method: str, params: wire.Wire) -> None:
         self._for_us.append(jsonrpc.notification(method, params))
 
-    def _turned(self) -> AdapterOutput:
+    def _flush(self) -> AdapterOutput:
         turned = AdapterOutput(self._for_us, self._for_them)
         self._for_us, self._for_them = [], []
         return turned
 
 
-def offer(profile_id: str, version: str, platform: str, label: str = "") -> wire.BrowserHello:
-    """How bridges know such an extension: a browser with tools of its own, and no commands.
+def describe_extension(profile_id: str, version: str, platform: str, label: str = "") -> wire.BrowserHello:
+    """Return the description of such an extension: a browser with its own tools and no commands.
 
     Args:
-        profile_id: another one for each extension that runs.
-        version: ours, since it does not tell its own.
-        platform: of the browser.
-        label: what a person may call it.
+        profile_id: unique for each running extension.
+        version: version of mcpb; the extension reports none.
+        platform: platform of the browser.
+        label: name for the user.
     """
     tools = [msgspec.Raw(_encode({"name": name, "inputSchema": {"type": "object"}})) for name in theirs.TOOLS]
     return wire.BrowserHello(
@@ -329,15 +330,15 @@ def offer(profile_id: str, version: str, platform: str, label: str = "") -> wire
     )
 
 
-def _read(body: bytes) -> theirs.Said | None:
+def _read(body: bytes) -> theirs.ExtensionMessage | None:
     with suppress(*theirs.UNREADABLE):
         return _said.decode(body)
     with suppress(*theirs.UNREADABLE):
-        return _said.decode(theirs.mended(body))
+        return _said.decode(theirs.replace_surrogates(body))
     return None
 
 
-def _question(asked: theirs.PermissionRequest, call: Call) -> str:
+def _describe_permission(asked: theirs.PermissionRequest, call: Call) -> str:
     what = asked.tool_type or call.tool
     return f"{theirs.BRAND} asks: may {what} be used{f' on {asked.url}' if asked.url else ''}?"
 
@@ -347,7 +348,7 @@ def _is_allowed(raw_result: bytes) -> bool:
         match msgspec.json.decode(raw_result):
             case {"action": "accept", "content": {"allow": True}}:
                 return True
-            case _:  # who leaves out what was asked for has not allowed it
+            case _:  # A missing answer does not allow the call.
                 return False
-    except msgspec.DecodeError:  # nobody could be asked: there is an error instead
+    except msgspec.DecodeError:  # The client could not ask: it sent an error.
         return False

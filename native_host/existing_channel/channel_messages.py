@@ -1,10 +1,8 @@
-"""What another product's extension, its native host and their clients say: as far as we speak it.
+"""Messages, names and directories of the existing channel (Claude in Chrome). Sans-IO.
 
-Its users call it Claude in Chrome. Frames are those of native messaging, little-endian on the socket. Between
+Frames are those of native messaging, little-endian on the socket. Between
 extension and host each message has a `type`; on the socket requests have a `method`, and answers are what the
 extension said without its `type`. Read in its host, version 2.1.329; docs/COEXISTENCE.md has it as a table.
-
-What another product's extension answers, as MCP has it. Sans-IO.
 """
 
 from __future__ import annotations
@@ -16,15 +14,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 FRAME_BYTES = 1_048_576
-"""Of a body, either way: its host closes for good over an extension's longer one, and cuts a client off."""
+"""Longest body in both directions. The host ends after a longer one of the extension, and closes a client."""
 REQUEST_BYTES = FRAME_BYTES - 4096
-"""Of a request: its host adds a type and writes it anew, and a browser closes the port over a longer one."""
+"""Longest request: the host adds a type, and a browser closes the port after a longer message."""
 ABOVE = "/tmp"  # noqa: S108 - its own choice
-"""Where all of it is."""
+"""Directory of all sockets."""
 DIRECTORIES = "claude-mcp-browser-bridge-*"
-"""In which its hosts have their sockets, each called by its pid."""
+"""Directories with the sockets of hosts, each named after its process id."""
 OLD_SOCKETS = "claude-code-mcp-*.sock"
-"""Which its hosts of 2025 had."""
+"""Sockets of the hosts of 2025."""
 BRAND = "Claude in Chrome"
 CLIENT_ID = "mcpb"
 
@@ -53,15 +51,15 @@ TOOLS = (
     "browser_batch",
     "turn_answer_start",
 )
-"""What one of its versions or another runs; it announces none, and refuses what it does not have."""
+"""Tools of any version. The extension announces none, and rejects those that it lacks."""
 
 
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
-"""Raised by decoders, and by `mended`."""
+"""Raised by decoders, and by `replace_surrogates`."""
 
 
-def mended(body: bytes) -> bytes:
-    """What JavaScript can read and strict decoders cannot: a text may be cut amid a character.
+def replace_surrogates(body: bytes) -> bytes:
+    """Replace lone surrogates, which JavaScript reads and strict decoders reject.
 
     Raises:
         ValueError: it is no JSON.
@@ -72,48 +70,48 @@ def mended(body: bytes) -> bytes:
 
 
 class SessionScope(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Whose tab group a call is about; versions that do not know it have one group for all."""
+    """Session of a call's tab group; older versions have one group for all."""
 
     session_id: str
     display_name: str = ""
 
 
 class ExecuteTool(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The `params` of `execute_tool`."""
+    """Params of `execute_tool`."""
 
     tool: str
     args: Raw = msgspec.field(default_factory=lambda: Raw(b"{}"))
-    """Whoever has none may leave them out."""
+    """May be absent."""
     client_id: str = ""
     tool_use_id: str | UnsetType = UNSET
-    """By which the answer is known; versions up to 1.0.36 leave it out of that."""
+    """Name of the call, which its response repeats; versions up to 1.0.36 omit it there."""
     handle_permission_prompts: bool = False
-    """The asker puts the extension's questions to its person; otherwise the extension does."""
+    """The client asks the user for permissions; otherwise the extension does."""
     session_scope: SessionScope | UnsetType = UNSET
 
 
 class Request(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """On the socket, from a client."""
+    """Request of a client, on the socket."""
 
     method: str
     params: Raw | UnsetType = UNSET
 
 
 class ToolRequest(msgspec.Struct, tag="tool_request", omit_defaults=True, kw_only=True):
-    """The same, from a host to its extension."""
+    """Request of a host to its extension."""
 
     method: str
     params: Raw | UnsetType = UNSET
 
 
 class Blocks(msgspec.Struct):
-    """What a tool answered: text, or a list of blocks."""
+    """Result of a tool: text, or a list of blocks."""
 
     content: Any = ""
 
 
-class Said(msgspec.Struct, kw_only=True):
-    """What an extension says, with or without its `type`: an answer to a call, or a notification.
+class ExtensionMessage(msgspec.Struct, kw_only=True):
+    """Message of an extension, with or without its `type`: a response to a call, or a notification.
 
     Its host looks at the `type` alone.
     """
@@ -127,7 +125,7 @@ class Said(msgspec.Struct, kw_only=True):
 
 
 class PermissionRequest(msgspec.Struct, kw_only=True):
-    """The `params` of the notification `permission_request`: may a call do what it is about to do?"""
+    """Params of the notification `permission_request`, with which a call asks the user."""
 
     request_id: str
     tool_use_id: str = ""
@@ -136,7 +134,7 @@ class PermissionRequest(msgspec.Struct, kw_only=True):
 
 
 class PermissionResponse(msgspec.Struct, kw_only=True):
-    """The `params` of `permission_response`."""
+    """Params of `permission_response`."""
 
     request_id: str
     allowed: bool
@@ -144,14 +142,14 @@ class PermissionResponse(msgspec.Struct, kw_only=True):
 
 
 Flavour = Literal["socket", "extension"]
-"""To whom we speak: a host's socket as its client, or the extension as its host."""
+"""Peer: the socket of a host, whose client we are, or the extension, whose host we are."""
 
 
 NOTHING = "It answered nothing."
 
 
 def tool_result(content: Any, *, is_error: bool) -> bytes:
-    """A CallToolResult, as JSON, of text or a list of blocks."""
+    """Encode a CallToolResult with text or a list of blocks."""
     result: dict[str, Any] = {"content": _blocks(content)}
     if is_error:
         result["isError"] = True
@@ -160,7 +158,7 @@ def tool_result(content: Any, *, is_error: bool) -> bytes:
 
 
 def content_of(member: Any) -> Any:
-    """What a `result` or an `error` holds: its `content`, or itself where it has none."""
+    """Return the `content` of a `result` or an `error`, or the member itself if it has none."""
     if isinstance(member, dict) and "content" in member:
         return member["content"]
     return member

@@ -1,9 +1,8 @@
-"""Another product's sockets: found by looking, never by computing a name; only ever looked at.
+"""Sockets of the existing channel: detection, checks, and other clients of a socket.
 
-Its hosts name them by a user name that the browser's environment may lack, so all folders of that form are
-looked through, and what is not private and ours is passed over with the reason.
-
-Who else uses a Unix socket of another process. Linux says it in /proc/net/unix.
+It writes nothing. The native hosts of Claude in Chrome name their directory by a user name that the browser's
+environment may lack, so all directories of that form are scanned. A socket that is not private to this user
+is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -22,100 +21,98 @@ from native_host.system import proc
 from native_host.system.proc import count_unix_connections
 
 RECONNECT = "https://clau.de/chrome/reconnect"
-"""Where that product's extension starts a host again."""
+"""Page on which Claude in Chrome starts a native host again."""
 OPEN_RECONNECT = f"Open {RECONNECT} in that browser, or restart it"
 _OPEN = "is open to other users"
 
 
 @dataclass(frozen=True)
 class FoundChannel:
-    """A socket that a host of that product has, or had."""
+    """Socket that a native host of Claude in Chrome has, or had."""
 
     path: Path
     pid: int | None
-    """Of the host; None: its name does not say."""
+    """Process id of the host; None if the name of the socket lacks it."""
     fault: str = ""
-    """Why it is not used; empty: it is."""
+    """Reason why it is not used; empty if it is."""
     mend: str = ""
-    """The command that makes it usable; empty where none does."""
+    """Command that makes it usable; empty if none does."""
 
 
 def find_channels(directory: Path | None = None) -> list[FoundChannel]:
-    """All of this machine that could be meant for us, in the order of their names; the newer form first.
-
-    Those that an mcpb has put there itself are none: it would speak with itself.
+    """Return the sockets of this machine by name, the newer form first, without those of mcpb.
 
     Args:
         directory: the only one to look into; None: all that have the product's form.
     """
     directories = [directory] if directory else sorted(Path(ABOVE).glob(DIRECTORIES))
-    found = [channel for each in directories for channel in _in_directory(each)]
+    found = [channel for each in directories for channel in _find_in_directory(each)]
     if directory is None:
-        found += [judged(path) for path in sorted(Path(ABOVE).glob(OLD_SOCKETS))]
+        found += [check_socket(path) for path in sorted(Path(ABOVE).glob(OLD_SOCKETS))]
     return [channel for channel in found if not is_ours(channel.path)]
 
 
-def only_place(directory: Path) -> str:
-    """The one place that was looked into, for who finds nothing there."""
+def describe_directory(directory: Path) -> str:
+    """Return the only scanned directory, for a message about missing sockets."""
     gone = "" if directory.is_dir() else "; there is no such folder"
     return f"in {directory} (existing_channel.directory of the configuration{gone})"
 
 
-def judged(path: Path) -> FoundChannel:
-    """What stands at this path."""
+def check_socket(path: Path) -> FoundChannel:
+    """Check the socket at a path."""
     pid = int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
-    if fault := _fault_around(path.parent):
+    if fault := _find_directory_fault(path.parent):
         closing = f"chmod 700 {shlex.quote(str(path.parent))}"
         return FoundChannel(path, pid, fault, closing if fault.endswith(_OPEN) else "")
-    if fault := _fault_of(path, pid):
+    if fault := _find_socket_fault(path, pid):
         return FoundChannel(path, pid, fault)
     return FoundChannel(path, pid)
 
 
-def what_became_of(path: Path, pid: int | None) -> str:
-    """Of the host at a socket that does not serve any more, for who wants to use it."""
+def describe_ended_host(path: Path, pid: int | None) -> str:
+    """Return what happened to the host of a socket that no longer serves."""
     named = f"{BRAND}'s native host" + (f" (pid {pid})" if pid else "")
     if pid is None or not proc.is_running(pid):
         return f"{named} has ended: its browser was closed, or its extension connects anew"
     if path.exists():
         return f"{named} has closed this connection; it is connected to again"
-    return still_runs(pid)
+    return describe_stopped_host(pid)
 
 
-def still_runs(pid: int) -> str:
-    """Of a host that has closed its socket and lives on."""
+def describe_stopped_host(pid: int) -> str:
+    """Return the text about a host that has closed its socket and still runs."""
     return (
         f"{BRAND}'s native host (pid {pid}) still runs, but has closed its socket and serves nobody any "
         f"more, as it does after a message over 1 MiB. {OPEN_RECONNECT}"
     )
 
 
-def _in_directory(directory: Path) -> list[FoundChannel]:
-    if _is_anothers(directory):
+def _find_in_directory(directory: Path) -> list[FoundChannel]:
+    if _is_of_another_user(directory):
         return []
     try:
-        return [judged(path) for path in sorted(directory.iterdir()) if path.suffix == ".sock"]
+        return [check_socket(path) for path in sorted(directory.iterdir()) if path.suffix == ".sock"]
     except OSError:
         return []
 
 
-def _is_anothers(directory: Path) -> bool:
-    """Another user's business."""
+def _is_of_another_user(directory: Path) -> bool:
+    """Return whether another user owns the directory."""
     try:
         return directory.lstat().st_uid != os.getuid()
     except OSError:
         return True
 
 
-def _fault_around(directory: Path) -> str:
+def _find_directory_fault(directory: Path) -> str:
     if directory == Path(ABOVE):
         return ""  # the old form stands among everybody's
-    fault = _fault(directory, stat.S_ISDIR, "directory")
+    fault = _find_fault(directory, stat.S_ISDIR, "directory")
     return f"its folder {directory} {fault}" if fault else ""
 
 
-def _fault_of(path: Path, pid: int | None) -> str:
-    if fault := _fault(path, stat.S_ISSOCK, "socket"):
+def _find_socket_fault(path: Path, pid: int | None) -> str:
+    if fault := _find_fault(path, stat.S_ISSOCK, "socket"):
         return f"it {fault}"
     if is_ours(path):
         return "mcpb has put it there itself"
@@ -126,7 +123,7 @@ def _fault_of(path: Path, pid: int | None) -> str:
     return ""
 
 
-def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
+def _find_fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
     try:
         found = path.lstat()
     except OSError as error:
@@ -143,7 +140,7 @@ def _fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
 
 
 QUIET_S = 150.0
-"""So long after another program has gone its last call may still be answered: its longest takes that."""
+"""Seconds after the end of another client in which a response to its last call may still come."""
 
 
 class SocketUsers:
@@ -156,7 +153,7 @@ class SocketUsers:
         self._seen_at = -QUIET_S
 
     def look(self) -> OtherClients:
-        """Now. A system that does not tell has nobody."""
+        """Scan now. A system that does not report connections has no other clients."""
         # None at all: their host is gone, and what is still heard was said to us.
         if (count_unix_connections(self._path) or 0) > 1:
             self._seen_at = self._now()

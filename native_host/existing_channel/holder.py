@@ -1,4 +1,4 @@
-"""Holds the one connection of all our bridges to another product's socket, and looks to them like a host.
+"""Holder: process that shares one connection to the existing channel among all bridges.
 
 Started by a bridge that was told to use that channel (`python -I -m native_host.existing_channel.holder
 SOCKET`); it ends when no bridge is linked any more, or when the socket does. Where answers bear no name it
@@ -17,21 +17,21 @@ from pathlib import Path
 import trio
 
 from native_host import __version__
-from native_host.existing_channel.channel_adapter import ChannelAdapter, offer
+from native_host.existing_channel.channel_adapter import ChannelAdapter, describe_extension
 from native_host.existing_channel.channel_messages import BRAND
-from native_host.existing_channel.channel_sockets import SocketUsers, judged, what_became_of
+from native_host.existing_channel.channel_sockets import SocketUsers, check_socket, describe_ended_host
 from native_host.ipc import endpoint
 from native_host.relay import relay_server
 from native_host.system import malloc, proc
 from native_host.system.private_files import PrivateFileError, lock_directory
 
 LINGERS_S = 5.0
-"""Without a bridge; not less: the product's extension hears of each connection that comes and goes."""
+"""Seconds without a bridge. Not shorter: the extension sees every connection that opens and closes."""
 _ENDING_S = 0.5
-"""So long a process may take to end, once it has closed its sockets."""
-_LOOK_S = 0.01
-_COMPANY_LOOK_S = 0.25
-"""Between looks at who else uses the socket, while answers may bear no name."""
+"""Seconds that a process may take to end after it has closed its sockets."""
+_POLL_INTERVAL_S = 0.01
+_OTHER_CLIENTS_SCAN_INTERVAL_S = 0.25
+"""Seconds between scans for other clients, while responses may lack the name of their call."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,13 +62,13 @@ def _hold(path: Path) -> int:
 
 
 async def hold(path: Path) -> None:
-    """Hold the socket until nobody wants it, or it is gone.
+    """Hold the socket until no bridge uses it, or it is gone.
 
     Raises:
         PrivateFileError: it must not be used, or no private directory exists for our socket.
         OSError: nobody answers there.
     """
-    found = judged(path)
+    found = check_socket(path)
     if found.fault:
         raise endpoint.EndpointError(None, f"{path}: {found.fault}")
     with closing(endpoint.open_first(endpoint.host_directories())) as place:
@@ -89,7 +89,7 @@ async def _serve(
 ) -> None:
     path = Path(record.channel)
     users = SocketUsers(path, trio.current_time)
-    hello = offer(f"channel-{pid or place.instance}", __version__, sys.platform)
+    hello = describe_extension(f"channel-{pid or place.instance}", __version__, sys.platform)
     adapter = ChannelAdapter("socket", hello, other_clients=users.look)
     descriptor = stream.socket.fileno()
     held = relay_server.RelayServer(
@@ -108,26 +108,26 @@ async def _serve(
 
 
 async def _watch(users: SocketUsers, adapter: ChannelAdapter) -> None:
-    """Who comes and goes between two calls of ours may leave an answer behind."""
+    """Scan for other clients: one that leaves between two calls of ours may leave a response behind."""
     while not adapter.names_calls:
         users.look()
-        await trio.sleep(_COMPANY_LOOK_S)
+        await trio.sleep(_OTHER_CLIENTS_SCAN_INTERVAL_S)
 
 
 async def why_ended(path: Path, pid: int | None) -> str:
-    """What has become of the host at the other end, for who waits for an answer."""
+    """Return what happened to the host at the other end."""
     if pid is not None:
         with trio.move_on_after(_ENDING_S):
             await _until_ended(pid)
-    return what_became_of(path, pid)
+    return describe_ended_host(path, pid)
 
 
 async def _until_ended(pid: int) -> None:
-    """A process closes its sockets before it has ended."""
+    """Wait until the process has ended: it closes its sockets first."""
     while True:
         if not proc.is_running(pid):
             return
-        await trio.sleep(_LOOK_S)
+        await trio.sleep(_POLL_INTERVAL_S)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Calls over a channel that answers everybody at once, and which answer is whose. Sans-IO.
+"""Pending calls on a channel that broadcasts every response. Sans-IO.
 
-Newer extensions name the call in its answer. Older ones do not: then one call is under way at a time, and
-only while nobody else uses the channel, because what is heard could be another's answer, and ours would be
-taken for theirs. Which kind it is, the first answer tells.
+Newer extensions name the call in its response. With older ones only one call runs at a time, and only while
+no other client uses the channel: a response could belong to another client, or ours could reach it. The first
+response shows the kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Answers(Enum):
-    """How an extension answers."""
+    """Whether an extension names the call in its response."""
 
     UNKNOWN = 1
     NAMED = 2
@@ -35,24 +35,24 @@ class OtherClients(Enum):
 class Call:
     """A call of ours: `raw_id` is its id on our wire, `use_id` its name on the channel.
 
-    One without `raw_id` is a probe: nobody has asked for it, and its answer only shows how answers are.
+    One without `raw_id` is a probe: no client waits for it, and its response only shows the kind.
     """
 
     raw_id: bytes
     use_id: str
     tool: str
     body: bytes
-    is_given_up: bool = False
-    """Nobody waits for its answer any more, which may still come."""
+    is_cancelled: bool = False
+    """No client waits for its response, which may still come."""
 
     @property
     def is_awaited(self) -> bool:
-        """Somebody waits for its answer."""
-        return bool(self.raw_id) and not self.is_given_up
+        """Return whether a client waits for its response."""
+        return bool(self.raw_id) and not self.is_cancelled
 
 
 class Refusal(NamedTuple):
-    """A call that is not sent, or not any more, and why."""
+    """Call that fails, and the reason."""
 
     call: Call
     why: str
@@ -61,12 +61,12 @@ class Refusal(NamedTuple):
 
 @dataclass
 class Step:
-    """What follows from what happened."""
+    """Consequences of an event."""
 
     send: list[Call] = field(default_factory=list)
     refuse: list[Refusal] = field(default_factory=list)
     answered: Call | None = None
-    """Whose answer it was that came."""
+    """Call of the response that came."""
 
 
 _OTHERS = {
@@ -96,47 +96,48 @@ class Calls:
     """All calls of one connection."""
 
     def __init__(self, other_clients: Callable[[], OtherClients], probe: Callable[[], Call]) -> None:
-        """
+        """Begin without calls.
+
         Args:
-            company: returns whether other clients use the channel.
+            other_clients: returns whether other clients use the channel.
             probe: makes a call that does nothing.
         """
         self.answers = Answers.UNKNOWN
         self._other_clients = other_clients
         self._probe = probe
         self._sent: dict[str, Call] = {}
-        """By name; without names it is one at most."""
+        """By name; at most one if responses lack names."""
         self._waiting: deque[Call] = deque()
 
     @property
     def is_owed_an_answer(self) -> bool:
-        """One may come that nobody else could know to be nobody's."""
+        """Return whether a response may come that a later process could take for its own."""
         return self.answers is not Answers.NAMED and bool(self._sent)
 
     def begin(self, call: Call) -> Step:
-        """A call is to be made."""
+        """Begin a call."""
         if self.answers is Answers.NAMED:
             return Step(send=[self._send(call)])
-        if stuck := self._stuck():
+        if stuck := self._describe_stuck():
             return Step(refuse=[Refusal(call, stuck)])
         self._waiting.append(call)
-        return self._next(Step())
+        return self._continue(Step())
 
-    def give_up(self, raw_id: bytes) -> Step:
-        """Nobody waits for this call any more; its late answer is nobody's."""
+    def cancel(self, raw_id: bytes) -> Step:
+        """Cancel a call; its late response is dropped."""
         for call in self._waiting:
             if call.raw_id == raw_id:
                 self._waiting.remove(call)
                 return Step()
         for call in self._sent.values():
             if call.raw_id == raw_id:
-                return self._give_up_sent(call)
+                return self._cancel_sent(call)
         return Step()
 
-    def heard(self, use_id: str | None) -> Step:
-        """An answer is here, and what it names; it may be another program's."""
+    def on_response(self, use_id: str | None) -> Step:
+        """Handle a response with the name of its call; it may belong to another client."""
         if use_id is not None:
-            return self._heard_named(use_id)
+            return self._on_named_response(use_id)
         if self.answers is Answers.NAMED:
             return Step()  # ours would have a name
         self.answers = Answers.UNNAMED
@@ -145,24 +146,24 @@ class Calls:
             return Step()
         del self._sent[call.use_id]
         if self._other_clients() is OtherClients.NONE:
-            return self._next(Step(answered=call if call.is_awaited else None))
-        return self._next(Step(refuse=[Refusal(call, _LOST, was_sent=True)] if call.is_awaited else []))
+            return self._continue(Step(answered=call if call.is_awaited else None))
+        return self._continue(Step(refuse=[Refusal(call, _LOST, was_sent=True)] if call.is_awaited else []))
 
-    def named(self, use_id: str) -> Call | None:
-        """The call under way that something is about: by its name, or the only one where that is empty."""
+    def find_call(self, use_id: str) -> Call | None:
+        """Return a running call by its name, or the only running call if the name is empty."""
         if not use_id and len(self._sent) == 1 and self._other_clients() is OtherClients.NONE:
             return next(iter(self._sent.values()))
         return self._sent.get(use_id)
 
     def end(self) -> tuple[list[Call], list[Call]]:
-        """No answer will come any more: who still waits for one, sent and not sent."""
+        """End all calls; return those that were sent, and those that were not."""
         sent = [call for call in self._sent.values() if call.is_awaited]
         waiting = list(self._waiting)
         self._sent.clear()
         self._waiting.clear()
         return sent, waiting
 
-    def _heard_named(self, use_id: str) -> Step:
+    def _on_named_response(self, use_id: str) -> Step:
         call = self._sent.pop(use_id, None)
         step = Step(answered=call if call and call.is_awaited else None)
         if self.answers is not Answers.NAMED:
@@ -171,16 +172,16 @@ class Calls:
             self._waiting.clear()
         return step
 
-    def _give_up_sent(self, call: Call) -> Step:
+    def _cancel_sent(self, call: Call) -> Step:
         if self.answers is Answers.NAMED:
             del self._sent[call.use_id]
             return Step()
-        call.is_given_up = True
-        return self._next(Step())
+        call.is_cancelled = True
+        return self._continue(Step())
 
-    def _next(self, step: Step) -> Step:
-        """Without names: the next call, when none is under way."""
-        if stuck := self._stuck():
+    def _continue(self, step: Step) -> Step:
+        """Send the next call if none runs."""
+        if stuck := self._describe_stuck():
             self._refuse_waiting(step, stuck)
         elif self._waiting and not self._sent:
             self._send_next(step)
@@ -201,9 +202,9 @@ class Calls:
         step.refuse += [Refusal(call, why) for call in self._waiting]
         self._waiting.clear()
 
-    def _stuck(self) -> str:
+    def _describe_stuck(self) -> str:
         under_way = next(iter(self._sent.values()), None)
-        return _STUCK.format(tool=under_way.tool) if under_way and under_way.is_given_up else ""
+        return _STUCK.format(tool=under_way.tool) if under_way and under_way.is_cancelled else ""
 
     def _send(self, call: Call) -> Call:
         self._sent[call.use_id] = call

@@ -1,4 +1,4 @@
-"""Our own socket among another product's: put there, told from theirs, and removed, also after a kill.
+"""Published socket of mcpb in the directory of the existing channel: create, identify, remove.
 
 `mcpb serve --publish-channel` has a socket in that product's directory, so that clients made for its hosts
 find us. It is bound under a name of ours, marked and written down, and only then gets the name that clients
@@ -36,51 +36,51 @@ _MAX_BYTES = 8192
 
 
 class _Record(msgspec.Struct, kw_only=True):
-    """What a server has put where."""
+    """Record of a server's socket and directory."""
 
     path: str
-    """Of the socket."""
+    """Path of the socket."""
     draft: str
-    """Of the same until it is marked."""
+    """Path of the socket until it is marked."""
     made_directory: bool
-    """It was not there before."""
+    """Whether the server created the directory."""
     pid: int = 0
-    """Of the server."""
+    """Process id of the server."""
     device: int = 0
     inode: int = 0
     changed_ns: int = 0
-    """Of the socket; 0 until it is marked."""
+    """Change time of the socket; 0 until it is marked."""
 
 
 @dataclass(frozen=True)
-class Published:
-    """A socket of ours that listens."""
+class Publication:
+    """Listening socket in that directory."""
 
     path: Path
     listener: socket.socket
 
 
 @dataclass(frozen=True)
-class Left:
-    """What a killed server could not remove."""
+class Leftover:
+    """Files and directories that a killed server left."""
 
     files: list[Path]
     directories: list[Path]
-    """That it made: to be removed where they are empty."""
+    """Directories that it created; removed if they are empty."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A socket that a server of this home has put there."""
+class PublishedSocket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Socket that a server of this home has published."""
 
     path: str
     pid: int
-    """Of the server."""
+    """Process id of the server."""
     is_left: bool
-    """It was killed; the next one removes it."""
+    """Whether the server was killed; the next one removes the socket."""
 
 
 def is_ours(path: Path) -> bool:
-    """Whether some mcpb of this user has put this socket there."""
+    """Return whether an mcpb of this user has published this socket."""
     try:
         found = path.lstat()
     except OSError:
@@ -89,8 +89,8 @@ def is_ours(path: Path) -> bool:
     return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid() and is_marked
 
 
-def directory_for(chosen: str = "") -> Path:
-    """Where clients look for sockets: `chosen`, the product's of this user, or another that is there.
+def choose_directory(chosen: str = "") -> Path:
+    """Return the directory that clients scan: `chosen`, the one of this user, or an existing one.
 
     Its hosts name the directory by a user name that a browser's environment may lack.
     """
@@ -106,8 +106,8 @@ def directory_for(chosen: str = "") -> Path:
 
 
 @contextmanager
-def publishing(state: Path, directory: Path) -> Iterator[Published]:
-    """A socket that listens in `directory` as that product's do; all of it is gone when the block is left.
+def publish_socket(state: Path, directory: Path) -> Iterator[Publication]:
+    """Publish a socket in `directory` while the block runs.
 
     Raises:
         PrivateFileError: the directory is not private, or the system refuses.
@@ -123,44 +123,44 @@ def publishing(state: Path, directory: Path) -> Iterator[Published]:
     with ExitStack() as stack:
         held = StateLayout(state).channel_records.path_of(os.getpid())
         file = stack.enter_context(private_files.hold_file(held, msgspec.json.encode(record)))
-        stack.callback(lambda: _remove(_left_by(record)))
+        stack.callback(lambda: _remove(_find_leftover(record)))
         _prepare(directory)
-        stack.enter_context(_in_use(directory))
-        if _is_socket_of_ours(draft):  # a killed server's of another home, which had our pid
+        stack.enter_context(_lock_directory(directory))
+        if _is_own_socket(draft):  # a killed server's of another home, which had our pid
             draft.unlink()
         listener = stack.enter_context(closing(endpoint.bind(draft)))
-        _mark(draft, record)
+        _mark_socket(draft, record)
         private_files.rewrite(held, file, msgspec.json.encode(record))
-        _reveal(draft, path)
-        yield Published(path, listener)
+        _rename_into_place(draft, path)
+        yield Publication(path, listener)
 
 
-def standing(state: Path) -> list[Standing]:
-    """All that are there now, for who only looks."""
+def read_published_sockets(state: Path) -> list[PublishedSocket]:
+    """Return the published sockets of this home."""
     found = []
     for path in StateLayout(state).channel_records.existing():
-        record, is_left = _read(path)
-        if record and _is_that(Path(record.path), record):
-            found.append(Standing(path=record.path, pid=record.pid, is_left=is_left))
+        record, is_left = _read_record(path)
+        if record and _is_recorded_socket(Path(record.path), record):
+            found.append(PublishedSocket(path=record.path, pid=record.pid, is_left=is_left))
     return found
 
 
 def sweep(state: Path) -> None:
-    """Remove what killed servers have left, and only that."""
-    _remove(left_behind(state))
+    """Remove files that killed servers left."""
+    _remove(find_leftovers(state))
 
 
-def left_behind(state: Path) -> Left:
-    """What `sweep` removes."""
+def find_leftovers(state: Path) -> Leftover:
+    """Return the files that `sweep` removes."""
     files: list[Path] = []
     directories: list[Path] = []
     for path in StateLayout(state).channel_records.existing():
-        record, is_left = _read(path)
+        record, is_left = _read_record(path)
         if record and is_left:
-            left = _left_by(record)
+            left = _find_leftover(record)
             files += [*left.files, path]
             directories += left.directories
-    return Left(files, directories)
+    return Leftover(files, directories)
 
 
 def _prepare(directory: Path) -> None:
@@ -176,7 +176,7 @@ def _prepare(directory: Path) -> None:
 
 
 def _has_sockets(directory: Path) -> bool:
-    """A directory of ours, open to others or not."""
+    """Return whether the directory is this user's and contains sockets."""
     try:
         found = directory.lstat()
     except OSError:
@@ -193,8 +193,8 @@ def _user_name() -> str:
 
 
 @contextmanager
-def _in_use(directory: Path) -> Iterator[None]:
-    """What clears /tmp of old files passes over a directory that is locked, as systemd-tmpfiles does."""
+def _lock_directory(directory: Path) -> Iterator[None]:
+    """Lock the directory: systemd-tmpfiles does not remove old files from a locked one."""
     lock = private_files.open_directory(directory)
     try:
         with suppress(OSError):
@@ -207,7 +207,7 @@ def _in_use(directory: Path) -> Iterator[None]:
 # ── The socket ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mark(draft: Path, record: _Record) -> None:
+def _mark_socket(draft: Path, record: _Record) -> None:
     found = draft.lstat()
     marked_ns = found.st_mtime_ns // _SECOND_NS * _SECOND_NS + MARK_NS
     os.utime(draft, ns=(marked_ns, marked_ns), follow_symlinks=False)
@@ -215,35 +215,35 @@ def _mark(draft: Path, record: _Record) -> None:
     record.device, record.inode, record.changed_ns = found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def _reveal(draft: Path, path: Path) -> None:
-    """Under the name that clients look for; a host of theirs that had our pid may have left one."""
+def _rename_into_place(draft: Path, path: Path) -> None:
+    """Rename the socket to the name that clients look for, unless a file has it."""
     if os.path.lexists(path):
         raise PrivateFileError(path, "exists already, and is not ours to remove: restart mcpb serve")
     draft.rename(path)
 
 
-def _left_by(record: _Record) -> Left:
-    drafts = [path for path in [Path(record.draft)] if _is_socket_of_ours(path)]
-    sockets = [path for path in [Path(record.path)] if _is_that(path, record)]
-    return Left([*drafts, *sockets], [Path(record.path).parent] if record.made_directory else [])
+def _find_leftover(record: _Record) -> Leftover:
+    drafts = [path for path in [Path(record.draft)] if _is_own_socket(path)]
+    sockets = [path for path in [Path(record.path)] if _is_recorded_socket(path, record)]
+    return Leftover([*drafts, *sockets], [Path(record.path).parent] if record.made_directory else [])
 
 
-def _is_socket_of_ours(path: Path) -> bool:
+def _is_own_socket(path: Path) -> bool:
     with suppress(OSError):
         found = path.lstat()
         return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid()
     return False
 
 
-def _is_that(path: Path, record: _Record) -> bool:
+def _is_recorded_socket(path: Path, record: _Record) -> bool:
     with suppress(OSError):
         found = path.lstat()
         is_same = (found.st_dev, found.st_ino) == (record.device, record.inode)
-        return is_same and found.st_mtime_ns == record.changed_ns and _is_socket_of_ours(path)
+        return is_same and found.st_mtime_ns == record.changed_ns and _is_own_socket(path)
     return False
 
 
-def _remove(left: Left) -> None:
+def _remove(left: Leftover) -> None:
     for path in left.files:
         with suppress(OSError):
             path.unlink()
@@ -255,7 +255,7 @@ def _remove(left: Left) -> None:
 # ── The record ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(path: Path) -> tuple[_Record | None, bool]:
+def _read_record(path: Path) -> tuple[_Record | None, bool]:
     """Return the record, None where there is none of ours, and whether its server is dead."""
     file = private_files.read_held(path, _MAX_BYTES)
     if file is None:

@@ -1,4 +1,4 @@
-"""Where hosts and bridges of one user meet: a private directory, and in it one socket for each native host.
+"""Endpoint of a native host: socket, record and lock in a private directory.
 
 For each host, `<instance>.sock` (the socket), `<instance>.json` (a `Record`, written once the socket accepts)
 and `<instance>.lock` (held while the host lives: liveness is the lock, never the pid). Everything found is
@@ -29,7 +29,7 @@ from native_host.system.home_layout import NAME, HomeLayout, is_home_chosen, mcp
 from native_host.system.private_files import PrivateFileError
 
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""What fits into a socket address (measured on Linux: 107 binds, 108 fails)."""
+"""Longest path of a socket (measured on Linux: 107 bytes bind, 108 fail)."""
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _CONNECTABLE_GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK}
 
@@ -39,7 +39,7 @@ class EndpointError(PrivateFileError):
 
 
 class Record(Wire, kw_only=True):
-    """What a host says of itself to whoever looks into the directory."""
+    """Description of a native host, which bridges read from the directory."""
 
     instance: str
     pid: int
@@ -52,7 +52,7 @@ class Record(Wire, kw_only=True):
     profile_id: str = ""
     profile_label: str = ""
     channel: str = ""
-    """Another product's socket that it holds; empty: a browser of ours is behind it."""
+    """Socket of Claude in Chrome that a holder shares; empty for a native host of mcpb's extension."""
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -85,7 +85,7 @@ def host_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 class Endpoint:
-    """This host's three files and its listening socket.
+    """Three files and the listening socket of a native host.
 
     `close` removes them; a host that was killed leaves them to the next one.
     """
@@ -106,11 +106,11 @@ class Endpoint:
         private_files.replace(path, msgspec.json.encode(record), is_durable=False)
 
     def is_in_place(self) -> bool:
-        """Whether bridges can still find it: somebody may have removed the directory under a running host."""
+        """Return whether bridges can still find it: the directory of a running host may have been removed."""
         return _is_ours(socket_path(self.directory, self.instance), stat.S_ISSOCK)
 
     def close(self) -> None:
-        """Remove the files, the lock last, so that nobody takes a live host for a stale one."""
+        """Remove the files, the lock last, so that no bridge takes a live host for a stale one."""
         self.listener.close()
         _remove(self.directory, self.instance)
         os.close(self._lock)
@@ -155,24 +155,24 @@ def open_endpoint(directory: Path) -> Endpoint:
 def sweep(directory: Path) -> None:
     """Remove the files of hosts that are dead: lock free, socket ours, nothing answering."""
     for lock_path in directory.glob("*.lock"):
-        with _locked(lock_path) as is_stale:
-            if is_stale and not answers(socket_path(directory, lock_path.stem)):
+        with _lock_if_dead(lock_path) as is_stale:
+            if is_stale and not is_answering(socket_path(directory, lock_path.stem)):
                 _remove(directory, lock_path.stem)
 
 
-def left_by_dead_hosts(directory: Path) -> list[Path]:
-    """What `sweep` would remove: no host has one of these names again."""
+def find_leftovers(directory: Path) -> list[Path]:
+    """Return the files that `sweep` would remove: no host uses one of these names again."""
     left: list[Path] = []
     for lock_path in sorted(directory.glob("*.lock")):
-        with _locked(lock_path) as is_stale:
-            if is_stale and not answers(socket_path(directory, lock_path.stem)):
+        with _lock_if_dead(lock_path) as is_stale:
+            if is_stale and not is_answering(socket_path(directory, lock_path.stem)):
                 left += _files(directory, lock_path.stem)
     return left
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Hold the lock of a dead host for a moment: False when its host lives, or when it is not ours to ask."""
+def _lock_if_dead(path: Path) -> Iterator[bool]:
+    """Hold the lock of a dead host for a moment; False if the host lives, or belongs to another user."""
     lock = private_files.open_own(path, os.O_RDWR)
     if lock is None:
         yield False
@@ -205,7 +205,7 @@ def _listen(directory: Path, instance: str) -> socket.socket:
 
 
 def bind(path: Path) -> socket.socket:
-    """A socket that listens at `path`, for this user alone.
+    """Return a socket that listens at `path`, for this user alone.
 
     Raises:
         EndpointError: the system refuses.
@@ -225,7 +225,7 @@ def bind(path: Path) -> socket.socket:
 
 
 def check_length(path: Path) -> None:
-    """A socket's path is bounded by the system.
+    """Check that a socket's path is not longer than the system allows.
 
     Raises:
         EndpointError: it is too long.
@@ -246,7 +246,7 @@ def _remove(directory: Path, instance: str) -> None:
 
 
 def _files(directory: Path, instance: str) -> Iterator[Path]:
-    """A host's own, the lock last."""
+    """Yield the files of a host, the lock last."""
     for suffix in (".sock", ".json.new", ".json", ".lock"):
         path = directory / f"{instance}{suffix}"
         if _is_ours(path, stat.S_ISSOCK if suffix == ".sock" else stat.S_ISREG):
@@ -261,8 +261,8 @@ def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
     return is_kind(found.st_mode) and found.st_uid == os.getuid()
 
 
-def answers(path: Path) -> bool:
-    """Whether somebody of ours listens there."""
+def is_answering(path: Path) -> bool:
+    """Return whether a process of this user listens there."""
     # Only after lstat: on Linux a connect to a regular file is refused just like one to a dead socket.
     if not _is_ours(path, stat.S_ISSOCK):
         return False
@@ -287,17 +287,17 @@ def live_hosts(directory: Path) -> list[Record]:
 
 
 def socket_path(directory: Path, instance: str) -> Path:
-    """Where the host `instance` listens."""
+    """Return the path of the socket of the host `instance`."""
     return directory / f"{instance}.sock"
 
 
 async def connect(directory: Path, instance: str) -> trio.SocketStream:
-    """Connect to a host, sure that it is our own user's. Raises as `connect_to` does."""
+    """Connect to a host of this user. Raises as `connect_to` does."""
     return await connect_to(socket_path(directory, instance))
 
 
 async def connect_to(path: Path) -> trio.SocketStream:
-    """Connect to a socket, sure that it is our own user's, and so is who listens there.
+    """Connect to a socket that belongs to this user, and on which a process of this user listens.
 
     Raises:
         EndpointError: what stands there is no socket of ours, or the peer is another user.
@@ -340,14 +340,14 @@ def _is_held(path: Path) -> bool:
 
 
 def tune(stream: trio.SocketStream) -> None:
-    """Room for large frames in the kernel: default buffers cost about 1.7x on 1 MB frames (measured)."""
+    """Enlarge the kernel's buffers: with the default, frames of 1 MB take 1.7 times as long (measured)."""
     with suppress(OSError):  # macOS: the other end has gone already, or the system's own limit is lower
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
 
 
 def check_peer(stream: trio.SocketStream) -> None:
-    """Whoever is at the other end must be our own user.
+    """Check that the process at the other end belongs to this user.
 
     Raises:
         EndpointError: it is another one, or has gone.
@@ -364,12 +364,12 @@ class HasOptions(Protocol):
     """A socket, or a stream on one."""
 
     def getsockopt(self, level: int, option: int, buffersize: int, /) -> bytes:
-        """As `socket.socket` has it."""
+        """Return an option: `socket.socket.getsockopt`."""
         ...
 
 
 def peer_uid(unix_socket: HasOptions) -> int:
-    """The user at the other end, as it was when they connected.
+    """Return the user id of the other end at the time of its connection.
 
     Raises:
         OSError: they have gone (on macOS alone), or it is no Unix socket.

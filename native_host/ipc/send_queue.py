@@ -13,13 +13,13 @@ from native_host.protocol.announcements import AnnouncementKey
 from native_host.protocol.framing import Part
 
 _GATHERED_PARTS = 128
-"""At most, in one system call. POSIX promises 16, Linux and macOS take 1024."""
+"""Buffers in one system call. POSIX guarantees 16; Linux and macOS take 1024."""
 _GATHERED_BYTES = 1024 * 1024
-"""Once a system call has as much to write, more messages would not make it cheaper."""
+"""Bytes after which more messages would not make a system call cheaper."""
 
 
 class Outgoing:
-    """A message on its way to the other end."""
+    """Queued message."""
 
     __slots__ = ("has_begun", "is_first", "key", "parts", "size")
 
@@ -28,9 +28,9 @@ class Outgoing:
     ) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
-        """Of what is not written yet."""
+        """Bytes that are not written yet."""
         self.has_begun = False
-        """Some of it has been written: the other end may have got it."""
+        """A part has been written, so the other end may have received it."""
         self.key = key
         self.is_first = is_first
         """True if no earlier message had this key."""
@@ -41,37 +41,37 @@ class SendQueue:
 
     def __init__(self) -> None:
         self.size = 0
-        """Of all that waits, in bytes."""
+        """Bytes of all queued messages."""
         self._queue: OrderedDict[Outgoing, None] = OrderedDict()
         self._by_key: dict[AnnouncementKey, Outgoing] = {}
-        """Of messages that have not begun."""
+        """Messages of which no byte has been written, by key."""
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, outgoing: Outgoing) -> None:
-        """Queue a message; one without a byte is as good as written."""
+        """Queue a message; an empty one counts as written."""
         if outgoing.size:
             self._queue[outgoing] = None
             self._count(outgoing)
 
     def about(self, key: AnnouncementKey) -> Outgoing | None:
-        """The message about this that can still be taken back."""
+        """Return the message with this key that can still be withdrawn."""
         return self._by_key.get(key)
 
     def waiting_keys(self) -> Iterable[AnnouncementKey]:
-        """Those that `about` has something for."""
+        """Return the keys of messages that can still be withdrawn."""
         return self._by_key.keys()
 
     def replace(self, waiting: Outgoing, newer: Outgoing) -> None:
-        """Put a message into the place of one that has not begun: that becomes the newer one."""
+        """Replace a message of which no byte has been written."""
         self._discount(waiting)
         waiting.parts, waiting.size = newer.parts, newer.size
         waiting.key, waiting.is_first = newer.key, newer.is_first
         self._count(waiting)
 
     def withdraw(self, outgoing: Outgoing) -> bool:
-        """Take a message back: whether the other end will never see any of it."""
+        """Withdraw a message; return whether the other end receives no byte of it."""
         if outgoing.has_begun or outgoing not in self._queue:
             return False
         del self._queue[outgoing]
@@ -79,18 +79,18 @@ class SendQueue:
         return True
 
     def withdraw_all(self) -> None:
-        """Take back all that has not begun."""
+        """Withdraw all messages of which no byte has been written."""
         for outgoing in list(self._queue):
             self.withdraw(outgoing)
 
     def clear(self) -> None:
-        """Forget all of it, also the rest of what has begun."""
+        """Remove all messages, also the rest of a message that has been begun."""
         self._queue.clear()
         self._by_key.clear()
         self.size = 0
 
     def next_parts(self) -> list[Part]:
-        """What to write next: at least the oldest message, if there is one."""
+        """Return the parts to write next: at least the oldest message, if one is queued."""
         gathered: list[Part] = []
         size = 0
         for outgoing in self._queue:
@@ -100,8 +100,8 @@ class SendQueue:
                 break
         return gathered
 
-    def written(self, count: int) -> None:
-        """`count` bytes of what waits, from its beginning, are written."""
+    def on_written(self, count: int) -> None:
+        """Remove the first `count` bytes, which have been written."""
         self.size -= count
         while count:
             outgoing = next(iter(self._queue))
@@ -131,7 +131,7 @@ class SendQueue:
 
 
 def _without(parts: tuple[Part, ...], count: int) -> tuple[Part, ...]:
-    """What is left of `parts` after their first `count` bytes."""
+    """Return `parts` without their first `count` bytes."""
     for index, part in enumerate(parts):
         if count < len(part):
             return (memoryview(part)[count:], *parts[index + 1 :])

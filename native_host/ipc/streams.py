@@ -17,9 +17,9 @@ from native_host.ipc.send_queue import Outgoing, SendQueue
 from native_host.protocol.framing import ByteOrder, FrameDecoder, FrameError, Part
 
 _READ_BYTES = 64 * 1024
-"""As many small frames as are handled before others have their turn."""
+"""Small frames that are handled before other tasks run."""
 _LARGE_READ_BYTES = 1024 * 1024
-"""While a large frame is under way; more does not fit into a pipe."""
+"""Bytes per read during a large frame; a pipe holds no more."""
 
 
 class FrameReader:
@@ -31,7 +31,7 @@ class FrameReader:
         self._decoder = FrameDecoder(cap, byte_order, takes_empty=takes_empty)
 
     async def receive(self) -> list[bytes]:
-        """The bodies of all whole frames that have arrived, at least one; none when the other end has closed.
+        """Return the bodies of all complete frames, at least one; none when the other end has closed.
 
         Raises:
             FrameError: a frame is longer than the cap, or empty where that is not taken. What came before it
@@ -48,7 +48,7 @@ class FrameReader:
         return bodies
 
     def _read(self) -> bool:
-        """Whether there may be more to read."""
+        """Read once; return whether more data may be there."""
         size = min(max(self._decoder.missing, _READ_BYTES), _LARGE_READ_BYTES)
         try:
             data = os.read(self._fd, size)
@@ -71,11 +71,11 @@ class FrameReader:
 
 
 _PIPE_BYTES = 1024 * 1024
-"""As much as Linux grants to everybody. By itself a pipe has 64 KiB: many turns for a large frame."""
+"""Largest pipe that Linux grants to every user. The default of 64 KiB costs a large frame many turns."""
 
 
 def make_ready(fd: int) -> None:
-    """Never wait in a system call, and where it is a pipe have room for large frames in it."""
+    """Make a descriptor non-blocking, and enlarge a pipe for large frames."""
     os.set_blocking(fd, False)
     set_size = getattr(fcntl, "F_SETPIPE_SZ", None)
     if set_size is not None:
@@ -95,9 +95,9 @@ class MessageWriter:
         self._fd = fd
         self._refill = refill
         self.queue = SendQueue()
-        """Messages that wait; use it directly only where `put` lacks an argument."""
+        """Queued messages. Use it directly only if `put` lacks an argument."""
         self._is_full = False
-        """The kernel takes no more; `run` waits until it does."""
+        """The kernel takes no more data; `run` waits until it does."""
         self._is_finished = False
         self._is_broken = False
         self._runner = trio.lowlevel.ParkingLot()
@@ -105,40 +105,40 @@ class MessageWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """Of what the kernel has not taken yet."""
+        """Bytes that the kernel has not taken yet."""
         return self.queue.size
 
     def write(self, *parts: Part) -> Outgoing:
-        """Write a message, or queue it. Never waits, never raises: `run` says that the other end is gone."""
+        """Write or queue a message. It neither waits nor raises: `run` reports the end of the connection."""
         outgoing = self.put(*parts)
         self.flush()
         return outgoing
 
     def put(self, *parts: Part) -> Outgoing:
-        """Queue a message for the next `flush`: several that come together cost one system call."""
+        """Queue a message for the next `flush`, so that several messages cost one system call."""
         outgoing = Outgoing(parts)
         if not self._is_broken:
             self.queue.put(outgoing)
         return outgoing
 
     def withdraw(self, outgoing: Outgoing) -> bool:
-        """Take a message back: whether the other end will never see any of it."""
+        """Withdraw a message; return whether the other end receives no byte of it."""
         is_withdrawn = self.queue.withdraw(outgoing)
         self._room.unpark_all()
         return is_withdrawn
 
     def withdraw_all(self) -> None:
-        """Take back everything but what has begun."""
+        """Withdraw all messages of which no byte has been written."""
         self.queue.withdraw_all()
         self._room.unpark_all()
 
     def flush(self) -> None:
-        """Write what waits, as far as the kernel takes it."""
+        """Write queued messages as far as the kernel takes them."""
         if self._is_broken:
             self.queue.clear()
         while not self._is_full and (self.queue.size or self._is_refilled()):
             try:
-                self.queue.written(self._write(self.queue.next_parts()))
+                self.queue.on_written(self._write(self.queue.next_parts()))
             except BlockingIOError:
                 self._is_full = True
                 self._runner.unpark_all()
@@ -148,12 +148,12 @@ class MessageWriter:
             self._room.unpark_all()
 
     def finish(self) -> None:
-        """Nothing more will be written: `run` returns when all is."""
+        """Let `run` return when all messages are written."""
         self._is_finished = True
         self._runner.unpark_all()
 
     async def run(self) -> None:
-        """Write what waits whenever the kernel has room.
+        """Write queued messages whenever the kernel takes data.
 
         Raises:
             trio.BrokenResourceError: the other end is gone.

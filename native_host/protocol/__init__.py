@@ -1,1 +1,1 @@
-"""The wire towards browsers and clients: messages, frames, and what is wrong with them."""
+"""Native wire: messages, frames, limits and errors."""

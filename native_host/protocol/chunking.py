@@ -1,4 +1,4 @@
-"""What is too long for the browser, in pieces (docs/PROTOCOL.md, "Chunks"). Sans-IO; times are in seconds.
+"""Chunking of messages above the browser's 1 MiB limit. Sans-IO.
 
 `Outbox` decides what the one writer towards the browser writes next, and cuts what is too long. `Joiner` is
 the receiving end: the extension has the same in JavaScript, the simulated browser uses this one.
@@ -13,14 +13,14 @@ from collections import deque
 from native_host.protocol import jsonrpc, wire
 
 _PIECE_BYTES = 128 * 1024
-"""Less than wire.CHUNK_BYTES allows: Chromium reads 4 KiB at a time, and the extension takes one piece while
-it reads the next."""
+"""Bytes of a chunk. Less than wire.CHUNK_BYTES allows: Chromium reads 4 KiB at a time, and the extension
+handles one chunk while it reads the next."""
 _REMEMBERED = 64
-"""Transfers that are written, and may yet be refused by the browser."""
+"""Written transfers that are remembered, because the browser may still reject them."""
 
 
 class Transfer:
-    """A body that is sent piece by piece."""
+    """Body that is sent in chunks."""
 
     def __init__(self, number: int, key: str, body: bytes) -> None:
         self.number = number
@@ -30,7 +30,7 @@ class Transfer:
         self._seq = 0
 
     def next_piece(self) -> tuple[bytes, bool]:
-        """The next `host/chunk` message, and whether it was the last."""
+        """Return the next `host/chunk` message, and whether it is the last."""
         start = self._seq * _PIECE_BYTES
         end = start + _PIECE_BYTES
         is_last = end >= len(self.body)
@@ -59,16 +59,16 @@ class Outbox:
         self._written: deque[Transfer] = deque(maxlen=_REMEMBERED)
 
     def __len__(self) -> int:
-        """In messages."""
+        """Return the number of queued messages."""
         return len(self._short) + len(self._active) + len(self._waiting)
 
     @property
     def is_transferring(self) -> bool:
-        """Whether a long body is under way."""
+        """Return whether a chunked body is being sent."""
         return bool(self._active)
 
     def put(self, key: str, body: bytes) -> None:
-        """Queue a body. It is at most wire.CHUNKED_BYTES long: the caller has refused what is longer."""
+        """Queue a body of at most wire.CHUNKED_BYTES; the caller rejects longer ones."""
         if len(body) <= wire.TO_BROWSER_BYTES:
             self._short.append((key, body))
             return
@@ -76,12 +76,12 @@ class Outbox:
         self._waiting.append(Transfer(self._transfers, key, body))
 
     def put_newest(self, key: str, body: bytes) -> None:
-        """Queue a message that makes the one of the same key, where it still waits, superfluous."""
+        """Queue a message in place of a queued message with the same key."""
         self.abort(key, "superseded")
         self.put(key, body)
 
-    def take(self, now_s: float) -> tuple[bytes, str, int]:
-        """What to write now, and the key and length of the queued body that it completes (0: not yet).
+    def pop_next(self, now_s: float) -> tuple[bytes, str, int]:
+        """Return the message to write now, and key and length of the body that it completes (0: not yet).
 
         Raises:
             IndexError: nothing waits.
@@ -101,7 +101,7 @@ class Outbox:
         return piece, transfer.key, size
 
     def abort(self, key: str, reason: str) -> int | None:
-        """Take back the body queued under `key`: how many bytes that frees, or None if it is all written.
+        """Withdraw a queued body; return the bytes that this frees, or None if it is written.
 
         What is taken back never reaches the page. A transfer that has begun leaves a `host/chunkAbort`.
         """
@@ -116,16 +116,16 @@ class Outbox:
         return None
 
     def key_of(self, number: int) -> str | None:
-        """Which body travels, or has lately travelled, as transfer `number`."""
+        """Return the key of the body of a current or recent transfer."""
         known = (*self._active, *self._written)
         return next((transfer.key for transfer in known if transfer.number == number), None)
 
-    def expired(self, now_s: float) -> list[str]:
-        """Keys of the transfers whose time is over; `abort` them."""
+    def find_expired(self, now_s: float) -> list[str]:
+        """Return the keys of transfers past their deadline; `abort` them."""
         return [transfer.key for transfer in self._active if transfer.deadline_s <= now_s]
 
     def next_deadline_s(self) -> float:
-        """When `expired` is worth asking; infinite while no transfer is under way."""
+        """Return the time of the next deadline; infinite without a transfer."""
         return min((transfer.deadline_s for transfer in self._active), default=float("inf"))
 
     def _admit(self, now_s: float) -> None:
@@ -155,13 +155,13 @@ class _Incoming:
 
 
 class Joiner:
-    """Pieces in, bodies out. Memory follows what has really arrived, never what was announced."""
+    """Joins chunks to bodies. It allocates memory for received bytes only, not for announced ones."""
 
     def __init__(self) -> None:
         self._incoming: dict[int, _Incoming] = {}
 
     def add(self, chunk: wire.Chunk, now_s: float) -> bytes | None:
-        """The whole body when `chunk` was its last piece, else None.
+        """Add a chunk; return the whole body after its last chunk, else None.
 
         Raises:
             ChunkError: a gap, too much, too late, or not base64. The transfer is forgotten.
@@ -173,7 +173,7 @@ class Joiner:
             raise
 
     def abort(self, transfer: int) -> None:
-        """Forget a transfer; unknown ones are no matter."""
+        """Drop a transfer; ignore an unknown one."""
         self._incoming.pop(transfer, None)
 
     def _add(self, chunk: wire.Chunk, now_s: float) -> bytes | None:
@@ -184,7 +184,7 @@ class Joiner:
             raise ChunkError(f"piece {chunk.seq} came where {incoming.next_seq} was due")
         if now_s > incoming.deadline_s:
             raise ChunkError(f"not complete after {wire.CHUNK_SECONDS:g} s")
-        incoming.pieces += _decoded(chunk.data)
+        incoming.pieces += _decode_chunk(chunk.data)
         incoming.next_seq += 1
         if len(incoming.pieces) > wire.CHUNKED_BYTES:
             raise ChunkError(f"longer than {wire.CHUNKED_BYTES} bytes")
@@ -201,7 +201,7 @@ class Joiner:
         return self._incoming.setdefault(chunk.transfer, _Incoming(now_s + wire.CHUNK_SECONDS))
 
 
-def _decoded(data: str) -> bytes:
+def _decode_chunk(data: str) -> bytes:
     try:
         piece = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Length-prefixed frames ⇄ bytes. Sans-IO: bytes are fed in, bodies come out, nothing is waited for.
+"""Length-prefixed frames: encoder and decoder. Sans-IO.
 
 A frame is a 4-byte length and that many bytes. Browsers use their machine's byte order on the pipes of a
 native host; the socket between host and bridge is little-endian, whatever the machine.
@@ -21,11 +21,11 @@ _HEADERS: dict[ByteOrder, struct.Struct] = {"native": struct.Struct("=I"), "litt
 
 
 class FrameError(ValueError):
-    """The peer broke the framing: what follows cannot be trusted, close the connection."""
+    """The peer sent an invalid frame; close the connection."""
 
 
 class FrameDecoder:
-    """Bytes in, bodies out. A cap is checked as soon as a header is whole, before its body is gathered.
+    """Decodes frames. It checks the limit when a header is complete, before it stores the body.
 
     Zero-length frames carry nothing and are skipped, unless they are not taken; `ignored` counts them.
     """
@@ -35,25 +35,25 @@ class FrameDecoder:
         self._takes_empty = takes_empty
         self._header = _HEADERS[byte_order]
         self._data = b""
-        """What has arrived, whole frames and perhaps a bit of a header, is read from `_at` on."""
+        """Received bytes: complete frames and a partial header, read from `_at` on."""
         self._at = 0
         self._pieces: list[bytes] = []
-        """Of a body that has not arrived whole."""
+        """Parts of an incomplete body."""
         self.missing = 0
-        """Bytes of it that are still to come."""
+        """Bytes that it lacks."""
         self.ignored = 0
 
     def feed(self, data: bytes | bytearray) -> None:
-        """Store what has arrived."""
+        """Store received bytes."""
         data = bytes(data)
         if self.missing:
             of_body, data = data[: self.missing], data[self.missing :]
-            self._gather(of_body)
+            self._store_part(of_body)
         self._data = self._data[self._at :] + data
         self._at = 0
 
     def next_frame(self) -> bytes | None:
-        """The next whole body, or None until more has been fed.
+        """Return the next complete body, or None if more bytes are needed.
 
         Raises:
             FrameError: a header announces more than the cap, or nothing where that is not taken.
@@ -65,11 +65,11 @@ class FrameDecoder:
             self._pieces = []
             return body
         while (start := self._at + HEADER_BYTES) <= len(self._data):
-            size = self._announced()
+            size = self._read_length()
             end = start + size
             if end > len(self._data):
                 self.missing = size
-                self._gather(self._data[start:])
+                self._store_part(self._data[start:])
                 self._data, self._at = b"", 0
                 return None
             self._at = end
@@ -79,7 +79,7 @@ class FrameDecoder:
         return None
 
     def end(self) -> None:
-        """The peer closed: clean only between frames.
+        """Check that the peer closed between two frames.
 
         Raises:
             FrameError: it closed inside a frame.
@@ -88,7 +88,7 @@ class FrameDecoder:
         if arrived := of_body + len(self._data) - self._at:
             raise FrameError(f"closed inside a frame, {arrived} bytes of it had arrived")
 
-    def _announced(self) -> int:
+    def _read_length(self) -> int:
         size: int = self._header.unpack_from(self._data, self._at)[0]
         if size > self._cap:
             raise FrameError(f"a frame of {size} bytes is announced, the limit is {self._cap}")
@@ -96,8 +96,8 @@ class FrameDecoder:
             raise FrameError("a frame of 0 bytes is announced, which no message has")
         return size
 
-    def _gather(self, piece: bytes) -> None:
-        """Pieces are joined once, when all are there; but a byte at a time they would be mostly overhead."""
+    def _store_part(self, piece: bytes) -> None:
+        """Store a part of a body; small parts are joined at once, because each costs an object."""
         self.missing -= len(piece)
         if self._pieces and len(self._pieces[-1]) < _PIECE_BYTES:
             self._pieces[-1] += piece
@@ -105,8 +105,8 @@ class FrameDecoder:
             self._pieces.append(piece)
 
 
-def framed(parts: Sequence[bytes], byte_order: ByteOrder) -> tuple[bytes, ...]:
-    """One frame in parts, its length checked by the sender (`wire` has the caps).
+def split_frame(parts: Sequence[bytes], byte_order: ByteOrder) -> tuple[bytes, ...]:
+    """Return one frame in parts. The sender checks the length (`wire` has the limits).
 
     A short one is a single part, which the kernel takes quicker; a long one is not copied.
     """
@@ -116,5 +116,5 @@ def framed(parts: Sequence[bytes], byte_order: ByteOrder) -> tuple[bytes, ...]:
 
 
 def frame(body: bytes, byte_order: ByteOrder) -> bytes:
-    """One frame as `framed` has it, in a single part."""
+    """Return one frame as a single part."""
     return _HEADERS[byte_order].pack(len(body)) + body

@@ -1,4 +1,4 @@
-"""JSON-RPC envelopes ⇄ bytes. Payloads (`params`, `result`, `error`) stay bytes; ids keep their JSON type.
+"""JSON-RPC envelopes: encoder and decoder that leave payloads as bytes.
 
 Sans-IO. What is written here is always valid JSON-RPC 2.0; what is read is judged by `decode`, whose error
 says which code to answer with.
@@ -28,12 +28,12 @@ class Envelope(msgspec.Struct):
 
     @property
     def is_request(self) -> bool:
-        """Whether an answer is expected."""
+        """Return whether it expects a response."""
         return bool(self.method and self.id)
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request."""
+        """Return whether it answers a request."""
         return not self.method and bool(self.id and (self.result or self.error))
 
 
@@ -46,7 +46,7 @@ class Error(Wire, kw_only=True):
 
 
 class UndecodableError(ValueError):
-    """The peer sent a body that is no JSON-RPC message; `code` is the answer it deserves."""
+    """The peer sent a body that is not a JSON-RPC message; answer with `code`."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -95,31 +95,31 @@ def _check_utf8(body: bytes) -> None:
 
 
 def is_id(raw: bytes) -> bool:
-    """Whether JSON text may be a request id: a string or a number (`true` is neither), and not too long."""
+    """Return whether JSON text can be a request id: a string or number within the length limit."""
     if len(raw) > ID_BYTES:
         return False
     return raw[:1] in (b'"', b"-") or raw[:1].isdigit()
 
 
 def request(raw_id: bytes, method: str, params: bytes) -> bytes:
-    """A request; `raw_id` is JSON text."""
+    """Encode a request; `raw_id` is JSON text."""
     return b"".join(request_parts(raw_id, method, params))
 
 
 def request_parts(raw_id: bytes, method: str, params: bytes) -> tuple[bytes, bytes, bytes]:
-    """The same in parts: the middle one may be long, and is not copied."""
+    """Encode a request in parts; the middle one may be long and is not copied."""
     head = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":' % (raw_id, _encode(method))
     return head, params or b"{}", b"}"
 
 
 def notification(method: str, params: Wire | bytes) -> bytes:
-    """A notification."""
+    """Encode a notification."""
     raw = params if isinstance(params, bytes) else _encode(params)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), raw or b"{}")
 
 
-def addressed(message: Envelope, raw_for: bytes) -> bytes:
-    """A message of the extension to one asker, with `for` put into the asker's own words."""
+def address_to(message: Envelope, raw_for: bytes) -> bytes:
+    """Encode a message of the extension to one client, with the client's own request id in `for`."""
     head = b'"id":%b,' % message.id if message.id else b""
     return b'{"jsonrpc":"2.0",%b"method":%b,"for":%b,"params":%b}' % (
         head, _encode(message.method), raw_for, message.params or b"{}",
@@ -127,13 +127,13 @@ def addressed(message: Envelope, raw_for: bytes) -> bytes:
 
 
 def answer(raw_id: bytes, message: Envelope) -> tuple[bytes, bytes, bytes]:
-    """The answer in `message` under another id, in parts: the middle one may be long, and is not copied."""
+    """Encode a response under another id, in parts; the middle one may be long and is not copied."""
     member, value = (b"error", message.error) if message.error else (b"result", message.result)
     return b'{"jsonrpc":"2.0","id":%b,"%b":' % (raw_id, member), value, b"}"
 
 
 def result(raw_id: bytes, raw_result: bytes) -> bytes:
-    """A success."""
+    """Encode a successful response."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (raw_id, raw_result)
 
 
@@ -141,7 +141,7 @@ _BEFORE_ID, _BEFORE_RESULT = b'{"jsonrpc":"2.0","id":', b',"result":'
 
 
 def read_result(body: bytes) -> tuple[bytes, bytes] | None:
-    """The id and the result of a body that is written as `answer` writes it; None: it takes `decode` to tell.
+    """Return id and result of a body that `answer` has encoded; None for others, which need `decode`.
 
     For who minted whole numbers as ids, and will read the result: nobody has looked whether it is JSON.
     """
@@ -155,6 +155,6 @@ def read_result(body: bytes) -> tuple[bytes, bytes] | None:
 
 
 def failure(raw_id: bytes, code: int, text: str, *, handed: bool = False, **data: object) -> bytes:
-    """An error answer; `handed` says whether the page may have got the call."""
+    """Encode an error response; `handed` states whether the page may have received the call."""
     error = Error(code=code, message=text, data={"handed": handed, **data})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id or NULL_ID, _encode(error))

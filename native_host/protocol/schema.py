@@ -41,7 +41,7 @@ def _reference(shape: type[Wire]) -> dict[str, str]:
 
 
 def text() -> str:
-    """The schema as the file has it."""
+    """Return the schema as text of docs/wire.schema.json."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 

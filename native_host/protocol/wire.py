@@ -1,7 +1,7 @@
-"""The native wire, version 1: every message, cap and error code that extension, host and bridge share.
+"""Native wire: every message, limit and error code, as types.
 
-Only shapes; encoding and decoding are in `envelope`. docs/PROTOCOL.md is the same in prose, with an example
-of each message, and docs/wire.schema.json is made from `METHODS`. Field names are camelCase on the wire.
+`jsonrpc.py` encodes and decodes. docs/PROTOCOL.md describes the messages with examples; docs/wire.schema.json
+is generated from `METHODS`. Field names are camelCase on the wire.
 """
 
 from __future__ import annotations

@@ -23,37 +23,37 @@ class BrowserAdapter(Protocol):
 
     @property
     def byte_order(self) -> ByteOrder:
-        """Of frames, both ways."""
+        """Byte order of frames in both directions."""
         ...
 
     @property
     def largest_bytes(self) -> int:
-        """Of a body that the router may have for it."""
+        """Largest body that the router may send."""
         ...
 
     @property
     def is_owed_an_answer(self) -> bool:
-        """Whether who comes after us could take an answer for another than it is."""
+        """Return whether a response is due that a later process could take for its own."""
         ...
 
-    def opened(self) -> AdapterOutput:
-        """It is connected."""
+    def on_opened(self) -> AdapterOutput:
+        """Handle the connection of the browser."""
         ...
 
-    def heard(self, body: bytes) -> AdapterOutput:
-        """It has said `body`."""
+    def on_message(self, body: bytes) -> AdapterOutput:
+        """Handle a message of the browser."""
         ...
 
-    def silent(self) -> AdapterOutput:
-        """It has had time to begin, and may have said nothing."""
+    def on_silence(self) -> AdapterOutput:
+        """Handle the end of the time in which the browser may send its first message."""
         ...
 
-    def said(self, body: bytes) -> AdapterOutput:
-        """The router says `body` to it."""
+    def translate(self, body: bytes) -> AdapterOutput:
+        """Translate a message of the router to the browser."""
         ...
 
-    def ended(self, why: str) -> list[bytes]:
-        """It is gone: what the router is to hear still. More may be `said` that had come too late."""
+    def on_closed(self, why: str) -> list[bytes]:
+        """Handle the end of the connection; return the last messages for the router, which may send more."""
         ...
 
 
@@ -64,24 +64,24 @@ class PassThroughAdapter:
     largest_bytes = wire.CHUNKED_BYTES
     is_owed_an_answer = False
 
-    def opened(self) -> AdapterOutput:
+    def on_opened(self) -> AdapterOutput:
         """See `BrowserAdapter`."""
         return AdapterOutput([], [])
 
-    def heard(self, body: bytes) -> AdapterOutput:
+    def on_message(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         return AdapterOutput([body], [])
 
-    def silent(self) -> AdapterOutput:
+    def on_silence(self) -> AdapterOutput:
         """See `BrowserAdapter`."""
         return AdapterOutput([], [])
 
-    def said(self, body: bytes) -> AdapterOutput:
+    def translate(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         return AdapterOutput([], [body])
 
-    def ended(self, why: str) -> list[bytes]:  # noqa: ARG002
-        """See `BrowserAdapter`. Clients see the end of their connection, which says it all."""
+    def on_closed(self, why: str) -> list[bytes]:  # noqa: ARG002
+        """See `BrowserAdapter`. Clients see the end of their connection."""
         return []
 
 
@@ -111,41 +111,41 @@ class DialectDetector:
         """See `BrowserAdapter`."""
         return (self._decided or self._other).is_owed_an_answer
 
-    def opened(self) -> AdapterOutput:
+    def on_opened(self) -> AdapterOutput:
         """See `BrowserAdapter`."""
         return AdapterOutput([], [])
 
-    def heard(self, body: bytes) -> AdapterOutput:
+    def on_message(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         if self._decided is not None:
-            return self._decided.heard(body)
+            return self._decided.on_message(body)
         self._decided = self._other if self._is_other(body) else PassThroughAdapter()
-        steps = [self._decided.opened(), *map(self._decided.said, self._held_back)]
+        steps = [self._decided.on_opened(), *map(self._decided.translate, self._held_back)]
         self._held_back.clear()
-        return joined([*steps, self._decided.heard(body)])
+        return join_outputs([*steps, self._decided.on_message(body)])
 
-    def silent(self) -> AdapterOutput:
-        """See `BrowserAdapter`: it may wait for us."""
+    def on_silence(self) -> AdapterOutput:
+        """See `BrowserAdapter`. The browser may wait for the hello of this host."""
         self._holds_back = False
         held_back, self._held_back = self._held_back, []
         return AdapterOutput([], held_back)
 
-    def said(self, body: bytes) -> AdapterOutput:
+    def translate(self, body: bytes) -> AdapterOutput:
         """See `BrowserAdapter`."""
         if self._decided is not None:
-            return self._decided.said(body)
+            return self._decided.translate(body)
         if not self._holds_back:
             return AdapterOutput([], [body])
         self._held_back.append(body)
         return AdapterOutput([], [])
 
-    def ended(self, why: str) -> list[bytes]:
+    def on_closed(self, why: str) -> list[bytes]:
         """See `BrowserAdapter`."""
-        return self._decided.ended(why) if self._decided else []
+        return self._decided.on_closed(why) if self._decided else []
 
 
-def joined(steps: list[AdapterOutput]) -> AdapterOutput:
-    """All that follows from several, in their order."""
+def join_outputs(steps: list[AdapterOutput]) -> AdapterOutput:
+    """Join outputs in their order."""
     return AdapterOutput(
         [body for step in steps for body in step.ours], [body for step in steps for body in step.theirs]
     )
@@ -157,7 +157,7 @@ class _First(msgspec.Struct):
 
 
 def has_type(body: bytes) -> bool:
-    """Whether a message has a `type`, as those of another dialect do; ours are JSON-RPC."""
+    """Return whether a message has a `type`, as those of Claude in Chrome; the native wire is JSON-RPC."""
     try:
         first = msgspec.json.decode(body, type=_First)
     except (msgspec.DecodeError, RecursionError):

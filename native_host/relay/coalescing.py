@@ -14,7 +14,7 @@ from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta
 from native_host.protocol.framing import Part
 
 PAGE_NEWS_WAITING = 1024
-"""Different notifications of page servers that wait for one client: of more, the oldest are left out."""
+"""Queued notifications of page servers per client; above this limit the oldest are dropped."""
 _OF_ONE_TAB = {
     Kind.TAB,
     Kind.TAB_GONE,
@@ -30,10 +30,10 @@ class AnnouncementCoalescer:
     def __init__(self, queue: SendQueue) -> None:
         self._queue = queue
         self._page_news: OrderedDict[AnnouncementKey, None] = OrderedDict()
-        """Those that wait, the oldest first; before them some that are written by now."""
+        """Queued notifications, the oldest first; the first ones may be written already."""
 
     def put(self, parts: tuple[Part, ...], meta: AnnouncementMeta) -> None:
-        """Queue a message; leave out what is waiting and need not be heard any more."""
+        """Queue a message, and withdraw the queued messages that it supersedes."""
         if meta.is_known:
             self._put_known(parts)
             return
@@ -57,7 +57,7 @@ class AnnouncementCoalescer:
             self._queue.put(Outgoing(parts))
 
     def _put_or_replace(self, outgoing: Outgoing, key: AnnouncementKey) -> None:
-        """In the place of the one before, so that it is heard in its turn however often it changes."""
+        """Replace the queued message of this key, so that frequent changes do not delay it."""
         if waiting := self._queue.about(key):
             outgoing.is_first = waiting.is_first
             self._queue.replace(waiting, outgoing)
@@ -65,7 +65,7 @@ class AnnouncementCoalescer:
             self._queue.put(outgoing)
 
     def _put_tabs(self, outgoing: Outgoing) -> None:
-        """The whole list tells all of every tab; but of one that was gone in between, it has to be heard."""
+        """Queue the list of all tabs. It supersedes tab changes, but not the removal of a tab in between."""
         self._withdraw_all(lambda key: key.kind in {Kind.TABS, Kind.TAB})
         self._queue.put(outgoing)
 
@@ -77,7 +77,7 @@ class AnnouncementCoalescer:
             self._queue.put(outgoing)
 
     def _put_tools(self, outgoing: Outgoing, key: AnnouncementKey) -> None:
-        """A frame's list replaces the one of any document that was there."""
+        """Queue a frame's list, which supersedes lists of earlier documents in it."""
         gone_topic = key._replace(kind=Kind.TOOLS_GONE)
         gone = self._queue.about(gone_topic)
         if gone and not self._queue.about(key):
@@ -88,7 +88,7 @@ class AnnouncementCoalescer:
         self._put_or_replace(outgoing, key)
 
     def _put_tools_gone(self, outgoing: Outgoing, key: AnnouncementKey) -> None:
-        """After a list that waits, since it names that list's document, and not the one that is known."""
+        """Queue a removal behind a queued list: it names the document of that list."""
         tools = self._queue.about(key._replace(kind=Kind.TOOLS))
         if tools and tools.is_first:
             self._queue.withdraw(tools)

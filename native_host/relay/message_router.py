@@ -21,7 +21,7 @@ from native_host.protocol.jsonrpc import Envelope, UndecodableError
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 from native_host.relay.replay import Announcement, Replay
-from native_host.relay.request_ids import Correlation, IdInUseError, Questions, TooManyRequestsError
+from native_host.relay.request_ids import IdInUseError, OpenElicitations, RequestIds, TooManyRequestsError
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +34,17 @@ _bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
 
 
 _REFUSALS_WAIT_BELOW = 10_000
-"""Messages for the browser: where more wait already, its own requests are no longer refused but dropped."""
+"""Queued messages for the browser above which its own requests are dropped instead of rejected."""
 
 
 class Delivery(NamedTuple):
-    """A message for one client, in parts; after the last one its connection is closed."""
+    """Message for one client, in parts; its connection closes after the last one."""
 
     connection: str
     parts: tuple[bytes, ...]
     is_last: bool = False
     meta: AnnouncementMeta | None = None
-    """Set where a later message may make this one superfluous."""
+    """Set if a later message can supersede this one."""
 
 
 class _Cancel(wire.Wire, kw_only=True):
@@ -61,9 +61,9 @@ class _Client:
     sessions: list[wire.Session] = field(default_factory=list)
     rules: str = ""
     hears: bool = False
-    """It has had its replay, so that announcements reach it as they come."""
+    """It has received the replay, so announcements reach it at once."""
     waiting_bytes: int = 0
-    """Of its messages, not yet written to the browser."""
+    """Bytes of its messages that are not written to the browser."""
 
 
 class MessageRouter:
@@ -72,37 +72,37 @@ class MessageRouter:
     def __init__(self, hello: wire.HostHello) -> None:
         self.outbox = Outbox()
         self.largest_bytes = wire.CHUNKED_BYTES
-        """Of a request to the browser."""
+        """Number of the last request to the browser."""
         self.browser: wire.BrowserHello | None = None
         self.dropped: Counter[str] = Counter()
-        """What was thrown away, by reason."""
+        """Counts of dropped messages, by reason."""
         self._hello = jsonrpc.notification("host/hello", hello)
         self._clients: dict[str, _Client] = {}
-        self._correlation = Correlation()
-        self._questions = Questions()
+        self._correlation = RequestIds()
+        self._questions = OpenElicitations()
         self._replay = Replay()
         self._refusal: wire.HostError | None = None
         self.outbox.put("", self._hello)
 
     # ── Clients come and go ─────────────────────────────────────────────────────────────────────────────────
 
-    def connected(self, connection: str) -> list[Delivery]:
-        """A client is here; it has yet to say `bridge/hello`."""
+    def on_connected(self, connection: str) -> list[Delivery]:
+        """Add a client, which then sends `bridge/hello`."""
         self._clients[connection] = _Client(connection)
         return [Delivery(connection, (self._hello,))]
 
     def has_said_hello(self, connection: str) -> bool:
-        """Whether the client has introduced itself."""
+        """Return whether the client has sent `bridge/hello`."""
         client = self._clients.get(connection)
         return client is not None and client.hello is not None
 
     def waiting_bytes(self, connection: str) -> int:
-        """How much of the client's messages waits for the browser."""
+        """Return the bytes of the client's messages that wait for the browser."""
         client = self._clients.get(connection)
         return client.waiting_bytes if client else 0
 
-    def disconnected(self, connection: str) -> list[Delivery]:
-        """A client is gone: its calls are cancelled, its questions answered for it."""
+    def on_disconnected(self, connection: str) -> list[Delivery]:
+        """Remove a client: cancel its calls, and answer the server requests that it was asked."""
         client = self._clients.pop(connection, None)
         for shared in self._correlation.abandon(connection):
             self._withdraw(shared)
@@ -111,7 +111,7 @@ class MessageRouter:
         return self._tell_clients() if client and client.hello else []
 
     def replay(self, connection: str) -> list[Delivery]:
-        """Say everything that is known, once; then the client hears what is announced."""
+        """Send the replay, once; afterwards the client receives announcements."""
         client = self._clients.get(connection)
         if client is None or client.hears:
             return []
@@ -121,7 +121,7 @@ class MessageRouter:
     # ── From a client ───────────────────────────────────────────────────────────────────────────────────────
 
     def from_client(self, connection: str, body: bytes) -> list[Delivery]:
-        """A client has said `body`."""
+        """Handle a message of a client."""
         client = self._clients[connection]
         try:
             message = jsonrpc.decode(body)
@@ -156,7 +156,7 @@ class MessageRouter:
         return [Delivery(client.connection, (refused,))] if refused else []
 
     def _forward(self, client: _Client, raw_id: bytes, message: Envelope) -> bytes | None:
-        """Pass a request on to the extension, or return the refusal."""
+        """Pass a request on to the extension, or return the error response."""
         if not jsonrpc.is_id(raw_id):
             text = f"an id is a string or a number of at most {jsonrpc.ID_BYTES} bytes"
             return jsonrpc.failure(jsonrpc.NULL_ID, Code.INVALID_REQUEST, text)
@@ -206,7 +206,7 @@ class MessageRouter:
             client.waiting_bytes -= self._withdraw(shared)
 
     def _withdraw(self, shared: str) -> int:
-        """Stop a request, be it still here or in the browser already. Returns how many bytes that frees."""
+        """Cancel a request in the outbox or in the browser; return the bytes that this frees."""
         freed = self.outbox.abort(shared, "cancelled")
         if freed is None:
             self.outbox.put("", jsonrpc.notification("browser/cancel", b'{"id":%b}' % _encode(shared)))
@@ -215,7 +215,7 @@ class MessageRouter:
     # ── From the browser ────────────────────────────────────────────────────────────────────────────────────
 
     def from_browser(self, body: bytes) -> list[Delivery]:
-        """The extension has said `body`. What cannot be read is dropped: the next message may be sound."""
+        """Handle a message of the extension. An invalid one is dropped; the next may be valid."""
         try:
             message = jsonrpc.decode(body)
             if message.is_response:
@@ -233,7 +233,7 @@ class MessageRouter:
             return []
 
     def _answer(self, message: Envelope) -> list[Delivery]:
-        shared = _shared(message.id)
+        shared = _decode_shared_id(message.id)
         asker = self._correlation.complete(shared)
         if asker is None:
             self.dropped["late answer"] += 1
@@ -242,7 +242,7 @@ class MessageRouter:
         return [Delivery(asker.connection, jsonrpc.answer(asker.raw_id, message))]
 
     def _to_asker(self, message: Envelope) -> list[Delivery]:
-        shared = _shared(message.for_)
+        shared = _decode_shared_id(message.for_)
         asker = self._correlation.find(shared)
         raw_id = bytes(message.id)
         if asker is None:
@@ -252,13 +252,13 @@ class MessageRouter:
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)
-        said = (jsonrpc.addressed(message, asker.raw_id),)
+        said = (jsonrpc.address_to(message, asker.raw_id),)
         is_report = message.method == "browser/progress"
         meta = AnnouncementMeta(AnnouncementKey(Kind.PROGRESS, which=shared)) if is_report else None
         return [Delivery(asker.connection, said, meta=meta)]
 
     def _refuse_browser(self, raw_id: bytes, code: Code, text: str) -> None:
-        """Unless it only asks and does not read: what is asked never waits, and so must not answers."""
+        """Reject a request of the extension, unless the extension reads no responses."""
         if len(self.outbox) < _REFUSALS_WAIT_BELOW:
             self.outbox.put("", jsonrpc.failure(raw_id, code, text))
         else:
@@ -299,8 +299,8 @@ class MessageRouter:
 
     # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
 
-    def written(self, key: str, size: int) -> None:
-        """`size` bytes of the body queued as `key` no longer wait."""
+    def on_written(self, key: str, size: int) -> None:
+        """Release the `size` bytes of a written body."""
         client = self._clients.get(key.rpartition(":")[0])
         if client is not None:
             client.waiting_bytes -= size
@@ -308,7 +308,7 @@ class MessageRouter:
     def expire(self, now_s: float) -> list[Delivery]:
         """Fail the calls whose chunks the browser did not take in time."""
         text = f"the browser did not take the call within {wire.CHUNK_SECONDS:g} s"
-        failed = [self._fail_transfer(key, Code.TIMED_OUT, text) for key in self.outbox.expired(now_s)]
+        failed = [self._fail_transfer(key, Code.TIMED_OUT, text) for key in self.outbox.find_expired(now_s)]
         return [delivery for deliveries in failed for delivery in deliveries]
 
     def _transfer_refused(self, abort: wire.ChunkAbort) -> list[Delivery]:
@@ -320,8 +320,8 @@ class MessageRouter:
         return self._fail_transfer(key, Code.TOO_LARGE, text)
 
     def _fail_transfer(self, key: str, code: Code, text: str) -> list[Delivery]:
-        """A body in pieces never becomes a call: nothing of it can have reached a page."""
-        self.written(key, self.outbox.abort(key, text) or 0)
+        """Fail the call of an incomplete transfer: nothing of it can have reached a page."""
+        self.on_written(key, self.outbox.abort(key, text) or 0)
         asker = self._correlation.complete(key)
         return [Delivery(asker.connection, (jsonrpc.failure(asker.raw_id, code, text),))] if asker else []
 
@@ -344,7 +344,7 @@ class MessageRouter:
         return [Delivery(client.connection, (body,), meta=meta) for client in known]
 
 
-def _shared(raw: msgspec.Raw) -> str:
+def _decode_shared_id(raw: msgspec.Raw) -> str:
     return _shared_id.decode(bytes(raw))
 
 

@@ -23,7 +23,7 @@ from native_host.ipc.endpoint import Endpoint
 from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import AnnouncementMeta
-from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.framing import FrameError, split_frame
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import AdapterOutput, BrowserAdapter
 from native_host.relay.coalescing import AnnouncementCoalescer
@@ -34,22 +34,22 @@ from native_host.system.private_files import PrivateFileError
 logger = logging.getLogger(__name__)
 
 _GIVEN_BYTES = 64 * 1024
-"""So much is handed to the browser's writer at once: fewer system calls, and little that is beyond recall."""
+"""Bytes that the browser's writer gets at once: few system calls, and little that cannot be withdrawn."""
 _MESSAGE_BYTES = 512
-"""What keeping a message costs beside its own bytes, so that a million of very short ones count as well."""
+"""Memory of a queued message beside its own bytes, so that many short messages count, too."""
 _LOOK_SECONDS = 3.0
-"""Between looks at our own files (without them no bridge finds us: better a new host) and at our memory."""
+"""Seconds between checks of the endpoint's files, without which no bridge finds this host, and of memory."""
 FIRST_CLIENT_SECONDS = 20.0
-"""So long who ends without clients waits for the first: a busy machine may have just started both."""
+"""Seconds that a host that ends without clients waits for its first client."""
 FIRST_MESSAGE_SECONDS = 0.5
-"""For an extension whose dialect is not known: those that do not wait for us have begun by then."""
+"""Seconds after which an extension of unknown dialect counts as silent."""
 _WANTED_LOOK_SECONDS = 1.0
 _FAREWELL_SECONDS = 0.5
-"""How long a last message may take before its connection is closed regardless."""
+"""Seconds that a last message may take before its connection closes."""
 
 
 def record_of(place: Endpoint, extension_origin: str, browser_pid: int, channel: str = "") -> endpoint.Record:
-    """What this process says of itself. See `endpoint.Record`."""
+    """Return the record of this process."""
     return endpoint.Record(
         instance=place.instance,
         pid=os.getpid(),
@@ -75,13 +75,13 @@ class _Client:
 
     @property
     def lags(self) -> bool:
-        """More waits for it than the host can keep."""
+        """Return whether more bytes are queued for it than the host can hold."""
         waiting = self.writer.queue
         return waiting.size + len(waiting) * _MESSAGE_BYTES > wire.CLIENT_BACKLOG_BYTES
 
     def put(self, parts: tuple[bytes, ...], meta: AnnouncementMeta | None = None) -> None:
         """Queue a message for the next flush; a later announcement with its key may replace it."""
-        frame = framed(parts, "little")
+        frame = split_frame(parts, "little")
         if meta is None:
             self.writer.put(*frame)
             return
@@ -89,7 +89,7 @@ class _Client:
         self._newest.put(frame, meta)
 
     def dismiss(self, *parts: bytes) -> None:
-        """Say this and close: when it is written, or after _FAREWELL_SECONDS."""
+        """Send a last message, and close when it is written, or after _FAREWELL_SECONDS."""
         self.put(parts)
         self.writer.flush()
         self.writer.finish()
@@ -111,7 +111,8 @@ class RelayServer:
         lingers_s: float = math.inf,
         why_ended: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
-        """
+        """Relay between a browser and the clients of an endpoint.
+
         Args:
             place: where bridges connect.
             record: what they read there.
@@ -130,20 +131,20 @@ class RelayServer:
         self._router = MessageRouter(_hello(self._record))
         self._clients: dict[str, _Client] = {}
         self._unflushed: set[_Client] = set()
-        """Clients to whom something was said since the last flush."""
+        """Clients with messages queued since the last flush."""
         self._accepted = 0
         self._from_browser = FrameReader(browser_in, wire.FROM_BROWSER_BYTES, adapter.byte_order)
         self._to_browser = MessageWriter(browser_out, refill=self._refill_browser)
         self._being_written: list[tuple[str, int]] = []
-        """Keys and lengths of the messages last given to the writer to the browser."""
+        """Keys and lengths of the messages that the browser's writer has."""
         self._room_in_browser = trio.lowlevel.ParkingLot()
-        """Clients that are not read, because too much of theirs waits for the browser."""
+        """Clients that are not read, because too many bytes of theirs wait for the browser."""
         self._transferring = trio.Event()
         self._until_ended = trio.CancelScope()
-        """The browser's end is there."""
+        """Whether the browser is connected."""
 
     async def serve(self) -> None:
-        """Relay until the browser closes or breaks its pipe, SIGTERM comes, or our files are gone."""
+        """Relay until the browser closes its pipe, SIGTERM comes, or the endpoint's files are gone."""
         with trio.open_signal_receiver(signal.SIGTERM) as signals:  # before anybody can know of us
             self._place.publish(self._record)
             async with trio.open_nursery() as nursery:
@@ -164,7 +165,7 @@ class RelayServer:
 
     async def _read_from_browser(self) -> None:
         try:
-            while self._hear_all(await self._from_browser.receive(), self._hear_browser):
+            while self._handle_all(await self._from_browser.receive(), self._hear_browser):
                 pass
         except FrameError as error:
             await self._complain_to_browser(str(error))
@@ -172,28 +173,28 @@ class RelayServer:
             logger.info("the browser's pipe broke")
 
     async def _watch_beginning(self) -> None:
-        self._turn(self._adapter.opened())
+        self._pass_on(self._adapter.on_opened())
         self._flush()
         await trio.sleep(FIRST_MESSAGE_SECONDS)
-        self._turn(self._adapter.silent())
+        self._pass_on(self._adapter.on_silence())
         self._flush()
 
     def _hear_browser(self, body: bytes) -> None:
-        self._turn(self._adapter.heard(body))
+        self._pass_on(self._adapter.on_message(body))
 
-    def _turn(self, turned: AdapterOutput) -> None:
-        """Pass on what follows from a message; `_flush` when all that has arrived is heard."""
+    def _pass_on(self, turned: AdapterOutput) -> None:
+        """Pass on the output of the adapter; call `_flush` when all received messages are handled."""
         for frame_body in turned.theirs:
-            self._to_browser.put(*framed((frame_body,), self._adapter.byte_order))
+            self._to_browser.put(*split_frame((frame_body,), self._adapter.byte_order))
         for body in turned.ours:
             self._hear(body)
 
     def _hear_last(self, why: str) -> None:
-        for body in self._adapter.ended(why):
+        for body in self._adapter.on_closed(why):
             self._hear(body)
         while why and self._router.outbox:  # what clients have said since
-            body, _, _ = self._router.outbox.take(trio.current_time())
-            self._turn(self._adapter.said(body))
+            body, _, _ = self._router.outbox.pop_next(trio.current_time())
+            self._pass_on(self._adapter.translate(body))
         self._flush_clients()
 
     def _hear(self, body: bytes) -> None:
@@ -227,14 +228,14 @@ class RelayServer:
         self._until_ended.cancel()
 
     def _refill_browser(self) -> None:
-        """What was given before is written. What stays in the outbox can still be taken back."""
+        """Give the writer the next messages. Messages in the outbox can still be withdrawn."""
         for key, size in self._being_written:
-            self._router.written(key, size)
+            self._router.on_written(key, size)
         self._being_written.clear()
         outbox, given = self._router.outbox, 0
         while outbox and given < _GIVEN_BYTES:
-            body, key, done = outbox.take(trio.current_time())
-            self._turn(self._adapter.said(body))
+            body, key, done = outbox.pop_next(trio.current_time())
+            self._pass_on(self._adapter.translate(body))
             self._being_written.append((key, done))
             given += len(body)
         self._flush_clients()  # who was refused
@@ -264,7 +265,7 @@ class RelayServer:
         host.cancel()
 
     async def _end_unwanted(self, host: trio.CancelScope) -> None:
-        """Nobody has been here for a while."""
+        """End a host that has had no client for some time."""
         self._wanted_until = trio.current_time() + FIRST_CLIENT_SECONDS
         while True:
             await trio.sleep(_WANTED_LOOK_SECONDS)
@@ -288,7 +289,7 @@ class RelayServer:
         self._accepted += 1
         client = _Client(f"{self._place.instance}-{self._accepted}", stream)
         self._clients[client.connection] = client
-        self._deliver(self._router.connected(client.connection))
+        self._deliver(self._router.on_connected(client.connection))
         self._flush()
         try:
             with client.scope:
@@ -296,7 +297,7 @@ class RelayServer:
         finally:
             del self._clients[client.connection]
             self._wanted_until = trio.current_time() + self._lingers_s
-            self._deliver(self._router.disconnected(client.connection))
+            self._deliver(self._router.on_disconnected(client.connection))
             self._flush()
 
     async def _talk(self, client: _Client) -> None:
@@ -307,7 +308,7 @@ class RelayServer:
             nursery.cancel_scope.cancel()
 
     async def _watch_opening(self, client: _Client) -> None:
-        """A client introduces itself in time, and has its replay even where the extension is silent."""
+        """Reject a client without `bridge/hello` in time; send the replay also if the extension is silent."""
         with trio.move_on_after(wire.HELLO_SECONDS):
             await client.introduced.wait()
         if not client.introduced.is_set():
@@ -319,7 +320,7 @@ class RelayServer:
 
     async def _read_from_client(self, client: _Client) -> None:
         try:
-            while self._hear_all(await client.reader.receive(), partial(self._hear_client, client)):
+            while self._handle_all(await client.reader.receive(), partial(self._hear_client, client)):
                 await self._wait_until_read(client)
         except FrameError as error:
             client.dismiss(_error(Code.TOO_LARGE, str(error)))
@@ -348,7 +349,7 @@ class RelayServer:
     # ── Both ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
-        """Queue what is said to clients; `_flush` when all that has arrived is heard."""
+        """Queue messages for clients; call `_flush` when all received messages are handled."""
         for delivery in deliveries:
             client = self._clients.get(delivery.connection)
             if client is None or client.is_closing:
@@ -359,15 +360,15 @@ class RelayServer:
             client.put(delivery.parts, delivery.meta)
             self._unflushed.add(client)
 
-    def _hear_all(self, bodies: list[bytes], hear: Callable[[bytes], None]) -> bool:
-        """Whether there were any. No reader keeps them: a long one would stay until the next has come."""
+    def _handle_all(self, bodies: list[bytes], hear: Callable[[bytes], None]) -> bool:
+        """Handle messages, keep none of them; return whether there were any."""
         for body in bodies:
             hear(body)
         self._flush()
         return bool(bodies)
 
     def _flush(self) -> None:
-        """Write what was queued, to everybody, as far as they take it."""
+        """Write the queued messages of all clients as far as the kernel takes them."""
         self._flush_clients()
         if self._router.outbox or self._to_browser.queue:
             self._to_browser.flush()

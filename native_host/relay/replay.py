@@ -1,4 +1,4 @@
-"""The announcements that a late client must hear: the newest of each, by tab and frame. Sans-IO.
+"""Replay for late clients: the latest announcement of each tab and frame. Sans-IO.
 
 Of an announcement only its address is read (tab, frame, document); the rest stays bytes.
 """
@@ -37,7 +37,7 @@ _frame_address = msgspec.json.Decoder(FrameAddress)
 
 
 class Announcement(NamedTuple):
-    """What the clients are to hear, and what the host knows of it."""
+    """Announcement for the clients, and its key for coalescing."""
 
     method: str
     params: bytes
@@ -45,24 +45,24 @@ class Announcement(NamedTuple):
 
 
 class Replay:
-    """What has been announced and still holds."""
+    """Announcements that still hold."""
 
     def __init__(self) -> None:
         self._hello = b""
         self._tabs: dict[int, bytes] | None = None
         self._tools: dict[tuple[int, int], tuple[str, bytes]] = {}
-        """By tab and frame: the document, and the announcement; empty where that was too much."""
+        """Document and announcement by tab and frame; empty if the announcement was too long."""
         self._tools_bytes = 0
         self._paused = b""
         self._page_tools = b""
 
     @property
     def has_tabs(self) -> bool:
-        """Whether the extension has said its first `browser/tabs`."""
+        """Return whether the extension has sent `browser/tabs`."""
         return self._tabs is not None
 
     def keep(self, method: str, params: bytes) -> list[Announcement]:
-        """Fold an announcement in, if it is of those that are kept. Returns what clients are to hear.
+        """Store an announcement, if its kind is replayed; return the announcements for the clients.
 
         Raises:
             msgspec.ValidationError: its address cannot be read.
@@ -95,7 +95,7 @@ class Replay:
         return [Announcement(method, params, meta)]
 
     def messages(self) -> list[bytes]:
-        """Everything known: hello, tabs, tools (oldest first), paused, page tools, then `host/replayed`."""
+        """Return the replay: hello, tabs, tools (oldest first), paused, page tools, then `host/replayed`."""
         said = []
         if self._hello:
             said.append(jsonrpc.notification("browser/hello", self._hello))
@@ -115,7 +115,7 @@ class Replay:
         return said
 
     def _keep_tabs(self, params: bytes) -> list[Announcement]:
-        """Tabs that the list no longer has are said to be gone first: then no list takes anything away."""
+        """Announce the removal of tabs that the list lacks before the list itself."""
         tabs = {_tab_address.decode(raw).tab_id: bytes(raw) for raw in _tabs.decode(params).tabs}
         gone = {*(self._tabs or ()), *(tab_id for tab_id, _ in self._tools)} - tabs.keys()
         removals = [

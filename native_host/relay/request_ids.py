@@ -1,4 +1,4 @@
-"""Request ids of each connection ⇄ ids on the channel that all connections share. Sans-IO.
+"""Request ids: each connection's ids mapped to ids on the shared channel. Sans-IO.
 
 A client's request goes to the browser as `"<connection>:<n>"`, n minted here and never used again, so that a
 late answer finds nobody instead of the wrong asker. The caller's own id comes back as the bytes it was.
@@ -13,7 +13,7 @@ from native_host.protocol.wire import CLIENT_IN_FLIGHT
 
 
 class Asker(NamedTuple):
-    """Who waits for an answer: a connection, and its own id for the request as JSON text."""
+    """Connection that waits for a response, and its own request id as JSON text."""
 
     connection: str
     raw_id: bytes
@@ -27,7 +27,7 @@ class TooManyRequestsError(Exception):
     """A connection has CLIENT_IN_FLIGHT requests unanswered."""
 
 
-class Correlation:
+class RequestIds:
     """Requests in flight, by shared id and by connection."""
 
     def __init__(self) -> None:
@@ -55,25 +55,25 @@ class Correlation:
         return shared
 
     def find(self, shared: str) -> Asker | None:
-        """Who waits for `shared`; None when nobody does any more."""
+        """Return the connection that waits for `shared`; None if it waits no longer."""
         return self._askers.get(shared)
 
     def complete(self, shared: str) -> Asker | None:
-        """The answer to `shared` is here: who gets it. None: it is late or made up, drop it."""
+        """Return the connection that gets the response to `shared`; None for a late or unknown response."""
         asker = self._askers.pop(shared, None)
         if asker is not None:
             del self._shared_ids[asker.connection][asker.raw_id]
         return asker
 
     def cancel(self, connection: str, raw_id: bytes) -> str | None:
-        """The connection gives its own request up: the shared id it had, if it was in flight."""
+        """Cancel a request of a connection; return its shared id if it was in flight."""
         shared = self._shared_ids.get(connection, {}).get(raw_id)
         if shared is not None:
             self.complete(shared)
         return shared
 
     def abandon(self, connection: str) -> list[str]:
-        """The connection has ended: the shared ids that nobody waits for any more."""
+        """Remove a connection; return the shared ids for which it waited."""
         self._minted.pop(connection, None)
         gone = self._shared_ids.pop(connection, {})
         for shared in gone.values():
@@ -81,24 +81,24 @@ class Correlation:
         return list(gone.values())
 
 
-class _Asked(NamedTuple):
+class _OpenRequest(NamedTuple):
     connection: str
     call: str
-    """The shared id of the request in which it came up."""
+    """Shared id of the call during which the extension asked."""
 
 
-class Questions:
-    """Requests of the extension to one asker: only the connection that was asked may answer."""
+class OpenElicitations:
+    """Requests of the extension to one client: only the connection that was asked may answer."""
 
     def __init__(self) -> None:
-        self._asked: dict[bytes, _Asked] = {}
+        self._asked: dict[bytes, _OpenRequest] = {}
 
     def ask(self, raw_id: bytes, connection: str, call: str) -> None:
-        """A question of a call goes out to `connection`."""
-        self._asked[raw_id] = _Asked(connection, call)
+        """Register a request of a call to `connection`."""
+        self._asked[raw_id] = _OpenRequest(connection, call)
 
     def answer(self, raw_id: bytes, connection: str) -> bool:
-        """Whether this is the answer that is waited for; a second one is not."""
+        """Return whether this is the first response of the connection that was asked."""
         asked = self._asked.get(raw_id)
         if asked is None or asked.connection != connection:
             return False
@@ -106,14 +106,14 @@ class Questions:
         return True
 
     def close(self, call: str) -> None:
-        """A call is over, and with it its questions: nobody waits for their answers."""
+        """Drop the requests of a call that has ended."""
         self._drop(lambda asked: asked.call == call)
 
     def abandon(self, connection: str) -> list[bytes]:
-        """The connection has ended: the ids of the questions that it will not answer."""
+        """Remove a connection; return the ids of requests that it will not answer."""
         return self._drop(lambda asked: asked.connection == connection)
 
-    def _drop(self, is_over: Callable[[_Asked], bool]) -> list[bytes]:
+    def _drop(self, is_over: Callable[[_OpenRequest], bool]) -> list[bytes]:
         if not self._asked:  # as after almost every answer
             return []
         gone = [raw_id for raw_id, asked in self._asked.items() if is_over(asked)]

@@ -1,1 +1,1 @@
-"""What the operating system reports: processes and sockets."""
+"""Operating system: processes, sockets, private files, the home directory."""

@@ -195,7 +195,7 @@ def find_sockets(process: Path) -> Iterator[int]:
 
 
 def _stat_fields(process: Path) -> Sequence[str]:
-    """Return the fields from the third of proc(5) on: state, parent, group, session …
+    """Return the fields from the third of proc(5) on: state, parent, group, session, and more.
 
     The name before them stands in parentheses and may contain any character.
     """

@@ -30,7 +30,7 @@ from install.plan.plan_output import plan_json
 from install.plan.steps import Plan, Step
 from isolated_machine import get_state_directory, run_mcpb
 from json_shapes import collect_member_types
-from native_host.existing_channel.published_socket import Standing
+from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
 from type_samples import make_sample
 
@@ -134,7 +134,9 @@ async def make_status_documents(home: Path) -> list[Any]:
         store.offered("p1", 1, _SHOP, f"{_SHOP}/", read_tools(page))
         router = Router(transport := PlayedTransport(), store=store)
         _announce_everything(transport)
-        channel, published, server = (make_sample_json(shape) for shape in (Channel, Standing, ServeRecord))
+        channel, published, server = (
+            make_sample_json(shape) for shape in (Channel, PublishedSocket, ServeRecord)
+        )
         report = partial(status, router, NoProblems(), [{}], published=[published], servers=[server])
         return [report(rules=Rules("digest", "", "text")), report([channel])]
 

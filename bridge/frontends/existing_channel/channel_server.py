@@ -33,7 +33,7 @@ from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import wire
-from native_host.protocol.framing import FrameError, framed
+from native_host.protocol.framing import FrameError, split_frame
 from native_host.protocol.untrusted_text import single_line
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular
@@ -121,7 +121,7 @@ class ChannelFront:
 
     async def _converse(self, stream: trio.SocketStream, writer: MessageWriter) -> None:
         def say(body: bytes) -> None:
-            writer.write(*framed((body,), "little"))
+            writer.write(*split_frame((body,), "little"))
 
         async with trio.open_nursery() as releasing:
 
@@ -174,7 +174,7 @@ def _has_heard(connection: Connection, bodies: list[bytes]) -> bool:
 
 async def _dismiss(stream: trio.SocketStream, writer: MessageWriter, text: str) -> None:
     """Say why, and let the client hear it: what it still sends is taken and thrown away."""
-    writer.write(*framed((channel_results.message(None, channel_results.failure(text)),), "little"))
+    writer.write(*split_frame((channel_results.message(None, channel_results.failure(text)),), "little"))
     with trio.move_on_after(LAST_WORDS_S), suppress(trio.BrokenResourceError):
         await writer.wait_room()
         await stream.send_eof()

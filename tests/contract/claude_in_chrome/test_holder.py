@@ -258,7 +258,7 @@ def test_another_program_counts_as_long_as_its_last_call_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here, now = 2, 0.0
-    monkeypatch.setattr(channel_sockets, "connections", lambda _: here)
+    monkeypatch.setattr(channel_sockets, "count_unix_connections", lambda _: here)
     users = SocketUsers(Path("1.sock"), lambda: now)
     assert users.look() is OtherClients.NOW
     here, now = 1, channel_sockets.QUIET_S - 1

@@ -16,7 +16,7 @@ from full_chain import ROOT
 from install.checks.existing_channel import Channel, ChannelClient
 from install.checks.other_hosts import Neighbour
 from install.findings import Finding, Hop
-from native_host.existing_channel.published_socket import Standing
+from native_host.existing_channel.published_socket import PublishedSocket
 
 TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -72,7 +72,7 @@ def test_no_code_is_explained_twice() -> None:
         Neighbour,
         Channel,
         ChannelClient,
-        Standing,
+        PublishedSocket,
     ],
 )
 def test_the_page_has_every_member_of_the_report(shape: type[Any]) -> None:

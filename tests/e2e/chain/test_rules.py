@@ -111,12 +111,12 @@ def test_however_a_request_ends_the_host_keeps_nothing_of_it_or_its_question(end
     def refuse() -> None:  # as bridges do when the call that asked has ended
         client(id="ext:1", error={"code": Code.GONE, "message": "the call that asked has ended"})
 
-    board.connected("ab-1")
+    board.on_connected("ab-1")
     client(method="bridge/hello", params={"wire": wire.WIRE_VERSION, "version": "0", "pid": 7})
     client(id=7, method="browser/executeTool", params={"args": {}})
     while board.outbox:
-        _, key, done = board.outbox.take(0)
-        board.written(key, done)
+        _, key, done = board.outbox.pop_next(0)
+        board.on_written(key, done)
     browser(id="ext:1", method="browser/elicitConfirmation", params={"message": "Buy?"}, **{"for": "ab-1:1"})
     assert board._correlation._askers
     assert board._questions._asked
@@ -128,7 +128,7 @@ def test_however_a_request_ends_the_host_keeps_nothing_of_it_or_its_question(end
             client(method="browser/cancel", params={"id": 7})
             refuse()
         case _:
-            board.disconnected("ab-1")
+            board.on_disconnected("ab-1")
     assert not board._correlation._askers
     assert not any(board._correlation._shared_ids.values())
     assert not board._questions._asked

@@ -163,7 +163,7 @@ class TestModules:
             outbox.put("key", body)
             lengths = []
             while outbox:
-                chunk = json.loads(outbox.take(0)[0])["params"]
+                chunk = json.loads(outbox.pop_next(0)[0])["params"]
                 lengths.append(modules.evaluate(f"joiner.feed({json.dumps(chunk)})?.text.length"))
             assert lengths == [None] * (len(lengths) - 1) + [expected]
             modules.evaluate("delete Uint8Array.fromBase64")

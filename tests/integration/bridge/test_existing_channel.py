@@ -33,7 +33,7 @@ from demo.simulated.browser import SimulatedBrowser
 from fake_claude_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 from fake_tool_client import BANK, SHOP, PlayedTools, Told
 from mcp_client import McpLines, bridge_in_process, text_of
-from native_host.existing_channel.channel_adapter import offer
+from native_host.existing_channel.channel_adapter import describe_extension
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -461,7 +461,7 @@ def played(nursery: trio.Nursery, home: Path, rules: PolicyRules | None = None) 
     """Nothing but another product's extension is connected."""
     tools = PlayedTools(nursery, home, rules)
     tools.transport.happen(HostDiscovered("h1", 1.0), HostLinked("h1", host_hello("h1")))
-    tools.transport.announce("h1", offer("channel-1", "0.2.0", "linux"), wire.HostReplayed())
+    tools.transport.announce("h1", describe_extension("channel-1", "0.2.0", "linux"), wire.HostReplayed())
     return tools
 
 

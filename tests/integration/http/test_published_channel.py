@@ -34,7 +34,7 @@ from http_frontend import until
 from install.removable_files import left_by_dead_hosts, runtime_directories
 from native_host.existing_channel import published_socket
 from native_host.existing_channel.channel_messages import CLIENT_ID, FRAME_BYTES
-from native_host.existing_channel.channel_sockets import find_channels, judged
+from native_host.existing_channel.channel_sockets import check_socket, find_channels
 from native_host.protocol import wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
@@ -97,7 +97,7 @@ async def published(home: Path, **settings: Any) -> AsyncIterator[Published]:
     """Serve until the block ends; see `Published`."""
     async with trio.open_nursery() as nursery:
         played = PlayedTools(nursery, home, **settings)
-        with published_socket.publishing(home / "state", home / "channels") as socket_there:
+        with published_socket.publish_socket(home / "state", home / "channels") as socket_there:
             served = Published(played, socket_there.path)
 
             def tell_hosts(sessions: list[wire.Session]) -> None:
@@ -637,7 +637,7 @@ async def test_no_holder_of_ours_takes_it_for_that_product_s(short_tmp: Path) ->
     """It would speak with itself, round and round."""
     async with published(short_tmp) as served, served.connected() as client:
         assert find_channels(served.path.parent) == []
-        assert judged(served.path).fault == "mcpb has put it there itself"
+        assert check_socket(served.path).fault == "mcpb has put it there itself"
         holder = [sys.executable, "-I", "-m", "native_host.existing_channel.holder", str(served.path)]
         env = {**os.environ, "MCPB_HOME": str(short_tmp)}
         done = await trio.run_process(holder, env=env, capture_stderr=True, check=False)
@@ -655,7 +655,7 @@ def test_the_directory_is_the_one_of_the_user_s_name_or_another_that_is_there(
     short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published_socket, "ABOVE", str(short_tmp))
-    named = published_socket.directory_for()
+    named = published_socket.choose_directory()
     assert named.parent == short_tmp
     assert named.name.startswith("claude-mcp-browser-bridge-")
     other = short_tmp / "claude-mcp-browser-bridge-unknown"
@@ -663,10 +663,10 @@ def test_the_directory_is_the_one_of_the_user_s_name_or_another_that_is_there(
     for directory in (other, open_to_all):
         directory.mkdir(mode=0o700)
     open_to_all.chmod(0o755)
-    assert published_socket.directory_for() == other
+    assert published_socket.choose_directory() == other
     named.mkdir()
-    assert published_socket.directory_for() == named
-    assert published_socket.directory_for("/tmp/elsewhere") == Path("/tmp/elsewhere")
+    assert published_socket.choose_directory() == named
+    assert published_socket.choose_directory("/tmp/elsewhere") == Path("/tmp/elsewhere")
 
 
 @pytest.mark.parametrize("plant", ["open", "link", "file"])
@@ -683,7 +683,7 @@ def test_a_directory_that_is_not_private_is_refused_and_left_alone(short_tmp: Pa
     before = directory.lstat().st_ino, directory.lstat().st_mode
     with (
         pytest.raises(PrivateFileError, match="channels"),
-        published_socket.publishing(short_tmp / "state", directory),
+        published_socket.publish_socket(short_tmp / "state", directory),
     ):
         pass
     assert (directory.lstat().st_ino, directory.lstat().st_mode) == before
@@ -698,7 +698,7 @@ def test_a_directory_with_that_product_s_sockets_is_to_be_closed_and_never_remov
         theirs.bind(str(directory / "4711.sock"))
         with (
             pytest.raises(PrivateFileError) as refused,
-            published_socket.publishing(short_tmp / "state", directory),
+            published_socket.publish_socket(short_tmp / "state", directory),
         ):
             pass
     assert f"Run: chmod 700 {directory}" in str(refused.value)
@@ -714,7 +714,7 @@ def test_a_socket_that_another_has_left_under_our_pid_stays(short_tmp: Path) -> 
         left.bind(str(theirs))
     with (
         pytest.raises(PrivateFileError, match="not ours to remove"),
-        published_socket.publishing(short_tmp / "state", directory),
+        published_socket.publish_socket(short_tmp / "state", directory),
     ):
         pass
     assert list(directory.iterdir()) == [theirs]
@@ -725,7 +725,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from native_host.existing_channel import published_socket
-with published_socket.publishing(Path(sys.argv[1]), Path(sys.argv[2])):
+with published_socket.publish_socket(Path(sys.argv[1]), Path(sys.argv[2])):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -740,7 +740,7 @@ def killed_server(home: Path) -> Path:
 
 def test_what_a_killed_server_left_is_known_to_the_uninstallation_and_only_that(short_tmp: Path) -> None:
     left = killed_server(short_tmp)
-    with published_socket.publishing(short_tmp / "state", short_tmp / "channels"):
+    with published_socket.publish_socket(short_tmp / "state", short_tmp / "channels"):
         found = left_by_dead_hosts({"MCPB_HOME": str(short_tmp)}, short_tmp)
         assert left in found
         assert {path.name for path in found} == {left.name, f"channel-{left.stem}.json"}
@@ -750,11 +750,13 @@ def test_what_a_killed_server_left_is_known_to_the_uninstallation_and_only_that(
 def test_who_looks_is_told_of_a_server_s_socket_and_of_what_a_killed_one_left(short_tmp: Path) -> None:
     left = killed_server(short_tmp)
     state = short_tmp / "state"
-    with published_socket.publishing(state, left.parent) as served:
-        found = {each.path: (each.pid, each.is_left) for each in published_socket.standing(state)}
+    with published_socket.publish_socket(state, left.parent) as served:
+        found = {
+            each.path: (each.pid, each.is_left) for each in published_socket.read_published_sockets(state)
+        }
     assert found == {str(left): (int(left.stem), True), str(served.path): (os.getpid(), False)}
     published_socket.sweep(state)
-    assert published_socket.standing(state) == []
+    assert published_socket.read_published_sockets(state) == []
 
 
 def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -762,7 +764,7 @@ def test_where_the_disk_is_full_nothing_is_left(short_tmp: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", full)
-    publishing = published_socket.publishing(short_tmp / "state", short_tmp / "channels")
+    publishing = published_socket.publish_socket(short_tmp / "state", short_tmp / "channels")
     with pytest.raises(PrivateFileError, match="No space left"), publishing:
         pass
     assert list((short_tmp / "state").iterdir()) == []

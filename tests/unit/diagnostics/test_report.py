@@ -30,7 +30,7 @@ from install.checks.other_hosts import Neighbour
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.findings import Finding
 from install.machine import Machine
-from native_host.existing_channel.published_socket import Standing
+from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
 
 BANK = "https://bank.example"
@@ -640,7 +640,7 @@ def test_a_program_is_named_where_it_is_not_known_for_that_product_s() -> None:
 
 
 def test_a_socket_of_ours_is_shown_beside_theirs() -> None:
-    ours = Standing(path=SOCKET, pid=7, is_left=False)
+    ours = PublishedSocket(path=SOCKET, pid=7, is_left=False)
     lines = list(as_text(judged(CHROMIUM, published=[ours])))
     assert lines[lines.index("Channels of other products") + 1 :] == [
         f"  · Socket for programs made for Claude in Chrome: {SOCKET} (mcpb serve, pid 7)"

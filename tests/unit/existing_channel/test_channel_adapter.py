@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from native_host.existing_channel import channel_messages as theirs
-from native_host.existing_channel.channel_adapter import ChannelAdapter, offer
+from native_host.existing_channel.channel_adapter import ChannelAdapter, describe_extension
 from native_host.existing_channel.pending_calls import OtherClients
 from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import AdapterOutput, DialectDetector, PassThroughAdapter, has_type
@@ -19,7 +19,7 @@ class Talk:
 
     def __init__(self, flavour: theirs.Flavour = "socket") -> None:
         self.other_clients = OtherClients.NONE
-        hello = offer("p1", "1.2.3", "linux")
+        hello = describe_extension("p1", "1.2.3", "linux")
         self.channel = ChannelAdapter(
             flavour, hello, computer="box", other_clients=lambda: self.other_clients, now_ms=lambda: 5
         )
@@ -27,13 +27,13 @@ class Talk:
         self.theirs: list[dict[str, Any]] = []
 
     def say(self, **message: Any) -> None:
-        self._take(self.channel.said(msgspec.json.encode({"jsonrpc": "2.0", **message})))
+        self._take(self.channel.translate(msgspec.json.encode({"jsonrpc": "2.0", **message})))
 
     def hear(self, **message: Any) -> None:
         self.hear_body(msgspec.json.encode(message))
 
     def hear_body(self, body: bytes) -> None:
-        self._take(self.channel.heard(body))
+        self._take(self.channel.on_message(body))
 
     def _take(self, turned: AdapterOutput) -> None:
         self.ours += map(msgspec.json.decode, turned.ours)
@@ -75,7 +75,7 @@ def _text(answer: dict[str, Any]) -> str:
 
 
 def test_it_is_introduced_as_a_browser_with_tools_and_without_commands_or_tabs() -> None:
-    hello, tabs = map(msgspec.json.decode, Talk().channel.opened().ours)
+    hello, tabs = map(msgspec.json.decode, Talk().channel.on_opened().ours)
     assert hello["params"]["browser"] == {"brand": "Claude in Chrome", "platform": "linux"}
     assert "commands" not in hello["params"]["capabilities"]
     assert {tool["name"] for tool in hello["params"]["capabilities"]["tools"]} == set(theirs.TOOLS)
@@ -326,7 +326,7 @@ def test_when_it_is_gone_each_open_call_says_whether_it_may_have_run() -> None:
     talk = Talk()
     talk.call(1)
     talk.call(2)
-    ended = [msgspec.json.decode(body) for body in talk.channel.ended("its host has ended")]
+    ended = [msgspec.json.decode(body) for body in talk.channel.on_closed("its host has ended")]
     assert [(each["id"], each["error"]["data"]["handed"]) for each in ended] == [
         ("c-1:1", True),
         ("c-1:2", False),
@@ -336,7 +336,7 @@ def test_when_it_is_gone_each_open_call_says_whether_it_may_have_run() -> None:
 
 def test_who_calls_when_it_is_gone_is_told_why_and_that_nothing_was_run() -> None:
     talk = Talk()
-    talk.channel.ended("its host has ended")
+    talk.channel.on_closed("its host has ended")
     talk.call(1)
     assert talk.theirs == []
     assert talk.answers == [("c-1:1", "error, handed False: its host has ended")]
@@ -447,8 +447,8 @@ def first_message() -> DialectDetector:
 
 def test_a_first_message_with_a_type_is_of_the_other_dialect_and_hears_nothing_of_ours() -> None:
     side = first_message()
-    assert side.said(b'{"jsonrpc":"2.0","method":"host/hello","params":{}}') == AdapterOutput([], [])
-    turned = side.heard(b'{"type":"ping"}')
+    assert side.translate(b'{"jsonrpc":"2.0","method":"host/hello","params":{}}') == AdapterOutput([], [])
+    turned = side.on_message(b'{"type":"ping"}')
     assert turned.theirs == [b'{"type":"pong","timestamp":5}']
     assert [msgspec.json.decode(body)["method"] for body in turned.ours] == ["browser/hello", "browser/tabs"]
 
@@ -456,16 +456,16 @@ def test_a_first_message_with_a_type_is_of_the_other_dialect_and_hears_nothing_o
 def test_a_first_message_of_ours_passes_as_it_is_after_what_was_held_back() -> None:
     side = first_message()
     hello = b'{"jsonrpc":"2.0","method":"host/hello","params":{}}'
-    side.said(hello)
+    side.translate(hello)
     theirs_first = b'{"jsonrpc":"2.0","method":"browser/hello","params":{}}'
-    assert side.heard(theirs_first) == AdapterOutput([theirs_first], [hello])
+    assert side.on_message(theirs_first) == AdapterOutput([theirs_first], [hello])
     assert side.largest_bytes == PassThroughAdapter.largest_bytes
 
 
 def test_one_that_waits_for_us_is_spoken_to_after_a_moment_and_may_still_be_either() -> None:
     side = first_message()
     hello = b'{"jsonrpc":"2.0","method":"host/hello","params":{}}'
-    side.said(hello)
-    assert side.silent() == AdapterOutput([], [hello])
-    assert side.said(b"{}") == AdapterOutput([], [b"{}"])
-    assert side.heard(b'{"type":"ping"}').theirs == [b'{"type":"pong","timestamp":5}']
+    side.translate(hello)
+    assert side.on_silence() == AdapterOutput([], [hello])
+    assert side.translate(b"{}") == AdapterOutput([], [b"{}"])
+    assert side.on_message(b'{"type":"ping"}').theirs == [b'{"type":"pong","timestamp":5}']

@@ -18,7 +18,7 @@ def queued(queue: SendQueue, *parts: bytes) -> Outgoing:
 def taken(queue: SendQueue, count: int) -> bytes:
     """As a descriptor does that takes at most `count` bytes."""
     took = b"".join(queue.next_parts())[:count]
-    queue.written(len(took))
+    queue.on_written(len(took))
     return took
 
 

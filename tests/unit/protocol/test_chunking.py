@@ -27,7 +27,7 @@ LONG = TO_BROWSER_BYTES + 1
 def drain(outbox: Outbox, now_s: float = 0) -> list[Any]:
     written = []
     while outbox:
-        body, _, _ = outbox.take(now_s)
+        body, _, _ = outbox.pop_next(now_s)
         assert len(body) <= TO_BROWSER_BYTES
         written.append(json.loads(body))
     return written
@@ -52,7 +52,7 @@ def test_a_body_of_exactly_the_browser_s_limit_travels_whole() -> None:
     outbox = Outbox()
     body = b'"%b"' % (b"x" * (TO_BROWSER_BYTES - 2))
     outbox.put("k", body)
-    assert outbox.take(0) == (body, "k", len(body))
+    assert outbox.pop_next(0) == (body, "k", len(body))
 
 
 def test_short_messages_pass_between_the_pieces_of_a_long_one() -> None:
@@ -81,7 +81,7 @@ def test_at_most_four_transfers_are_under_way_and_the_fifth_follows() -> None:
 def test_a_transfer_that_is_given_up_half_way_says_so() -> None:
     outbox = Outbox()
     outbox.put("k", b" " * LONG)
-    outbox.take(0)
+    outbox.pop_next(0)
     assert outbox.abort("k", "cancelled") == LONG
     assert drain(outbox) == [
         {"jsonrpc": "2.0", "method": "host/chunkAbort", "params": {"transfer": 1, "reason": "cancelled"}}
@@ -99,7 +99,7 @@ def test_what_has_not_begun_to_be_written_is_taken_back_without_a_trace(size: in
 def test_what_is_written_cannot_be_taken_back() -> None:
     outbox = Outbox()
     outbox.put("k", b"1")
-    outbox.take(0)
+    outbox.pop_next(0)
     assert outbox.abort("k", "cancelled") is None
 
 
@@ -107,10 +107,10 @@ def test_a_transfer_expires_30_seconds_after_its_first_piece() -> None:
     outbox = Outbox()
     assert outbox.next_deadline_s() == float("inf")
     outbox.put("k", b" " * LONG)
-    outbox.take(100)
+    outbox.pop_next(100)
     assert outbox.next_deadline_s() == 100 + CHUNK_SECONDS
-    assert outbox.expired(100 + CHUNK_SECONDS - 1) == []
-    assert outbox.expired(100 + CHUNK_SECONDS) == ["k"]
+    assert outbox.find_expired(100 + CHUNK_SECONDS - 1) == []
+    assert outbox.find_expired(100 + CHUNK_SECONDS) == ["k"]
 
 
 @pytest.mark.parametrize(

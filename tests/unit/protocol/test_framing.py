@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_host.protocol.framing import FrameDecoder, FrameError, frame, framed
+from native_host.protocol.framing import FrameDecoder, FrameError, frame, split_frame
 
 CAP = 1000
 
@@ -24,9 +24,9 @@ def test_a_frame_is_a_length_and_a_body() -> None:
 
 
 def test_a_frame_in_parts_is_the_same_frame_short_in_one_long_uncopied() -> None:
-    assert framed((b"{", b"}"), "little") == (frame(b"{}", "little"),)
+    assert split_frame((b"{", b"}"), "little") == (frame(b"{}", "little"),)
     long = b"x" * 100_000
-    head, body, tail = framed((long, b"}"), "little")
+    head, body, tail = split_frame((long, b"}"), "little")
     assert head + body + tail == frame(long + b"}", "little")
     assert body is long
 

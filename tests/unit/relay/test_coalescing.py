@@ -35,13 +35,13 @@ class Slow:
     def read(self) -> list[tuple[str, Any]]:
         """The next messages, as many as are written together."""
         parts = self.queue.next_parts()
-        self.queue.written(sum(map(len, parts)))
+        self.queue.on_written(sum(map(len, parts)))
         said = [json.loads(bytes(part)) for part in parts]
         return [(message["method"], message["params"]) for message in said]
 
     def read_one(self) -> tuple[str, Any]:
         part = self.queue.next_parts()[0]
-        self.queue.written(len(part))
+        self.queue.on_written(len(part))
         message = json.loads(bytes(part))
         return message["method"], message["params"]
 
@@ -148,7 +148,7 @@ def test_what_tells_nothing_new_does_not_wait_behind_what_does(slow: Slow) -> No
 def test_what_has_begun_to_be_written_is_heard_to_its_end(slow: Slow) -> None:
     slow.announce("browser/tabChanged", **tab(1, title="old"))
     begun = bytes(slow.queue.next_parts()[0])
-    slow.queue.written(5)
+    slow.queue.on_written(5)
     slow.announce("browser/tabChanged", **tab(1, title="new"))
     rest, new = map(bytes, slow.queue.next_parts())
     assert (begun[5:], b"new" in new) == (rest, True)

@@ -45,11 +45,11 @@ class Conversation:
         self._deliver(self.board.from_client(name, body))
 
     def connect(self, name: str, *, wire_version: int = 1) -> None:
-        self._deliver(self.board.connected(name))
+        self._deliver(self.board.on_connected(name))
         self.client(name, method="bridge/hello", params={"wire": wire_version, "version": "0", "pid": 7})
 
     def disconnect(self, name: str) -> None:
-        self._deliver(self.board.disconnected(name))
+        self._deliver(self.board.on_disconnected(name))
 
     def replay(self, name: str) -> None:
         self._deliver(self.board.replay(name))
@@ -62,8 +62,8 @@ class Conversation:
         """What the browser has heard since it was last asked."""
         said = []
         while self.board.outbox:
-            body, key, done = self.board.outbox.take(self.now_s)
-            self.board.written(key, done)
+            body, key, done = self.board.outbox.pop_next(self.now_s)
+            self.board.on_written(key, done)
             said.append(json.loads(body))
         return said
 
@@ -378,7 +378,7 @@ def test_a_call_over_the_limit_of_chunks_is_refused_with_size_and_limit(talk: Co
 
 def test_a_call_whose_pieces_the_browser_does_not_take_fails_as_not_handed_over(talk: Conversation) -> None:
     talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
-    talk.board.outbox.take(0)
+    talk.board.outbox.pop_next(0)
     talk.expire(30)
     error = talk.to("ab-1")[0]["error"]
     assert (error["code"], error["data"]) == (-32011, {"handed": False})
@@ -392,7 +392,7 @@ def test_a_call_that_the_browser_cannot_put_together_fails_as_not_handed_over(
     talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
     for _ in range(pieces_taken):
         if talk.board.outbox:
-            talk.board.outbox.take(0)
+            talk.board.outbox.pop_next(0)
     talk.browser(method="host/chunkAbort", params={"transfer": 1, "reason": "piece 1 came where 0 was due"})
     error = talk.to("ab-1")[0]["error"]
     assert (error["code"], error["data"]) == (-32012, {"handed": False})
@@ -410,7 +410,7 @@ def test_what_a_client_has_waiting_for_the_browser_is_known(talk: Conversation) 
 
 def test_whoever_does_not_begin_with_hello_is_dismissed() -> None:
     talk = Conversation()
-    talk._deliver(talk.board.connected("ab-1"))
+    talk._deliver(talk.board.on_connected("ab-1"))
     talk.client("ab-1", id=1, method="getTabs")
     assert talk.to("ab-1")[-1]["method"] == "host/error"
     assert talk.dismissed == {"ab-1"}
