@@ -20,13 +20,12 @@ from msgspec import UNSET, UnsetType
 
 from bridge import origins
 from bridge.browser_tools.page import keyboard
-from bridge.browser_tools.session import permissions
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.session.permissions import Wish
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.permissions import AccessRequest
 from bridge.browser_tools.session.tab_access import called
 from bridge.browser_tools.session.upload_permission import admit_upload
-from bridge.browser_tools.tool import Given
-from bridge.browser_tools.tool_output import Answer, Image, Told, ToolError
+from bridge.browser_tools.tool import ToolInput
+from bridge.browser_tools.tool_output import Image, ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import computer, file_upload, navigate
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
@@ -74,7 +73,7 @@ _MAX_WORDS = 300
 _MAX_QUESTION = 1000
 
 
-class Forwarded(Told, kw_only=True):
+class Forwarded(ToolOutput, kw_only=True):
     """What another product's extension said."""
 
     said: str
@@ -100,7 +99,9 @@ class _Words:
     is_error: bool
 
 
-async def forward(turn: Turn, channel: Browser, given: Given, arguments: Arguments) -> Answer:
+async def forward(
+    context: CallContext, channel: Browser, given: ToolInput, arguments: Arguments
+) -> ToolResult:
     """Have the other extension run this tool.
 
     Raises:
@@ -108,25 +109,27 @@ async def forward(turn: Turn, channel: Browser, given: Given, arguments: Argumen
         ToolError: it has no such tool, or no tab for it.
     """
     try:
-        return await _forward(turn, channel, given, arguments)
+        return await _forward(context, channel, given, arguments)
     except CallError as error:
         if error.code == Code.GONE and not error.handed:
-            await turn.settle()
-            turn.browser()  # what has become of it is told, and what helps
+            await context.settle()
+            context.browser()  # what has become of it is told, and what helps
         raise
 
 
-async def _forward(turn: Turn, channel: Browser, given: Given, arguments: Arguments) -> Answer:
-    turn.record(channel)
-    if turn.tool.name not in _names(channel):
+async def _forward(
+    context: CallContext, channel: Browser, given: ToolInput, arguments: Arguments
+) -> ToolResult:
+    context.record(channel)
+    if context.tool.name not in _names(channel):
         raise ToolError(
-            f"{called(channel)}, in which this session works, has no {turn.tool.name}: only mcpb's own "
+            f"{called(channel)}, in which this session works, has no {context.tool.name}: only mcpb's own "
             "extension has it. Where that is connected, select_browser chooses it."
         )
-    rule = _rule_about_sites(turn)
-    await _check(turn, channel, given, rule)
+    rule = _rule_about_sites(context)
+    await _check(context, channel, given, rule)
     tab_id = getattr(given, "tab_id", UNSET)
-    words = await _run(turn, channel, _sent(turn, given, arguments.value), tab_id)
+    words = await _run(context, channel, _sent(context, given, arguments.value), tab_id)
     return _answer(channel, words, tells=not rule)
 
 
@@ -144,24 +147,24 @@ class _Named(msgspec.Struct):
 # ── What may be done there ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def _check(turn: Turn, channel: Browser, given: Given, rule: str) -> None:
+async def _check(context: CallContext, channel: Browser, given: ToolInput, rule: str) -> None:
     match given:
         case navigate.Navigate(url=url):
-            await _check_address(turn, channel, url, rule)
+            await _check_address(context, channel, url, rule)
         case file_upload.FileUpload(paths=list(paths)) if paths:
-            files = await file_upload.files_at(paths, turn)  # it would take them from wherever they are
+            files = await file_upload.files_at(paths, context)  # it would take them from wherever they are
             if asked := file_upload.unconfigured_paths(files):
-                await admit_upload(turn, "", asked, f"a page in {called(channel)}")
+                await admit_upload(context, "", asked, f"a page in {called(channel)}")
         case computer.Computer(action="key", text=str(text)) if keyboard.has_paste(text):
             raise ToolError(
                 f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "
                 "type with the text."
             )
-    if rule and turn.tool.name not in _WITHOUT_PAGE:
+    if rule and context.tool.name not in _WITHOUT_PAGE:
         raise _cannot_be_kept(channel, rule)
 
 
-def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sent(context: CallContext, given: ToolInput, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """What was given, but for addresses and paths, which are sent as they were judged.
 
     That extension makes an address of a few words in its own way; its browser works in another folder, and
@@ -171,21 +174,21 @@ def _sent(turn: Turn, given: Given, arguments: Mapping[str, Any]) -> Mapping[str
         case navigate.Navigate(url=url) if not _is_step(url):
             return {**arguments, "url": navigate.address(url)}
         case file_upload.FileUpload(paths=list(paths)) if paths:
-            whole = [os.path.realpath(Path(turn.session.folder, path)) for path in paths]
+            whole = [os.path.realpath(Path(context.session.folder, path)) for path in paths]
             return {**arguments, "paths": whole}
         case _:
             return arguments
 
 
-async def _check_address(turn: Turn, channel: Browser, url: str, rule: str) -> None:
+async def _check_address(context: CallContext, channel: Browser, url: str, rule: str) -> None:
     if _is_step(url):
         if rule:
             raise _cannot_be_kept(channel, rule)
         return
     origin = origins.get_origin(navigate.address(url))
-    turn.record(channel, origin)
-    turn.around.registry.pauses.check(turn.session, *filter(None, [origin]))
-    await permissions.admit(turn, Wish(channel, origin))
+    context.record(channel, origin)
+    context.services.registry.pauses.check(context.session, *filter(None, [origin]))
+    await context.permissions.admit(AccessRequest(channel, origin))
 
 
 def _is_step(url: str) -> bool:
@@ -193,13 +196,13 @@ def _is_step(url: str) -> bool:
     return url.strip().lower() in ("back", "forward")
 
 
-def _rule_about_sites(turn: Turn) -> str:
+def _rule_about_sites(context: CallContext) -> str:
     """What the person has said of sites, which nobody can keep without knowing what a tab shows."""
-    if turn.around.policy.has_rules_about_sites:
+    if context.services.policy.has_rules_about_sites:
         return "config.toml has rules about sites"
-    if turn.around.settings.sites != "any":
-        return f'browser.sites is "{turn.around.settings.sites}"'
-    return "a site is paused" if turn.around.registry.pauses.sites else ""
+    if context.services.settings.sites != "any":
+        return f'browser.sites is "{context.services.settings.sites}"'
+    return "a site is paused" if context.services.registry.pauses.sites else ""
 
 
 def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
@@ -213,34 +216,40 @@ def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
 # ── In which tab ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _run(turn: Turn, channel: Browser, arguments: Mapping[str, Any], tab_id: int | UnsetType) -> _Words:
+async def _run(
+    context: CallContext, channel: Browser, arguments: Mapping[str, Any], tab_id: int | UnsetType
+) -> _Words:
     """In the tab that is named, else in the session's own."""
     if tab_id is not UNSET:
-        return await _run_in(turn, channel, arguments, tab_id)
-    if "tab_id" not in turn.tool.given.__struct_fields__ or turn.tool.name in _WITHOUT_TAB:
-        return await _run_without_tab(turn, channel, arguments)
-    words = await _run_in(turn, channel, arguments, await _own_tab(turn, channel))
+        return await _run_in(context, channel, arguments, tab_id)
+    if "tab_id" not in context.tool.input_type.__struct_fields__ or context.tool.name in _WITHOUT_TAB:
+        return await _run_without_tab(context, channel, arguments)
+    words = await _run_in(context, channel, arguments, await _own_tab(context, channel))
     if words.is_error and _REFUSED.match(words.text):
-        words = await _run_in(turn, channel, arguments, await _own_tab(turn, channel))  # which is a new one
+        words = await _run_in(
+            context, channel, arguments, await _own_tab(context, channel)
+        )  # which is a new one
     return words
 
 
-async def _run_without_tab(turn: Turn, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
-    tool = _SAME.get(turn.tool.name, turn.tool.name)
-    words = await _ask(turn, channel, tool, arguments)
+async def _run_without_tab(context: CallContext, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+    tool = _SAME.get(context.tool.name, context.tool.name)
+    words = await _ask(context, channel, tool, arguments)
     if tool != _CREATE:
         return words
     if words.is_error and "group" in words.text:
-        words = await _create(turn, channel)  # it needs one to put the tab into
+        words = await _create(context, channel)  # it needs one to put the tab into
     if made := _MADE.search(words.text):
-        turn.kept.of(_Tabs).current[channel.host] = int(made[1])
+        context.state.of(_Tabs).current[channel.host] = int(made[1])
     return words
 
 
-async def _run_in(turn: Turn, channel: Browser, arguments: Mapping[str, Any], tab_id: int) -> _Words:
-    words = await _ask(turn, channel, turn.tool.name, {**arguments, "tabId": tab_id})
-    current = turn.kept.of(_Tabs).current
-    if not words.is_error and turn.tool.name != "tabs_close_mcp":
+async def _run_in(
+    context: CallContext, channel: Browser, arguments: Mapping[str, Any], tab_id: int
+) -> _Words:
+    words = await _ask(context, channel, context.tool.name, {**arguments, "tabId": tab_id})
+    current = context.state.of(_Tabs).current
+    if not words.is_error and context.tool.name != "tabs_close_mcp":
         current[channel.host] = tab_id
     elif _is_gone(words) and current.get(channel.host) == tab_id:
         del current[channel.host]
@@ -252,24 +261,24 @@ def _is_gone(words: _Words) -> bool:
     return not words.is_error or bool(_REFUSED.match(words.text)) or _GONE in words.text
 
 
-async def _own_tab(turn: Turn, channel: Browser) -> int:
-    tabs = turn.kept.of(_Tabs)
+async def _own_tab(context: CallContext, channel: Browser) -> int:
+    tabs = context.state.of(_Tabs)
     async with tabs.making:
         if channel.host not in tabs.current:
-            if turn.tool.name == "tabs_close_mcp":
+            if context.tool.name == "tabs_close_mcp":
                 raise ToolError(f"You have no tab in {called(channel)}. Nothing was closed.")
-            if turn.around.policy.is_read_only:
+            if context.services.policy.is_read_only:
                 raise ToolError(
                     f"You have no tab in {called(channel)}, and policy.read_only is on: you cannot open one. "
                     "tabs_context_mcp lists what there is."
                 )
-            tabs.current[channel.host] = await _new_tab(turn, channel)
+            tabs.current[channel.host] = await _new_tab(context, channel)
         return tabs.current[channel.host]
 
 
-async def _new_tab(turn: Turn, channel: Browser) -> int:
+async def _new_tab(context: CallContext, channel: Browser) -> int:
     try:
-        words = await _create(turn, channel)
+        words = await _create(context, channel)
     except CallError as error:
         detail = f"opening a tab: {error.detail}"
         raise CallError(error.code, detail, handed=False, logged=error.audit_detail) from None
@@ -278,26 +287,28 @@ async def _new_tab(turn: Turn, channel: Browser) -> int:
     return int(made[1])
 
 
-async def _create(turn: Turn, channel: Browser) -> _Words:
+async def _create(context: CallContext, channel: Browser) -> _Words:
     """A tab, in a group that is made if there is none."""
-    group = await _ask(turn, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
-    return group if group.is_error else await _ask(turn, channel, _CREATE, {}, TAB_S)
+    group = await _ask(context, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
+    return group if group.is_error else await _ask(context, channel, _CREATE, {}, TAB_S)
 
 
 # ── What is asked, and what is answered ─────────────────────────────────────────────────────────────────────
 
 
 async def _ask(
-    turn: Turn, channel: Browser, tool: str, arguments: Mapping[str, Any], limit_s: float = CALL_S
+    context: CallContext, channel: Browser, tool: str, arguments: Mapping[str, Any], limit_s: float = CALL_S
 ) -> _Words:
     asked = wire.CallTool(
-        session=turn.session.id,
+        session=context.session.id,
         name=tool,
         args=msgspec.Raw(Arguments.of(dict(arguments)).raw),
-        asks=turn.can_ask,
+        asks=context.prompts.supports_elicitation,
     )
     at = TabAddress(channel.host)
-    answer = await turn.around.transport.request(at, "browser/callTool", asked, limit_s, _caller(turn))
+    answer = await context.services.transport.request(
+        at, "browser/callTool", asked, limit_s, _caller(context)
+    )
     try:
         return _read(msgspec.json.decode(answer, type=_Result))
     except (msgspec.DecodeError, ValueError, RecursionError):  # an image may be no base64
@@ -305,18 +316,18 @@ async def _ask(
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
 
 
-def _caller(turn: Turn) -> CallObserver:
+def _caller(context: CallContext) -> CallObserver:
     """Our caller, to whom its questions are put; no limit of a call counts the time that this takes."""
-    ask = turn.caller.on_question
+    ask = context.prompts.caller.on_question
     if ask is None:
-        return turn.caller
+        return context.prompts.caller
 
     async def patiently(question: wire.ElicitConfirmation) -> bytes:
         shown = single_line(question.message, _MAX_QUESTION)  # a page may have written the address in it
-        with turn.unhurried():
+        with context.prompts.pause_clock():
             return await ask(msgspec.structs.replace(question, message=shown))
 
-    return replace(turn.caller, on_question=patiently)
+    return replace(context.prompts.caller, on_question=patiently)
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -340,13 +351,13 @@ def _read(result: _Result) -> _Words:
     return _Words("\n".join(texts), images, result.is_error)
 
 
-def _answer(channel: Browser, words: _Words, *, tells: bool) -> Answer:
+def _answer(channel: Browser, words: _Words, *, tells: bool) -> ToolResult:
     """With `tells` off, of what has succeeded that alone is told."""
     who = called(channel)
     message = f"{who} has answered." if words.text or words.images else f"{who} has answered nothing."
     if words.is_error:
         message = f"{who} says that it could not do that."
     elif not tells:
-        return Answer(Forwarded(message=f"{who} has done it. What it said may not be told.", said=""))
+        return ToolResult(Forwarded(message=f"{who} has done it. What it said may not be told.", said=""))
     told = Forwarded(message=message, said=words.text)
-    return Answer(told, page=words.text, origin=who, images=words.images, is_error=words.is_error)
+    return ToolResult(told, page=words.text, origin=who, images=words.images, is_error=words.is_error)

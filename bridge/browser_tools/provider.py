@@ -12,10 +12,12 @@ import trio
 
 from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
 from bridge.browser_tools.session import permissions, tab_access
-from bridge.browser_tools.session.call_context import ProgressReports, Surroundings, Turn
-from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressReports
+from bridge.browser_tools.session.session_state import SessionState
+from bridge.browser_tools.session.tool_services import ToolServices
 from bridge.browser_tools.tool import Tool, chosen_action
-from bridge.browser_tools.tool_output import Answer, ToolError, failed, succeeded, with_quotes
+from bridge.browser_tools.tool_output import ToolError, ToolResult, failed, succeeded, with_quotes
 from bridge.browser_tools.tools import (
     batch,
     browsers,
@@ -70,7 +72,7 @@ _BUSY = (
     "Wait and call again, or load a page in this tab anew with navigate."
 )
 
-FAMILIES: tuple[tuple[Tool[Any], ...], ...] = (
+FAMILIES: tuple[tuple[Tool[Any, CallContext], ...], ...] = (
     navigate.TOOLS,
     tabs.TOOLS,
     resize_window.TOOLS,
@@ -108,8 +110,10 @@ class BrowserTools:
 
         `sites_changed` is called when `approved_sites` has another result.
         """
-        self._tools: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
-        self._around = Surroundings(
+        self._tools: dict[str, Tool[Any, CallContext]] = {
+            tool.name: tool for family in FAMILIES for tool in family
+        }
+        self._services = ToolServices(
             registry=router.registry,
             transport=transport,
             news=router.changes,
@@ -121,29 +125,28 @@ class BrowserTools:
             settle=router.settle,
             whats_missing=router.whats_missing,
             tools=self._tools,
-            call_tool=self._within,
             sites_changed=sites_changed,
         )
         self._sessions: dict[str, Session] = {}
         """Those that have called a tool."""
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, SessionState] = {}
         """By session."""
 
     def set_settings(self, settings: BrowserSettings) -> None:
         """Apply other settings, also to calls that run."""
-        self._around.settings = settings
+        self._services.settings = settings
 
     def approved_sites(self, session_id: str) -> list[str] | None:
         """Return the origins that the user has approved for a session; None: it needs no approval."""
-        if self._around.settings.sites == "any":
+        if self._services.settings.sites == "any":
             return None
         session = self._sessions.get(session_id)
         if session is None:
             return []
-        allowed, client = self.kept(session).of(permissions.Allowed), client_name(session)
+        allowed, client = self.state(session).of(permissions.SessionGrants), client_name(session)
         granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
         try:
-            stored = self._around.approvals.current()
+            stored = self._services.approvals.current()
         except ApprovalsError:
             stored = []  # no call passes either, and says why
         granted |= {it.origin for it in stored if it.approval.covers("read", client)}
@@ -152,24 +155,24 @@ class BrowserTools:
     @property
     def names(self) -> Container[str]:
         """See `Provider`."""
-        return self._tools if self._around.settings.enabled else ()
+        return self._tools if self._services.settings.enabled else ()
 
     def definitions(self) -> list[dict[str, Any]]:
         """See `Provider`. What the person forbids everywhere is not shown."""
-        if not self._around.settings.enabled:
+        if not self._services.settings.enabled:
             return []
-        policy = self._around.policy
+        policy = self._services.policy
         return [
             tool.definition()
             for tool in self._tools.values()
             if not policy.provided_refusal(
-                tool.name, None, is_read_only=tool.reads_only or bool(tool.only_reads)
+                tool.name, None, is_read_only=tool.is_read_only or bool(tool.is_read_only_for)
             )
         ]
 
-    def kept(self, session: Session) -> Kept:
+    def state(self, session: Session) -> SessionState:
         """What is kept for a session."""
-        return self._kept.setdefault(session.id, Kept())
+        return self._kept.setdefault(session.id, SessionState())
 
     def resources(self, session: Session) -> list[Resource]:
         """See `Provider`: its pictures."""
@@ -186,80 +189,90 @@ class BrowserTools:
     async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
         """See `Provider`."""
         tool = self._tools[recording.name]
-        kept, progress = self.kept(recording.session), ProgressReports(caller.on_progress)
-        turn = Turn(self._around, recording.session, kept, caller, recording, tool, progress=progress)
-        with self._approving(turn):
-            await turn.settle()
+        session, services = recording.session, self._services
+        prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
+        state = self.state(session)
+        context = CallContext(services, session, state, prompts, recording, tool, self._within)
+        with self._approving(context):
+            await context.settle()
             try:
-                return succeeded(await self._run(turn, recording.arguments))
+                return succeeded(await self._run(context, recording.arguments))
             except ToolError as refusal:
-                return failed(str(refusal), [*turn.quotes, *refusal.quotes])
+                return failed(str(refusal), [*context.quotes, *refusal.quotes])
 
     @contextmanager
-    def _approving(self, turn: Turn) -> Iterator[None]:
+    def _approving(self, context: CallContext) -> Iterator[None]:
         """Let what the user approves for this call alone hold until its end."""
-        allowed, session = turn.kept.of(permissions.Allowed), turn.session
+        allowed, session = context.state.of(permissions.SessionGrants), context.session
         if session.id not in self._sessions:
             self._sessions[session.id] = session
-            self._around.sites_changed()
-        allowed.once.append(turn.once)
+            self._services.sites_changed()
+        allowed.once.append(context.approved_once)
         try:
             yield
         finally:
-            allowed.once = [each for each in allowed.once if each is not turn.once]
-            if turn.once:
-                self._around.sites_changed()
+            allowed.once = [each for each in allowed.once if each is not context.approved_once]
+            if context.approved_once:
+                self._services.sites_changed()
 
-    async def _run(self, turn: Turn, arguments: Arguments) -> Answer:
+    async def _run(self, context: CallContext, arguments: Arguments) -> ToolResult:
         try:
-            return await self._run_within_limit(turn, arguments)
+            return await self._run_within_limit(context, arguments)
         except CallError as error:
             error.then = error.then or _THEN.get(error.code, "")
             raise
 
-    async def _run_within_limit(self, turn: Turn, arguments: Arguments) -> Answer:
-        tool = turn.tool
+    async def _run_within_limit(self, context: CallContext, arguments: Arguments) -> ToolResult:
+        tool = context.tool
         given = tool.read(arguments)
-        turn.recording.action = chosen_action(given)
-        turn = replace(turn, tool=tool.as_given(given))
-        verdict = permissions.judge_tool(turn)
-        if verdict.decision == "no" and not (tool.is_for_paused and verdict.code is Code.PAUSED):
-            raise CallError(verdict.code, verdict.rule, handed=False)
-        if channel := tab_access.channel_in_use(self._around.registry, turn.kept, turn.session):
+        context.recording.action = chosen_action(given)
+        context = replace(context, tool=tool.for_input(given))
+        decision = context.permissions.judge_tool()
+        if decision.outcome == "no" and not (tool.is_for_paused and decision.code is Code.PAUSED):
+            raise CallError(decision.code, decision.rule, handed=False)
+        if channel := tab_access.channel_in_use(self._services.registry, context.state, context.session):
             # Few have one.
             from bridge.browser_tools import forwarded_tools  # noqa: PLC0415
 
             if tool.name not in forwarded_tools.HERE:
-                return await forwarded_tools.forward(turn, channel, given, arguments)
+                return await forwarded_tools.forward(context, channel, given, arguments)
         try:
-            with turn.limited(tool.limit_s) as limit:
-                answer = with_quotes(await _run_judged(tool, given, turn), turn.quotes)
-                turn.quotes.clear()
+            with context.prompts.limit_time(tool.limit_s) as limit:
+                answer = with_quotes(await _run_judged(tool, given, context), context.quotes)
+                context.quotes.clear()
         except CallError as error:
-            if error.code == Code.TIMED_OUT and error.handed and turn.tool.reads_only:
+            if error.code == Code.TIMED_OUT and error.handed and context.tool.is_read_only:
                 raise ToolError(_BUSY) from None
             raise
         if limit.cancelled_caught:
             raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
         return answer
 
-    async def _within(self, turn: Turn, name: str, arguments: dict[str, Any], step: int) -> Answer:
+    async def _within(
+        self, context: CallContext, name: str, arguments: dict[str, Any], step: int
+    ) -> ToolResult:
         """Another tool, within a call of one that reports progress itself."""
-        caller = replace(turn.caller, on_progress=None)
-        within = replace(turn, tool=self._tools[name], caller=caller)
+        caller = replace(context.prompts.caller, on_progress=None)
+        within = replace(context, tool=self._tools[name], prompts=replace(context.prompts, caller=caller))
         if not step:
             return await self._run(within, Arguments.of(arguments))
         return await self._run_step(within, Arguments.of(arguments), step)
 
-    async def _run_step(self, turn: Turn, arguments: Arguments, step: int) -> Answer:
+    async def _run_step(self, context: CallContext, arguments: Arguments, step: int) -> ToolResult:
         """Run a step of a batch, with a record of its own."""
-        batch_id, began = turn.recording.batch, trio.current_time()
+        batch_id, began = context.recording.batch, trio.current_time()
         recording = CallRecord(
-            turn.session, turn.tool.name, arguments, began, own_name=turn.tool.name, batch=batch_id, step=step
+            context.session,
+            context.tool.name,
+            arguments,
+            began,
+            own_name=context.tool.name,
+            batch=batch_id,
+            step=step,
         )
         how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends
         try:
-            answer = await self._run(replace(turn, recording=recording), arguments)
+            answer = await self._run(replace(context, recording=recording), arguments)
             how = tool_result.Answer(b"", is_error=answer.is_error)
         except ToolError:
             how = tool_result.Answer(b"", is_error=True)
@@ -268,8 +281,8 @@ class BrowserTools:
             how = error
             raise
         finally:
-            turn.recording.site, turn.recording.own_name = recording.site, turn.recording.name
-            turn.recording.keep_step(recording.ended(how, trio.current_time()))
+            context.recording.site, context.recording.own_name = recording.site, context.recording.name
+            context.recording.keep_step(recording.ended(how, trio.current_time()))
         return answer
 
     async def run_forever(self) -> None:
@@ -279,7 +292,7 @@ class BrowserTools:
             self._let_go(trio.current_time())
 
     def _let_go(self, now: float) -> None:
-        tabs = {(browser.host, tab) for browser in self._around.registry.links() for tab in browser.tabs}
+        tabs = {(browser.host, tab) for browser in self._services.registry.links() for tab in browser.tabs}
         for kept in self._kept.values():
             for at, page in list(kept.pages.items()):
                 if at not in tabs:
@@ -290,13 +303,13 @@ class BrowserTools:
                     page.show_choosers()
 
 
-async def _run_judged(tool: Tool[Any], given: Any, turn: Turn) -> Answer:
+async def _run_judged(tool: Tool[Any, CallContext], given: Any, context: CallContext) -> ToolResult:
     """Run a tool; once more if its tab had left before anything was done: then it is judged anew."""
     try:
-        return await tool.run(given, turn)
+        return await tool.run(given, context)
     except CallError as error:
         left = get_untouched_documents()
         if not has_left(error) or not left:
             raise
-    await turn.wait_announced(left)
-    return await tool.run(given, turn)
+    await context.wait_announced(left)
+    return await tool.run(given, context)

@@ -1,6 +1,6 @@
-"""One tool, declared in one way: what it is called, what it takes and gives, and the function that runs it.
+"""Declaration of a browser tool: name, input and output types, flags, and the function that runs it.
 
-The JSON Schemas that clients see are made of the types, and arguments are read into them.
+The JSON Schemas of the tool list are made from the types, and arguments are converted to them.
 """
 
 from __future__ import annotations
@@ -9,26 +9,23 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, UnsetType
 
-from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from native_host.protocol.validation_errors import describe_argument, rejected_field
 from native_host.protocol.wire import Code
 
-if TYPE_CHECKING:
-    from bridge.browser_tools.session.call_context import Turn
-
 LIMIT_S = 30.0
 """For a call, unless its tool says otherwise."""
 
 
-class Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a tool is given: its fields are the arguments."""
+class ToolInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Arguments of a tool, one field each."""
 
     always: ClassVar[tuple[str, ...]] = ()
     """Arguments that clients are told to give, though the tool does without: it knows a sensible value."""
@@ -36,7 +33,8 @@ class Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments that clients are not told of in the schema, which allows any others."""
 
 
-G = TypeVar("G", bound=Given)
+Input = TypeVar("Input", bound=ToolInput)
+Context = TypeVar("Context")
 
 TabId = Annotated[
     int, Meta(description="The tab, by its id from tabs_context_mcp. Default: your current tab.")
@@ -45,61 +43,61 @@ MaybeTab = TabId | UnsetType
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tool(Generic[G]):
-    """What clients see of it, and what it does."""
+class Tool(Generic[Input, Context]):
+    """A tool: its definition for clients, and the function that runs it."""
 
     name: str
     title: str
     description: str
-    given: type[G]
-    told: type[Told]
-    run: Callable[[G, Turn], Awaitable[Answer]]
-    reads_only: bool = False
-    """It changes nothing, neither in the page nor in the browser."""
-    only_reads: Callable[[G], bool] | None = None
-    """Which calls are as `reads_only`, where not all of them are."""
+    input_type: type[Input]
+    output_type: type[ToolOutput]
+    run: Callable[[Input, Context], Awaitable[ToolResult]]
+    is_read_only: bool = False
+    """Every call leaves page and browser as they are."""
+    is_read_only_for: Callable[[Input], bool] | None = None
+    """Return whether a call with this input is read-only, for tools with calls of both kinds."""
     is_for_paused: bool = False
     """A client that is paused may call it all the same."""
-    destroys: bool = False
-    """What it does may not be undone."""
+    is_destructive: bool = False
+    """A call can have effects that cannot be undone."""
     is_repeatable: bool = False
     """Done twice it is as if done once."""
     limit_s: float = LIMIT_S
 
     def definition(self) -> dict[str, Any]:
         """The MCP Tool."""
-        hints: dict[str, Any] = {"readOnlyHint": self.reads_only, "openWorldHint": True}
-        if not self.reads_only:
-            hints |= {"destructiveHint": self.destroys, "idempotentHint": self.is_repeatable}
+        hints: dict[str, Any] = {"readOnlyHint": self.is_read_only, "openWorldHint": True}
+        if not self.is_read_only:
+            hints |= {"destructiveHint": self.is_destructive, "idempotentHint": self.is_repeatable}
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": input_schema(self.given),
-            "outputSchema": output_schema(self.told),
+            "inputSchema": input_schema(self.input_type),
+            "outputSchema": output_schema(self.output_type),
             "annotations": hints,
         }
 
-    def read(self, arguments: Arguments) -> G:
+    def read(self, arguments: Arguments) -> Input:
         """What it is given. Numbers, switches and lists may be written as text.
 
         Raises:
             CallError: it cannot be used; the text names the argument.
         """
-        plain = {name: _unquoted(self.given, name, value) for name, value in arguments.value.items()}
+        plain = {name: _unquoted(self.input_type, name, value) for name, value in arguments.value.items()}
         try:
-            return msgspec.convert(plain, self.given, strict=False)
+            return msgspec.convert(plain, self.input_type, strict=False)
         except msgspec.ValidationError as error:
-            complaint = describe_argument(error, input_schema(self.given))
+            complaint = describe_argument(error, input_schema(self.input_type))
             logged = rejected_field(error)
             raise CallError(Code.INVALID_PARAMS, complaint, handed=False, logged=logged) from None
 
-    def as_given(self, given: G) -> Tool[G]:
-        """It, as it is in a call with these arguments."""
-        return replace(self, reads_only=self.only_reads(given)) if self.only_reads else self
+    def for_input(self, given: Input) -> Tool[Input, Context]:
+        """Return the tool with the flags of a call with this input."""
+        return replace(self, is_read_only=self.is_read_only_for(given)) if self.is_read_only_for else self
 
 
-def input_schema(given: type[Given]) -> dict[str, Any]:
+def input_schema(given: type[ToolInput]) -> dict[str, Any]:
     """The JSON Schema of arguments."""
     schema = {"additionalProperties": True} | _plain_schema(given)
     for name in given.unlisted:
@@ -111,18 +109,18 @@ def input_schema(given: type[Given]) -> dict[str, Any]:
     return schema
 
 
-def chosen_action(given: Given) -> str:
+def chosen_action(given: ToolInput) -> str:
     """Return the `action` of a call whose tool lists its actions; a free text is a value of the client."""
     action = getattr(given, "action", None)
     return action if action in _actions(type(given)) else ""
 
 
 @cache
-def _actions(given: type[Given]) -> tuple[str, ...]:
+def _actions(given: type[ToolInput]) -> tuple[str, ...]:
     return tuple(input_schema(given)["properties"].get("action", {}).get("enum", ()))
 
 
-def output_schema(told: type[Told]) -> dict[str, Any]:
+def output_schema(told: type[ToolOutput]) -> dict[str, Any]:
     """The JSON Schema of a result's `structuredContent`.
 
     Only the message is sure: another product's extension may have run the tool.
@@ -175,7 +173,7 @@ def _simplified(schema: dict[str, Any]) -> dict[str, Any]:
             return schema
 
 
-def _unquoted(given: type[Given], name: str, value: Any) -> Any:
+def _unquoted(given: type[ToolInput], name: str, value: Any) -> Any:
     """A list or an object that came as text; what msgspec does not read by itself."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value

@@ -16,7 +16,7 @@ UNTRUSTED = "dev.mcpb/untrusted"
 """In `_meta` of a result and of its blocks: what is in it was written by a page."""
 
 
-class Told(msgspec.Struct, kw_only=True, rename="camel"):
+class ToolOutput(msgspec.Struct, kw_only=True, rename="camel"):
     """The `structuredContent` of a result. It says everything: some clients show nothing else."""
 
     message: str
@@ -49,12 +49,12 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolResult:
     """A tool's answer."""
 
-    told: Told
+    output: ToolOutput
     page: str = ""
-    """The page's own words, which `told` has as well: shown below the message, and marked."""
+    """The page's own words, which `output` has as well: shown below the message, and marked."""
     origin: str = ""
     """Whose words they are."""
     is_marked: bool = False
@@ -71,7 +71,7 @@ class ToolError(Exception):
     quotes: Sequence[Quote] = ()
 
 
-def with_quotes(answer: Answer, quotes: Sequence[Quote]) -> Answer:
+def with_quotes(answer: ToolResult, quotes: Sequence[Quote]) -> ToolResult:
     """Return an answer with page-written texts below it, each marked as such."""
     if not quotes:
         return answer
@@ -84,13 +84,13 @@ def failed(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
     """Return the CallToolResult of a call that failed, with page-written texts below its sentence."""
     if not quotes:
         return tool_result.Answer(errors.failed(text), is_error=True)
-    return succeeded(with_quotes(Answer(Told(message=text), is_error=True), quotes))
+    return succeeded(with_quotes(ToolResult(ToolOutput(message=text), is_error=True), quotes))
 
 
-def succeeded(answer: Answer) -> tool_result.Answer:
+def succeeded(answer: ToolResult) -> tool_result.Answer:
     """The CallToolResult of an answer."""
-    content: list[dict[str, Any]] = [{"type": "text", "text": answer.told.message}]
-    result: dict[str, Any] = {"content": content, "structuredContent": answer.told}
+    content: list[dict[str, Any]] = [{"type": "text", "text": answer.output.message}]
+    result: dict[str, Any] = {"content": content, "structuredContent": answer.output}
     if answer.page:
         text = answer.page if answer.is_marked else marked(answer.page, answer.origin)
         content.append({"type": "text", "text": text, "_meta": {UNTRUSTED: True}})

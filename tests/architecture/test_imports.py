@@ -59,17 +59,6 @@ The longest entry counts for a file. `folder/*` are the files of a folder withou
 """
 FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks")]
 """Exceptions from broad entries of ALLOWED."""
-KNOWN = {
-    "bridge/browser_tools/tool.py -> bridge/browser_tools/session/call_context.py",
-}
-"""Violations that still exist."""
-KNOWN_CIRCLES = [
-    [
-        "bridge.browser_tools.session.call_context",
-        "bridge.browser_tools.session.permissions",
-        "bridge.browser_tools.tool",
-    ]
-]
 RESTRICTED = {
     "mcp": ["bridge/mcp_session/sdk_session.py", "demo"],
     "mcp_types": ["bridge/mcp_session/sdk_session.py", "demo"],
@@ -136,11 +125,11 @@ def test_every_import_is_allowed() -> None:
         for name in imported_modules(path)
         if not is_allowed(show(path), show(modules[name]))
     }
-    assert found == KNOWN
+    assert found == set()
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
-    assert find_circles() == KNOWN_CIRCLES
+    assert find_circles() == []
 
 
 def test_restricted_packages_are_imported_in_their_places_only() -> None:

@@ -103,7 +103,7 @@ class NotControllableError(ToolError):
         )
 
 
-Told: TypeAlias = bytes | CallError | ToolError
+CommandOutcome: TypeAlias = bytes | CallError | ToolError
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Devtools(ABC):
         if self.dialog:
             raise DialogError(self.dialog)
 
-        def begin(on_done: Callable[[Told], None]) -> Operation:
+        def begin(on_done: Callable[[CommandOutcome], None]) -> Operation:
             waiting = _Command(self._waiting, on_done)
             waiting.pending = self._send(method, params, session, timeout_s, waiting.tell)
             return waiting
@@ -556,7 +556,7 @@ def _is_frame(target: Params) -> bool:
     return target["type"] == "iframe" and not origins.is_pdf_viewer(target.get("url", ""))
 
 
-def _result(method: str, told: Told) -> Any:
+def _result(method: str, told: CommandOutcome) -> Any:
     match told:
         case CallError(code=Code.INVALID_PARAMS) if _NOT_OURS in told.detail:
             raise NotControllableError(told.detail.rstrip("."))
@@ -571,7 +571,7 @@ def _result(method: str, told: Told) -> Any:
 class _Command:
     """An `Operation`: a command that has its answer, or is interrupted."""
 
-    def __init__(self, waiting: set[_Command], on_done: Callable[[Told], None]) -> None:
+    def __init__(self, waiting: set[_Command], on_done: Callable[[CommandOutcome], None]) -> None:
         self.pending: Operation = FINISHED
         self._waiting = waiting
         self._on_done = on_done

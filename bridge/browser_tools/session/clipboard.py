@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bridge import origins
 from bridge.browser_tools.page.page import Frame, Page
-from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool_output import ToolError
 
 MAX_CHARS = 100_000
@@ -34,9 +34,9 @@ class SessionClipboard:
     copied: CopiedText | None = None
 
 
-async def copy_selection(turn: Turn, page: Page, main: Frame, frame: Frame) -> str:
+async def copy_selection(context: CallContext, page: Page, main: Frame, frame: Frame) -> str:
     """Keep the text that is selected in a frame, before a copy key reaches it; return a sentence on it."""
-    clipboard = turn.kept.of(SessionClipboard)
+    clipboard = context.state.of(SessionClipboard)
     clipboard.copied = None
     found = await page.call("copySelection", {"maxChars": MAX_CHARS}, frame=frame)
     text, chars = found["text"], found["chars"]
@@ -49,20 +49,20 @@ async def copy_selection(turn: Turn, page: Page, main: Frame, frame: Frame) -> s
     return f"Copied {chars} characters for your paste keys."
 
 
-def text_to_paste(turn: Turn) -> str:
+def text_to_paste(context: CallContext) -> str:
     """Return the text that a paste key inserts.
 
     Raises:
         ToolError: this session copied none, or a site that it comes from may not be used any more.
     """
-    copied = turn.kept.of(SessionClipboard).copied
+    copied = context.state.of(SessionClipboard).copied
     if copied is None:
         raise ToolError(
             "A paste key inserts what you copied with a copy key (ctrl+c, ctrl+x) and never the user's "
             f"clipboard, and you have copied no text. {_INSTEAD}"
         )
     for origin in copied.origins:
-        if not turn.may_read(origin):
+        if not context.may_read(origin):
             raise ToolError(
                 f"The text that you copied comes from {origins.format_origin(origin)}, which may not be "
                 "used now."

@@ -60,7 +60,7 @@ class Pictures:
 
 
 @dataclass
-class Kept:
+class SessionState:
     """Of one session."""
 
     profile: str = ""

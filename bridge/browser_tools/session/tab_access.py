@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.session.session_state import SessionState
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
@@ -23,8 +23,12 @@ NO_BROWSER = "No browser is connected."
 MAX_NAME = 60
 
 
+class NoBrowserError(ToolError):
+    """No browser is connected."""
+
+
 @dataclass(frozen=True)
-class Place:
+class TabRef:
     """A tab in a browser."""
 
     browser: Browser
@@ -53,17 +57,18 @@ def device_id(browser: Browser, among: Iterable[Browser]) -> str:
     return browser.profile if len(twins) < 2 else f"{browser.profile}.{browser.pid}"
 
 
-def chosen_browser(registry: Registry, kept: Kept, session: Session) -> Browser:
+def chosen_browser(registry: Registry, kept: SessionState, session: Session) -> Browser:
     """The browser that a session works in: the one it has chosen, else where it has tabs, else the last used.
 
     Another product's extension is the last choice.
 
     Raises:
-        ToolError: there is none, or the chosen one is not there.
+        NoBrowserError: no browser is connected.
+        ToolError: the chosen one is not connected; return it to the client.
     """
     browsers = live_browsers(registry)
     if not browsers:
-        raise ToolError(NO_BROWSER)
+        raise NoBrowserError(NO_BROWSER)
     if kept.profile:
         of_profile = [browser for browser in browsers if browser.profile == kept.profile]
         # Its process is another when it was restarted; a copy of its profile may run beside it.
@@ -78,7 +83,7 @@ def chosen_browser(registry: Registry, kept: Kept, session: Session) -> Browser:
     return max(browsers, key=lambda it: (not it.is_channel, _has_tabs(it, session), _last_used(it)))
 
 
-def channel_in_use(registry: Registry, kept: Kept, session: Session) -> Browser | None:
+def channel_in_use(registry: Registry, kept: SessionState, session: Session) -> Browser | None:
     """The browser that a session works in, where that is another product's extension."""
     if any(browser.is_channel for browser in live_browsers(registry)):
         with suppress(ToolError):
@@ -95,16 +100,16 @@ def _last_used(browser: Browser) -> float:
     return max((tab.last_accessed for tab in browser.tabs.values()), default=0)
 
 
-def visible_tabs(browser: Browser) -> Iterator[Place]:
+def visible_tabs(browser: Browser) -> Iterator[TabRef]:
     """All that clients may know of, in the order of the browser's windows."""
-    yield from (Place(browser, tab) for tab in browser.tabs.values() if not tab.incognito)
+    yield from (TabRef(browser, tab) for tab in browser.tabs.values() if not tab.incognito)
 
 
-def _is_chosen(browser: Browser, kept: Kept) -> bool:
+def _is_chosen(browser: Browser, kept: SessionState) -> bool:
     return (browser.profile, browser.pid) == (kept.profile, kept.browser_pid)
 
 
-def find_tab(registry: Registry, kept: Kept, session: Session, tab_id: int) -> Place:
+def find_tab(registry: Registry, kept: SessionState, session: Session, tab_id: int) -> TabRef:
     """The tab that a session names: in its browser, else in the only other one that has it.
 
     Raises:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import trio
 
 from bridge import origins
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.session.permissions import LOOK_NO_FURTHER, who
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.permissions import LOOK_NO_FURTHER
 from bridge.errors import CallError
+from bridge.hub.consent.user_prompts import shown_client
 from native_host.protocol.untrusted_text import quote
 from native_host.protocol.wire import Code
 
@@ -36,7 +37,7 @@ class UploadApprovals:
     """One prompt at a time: several calls may need the same approval."""
 
 
-async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str = "") -> bool:
+async def admit_upload(context: CallContext, origin: str, paths: Sequence[str], where: str = "") -> bool:
     """Let these files go to a site, after the user was asked if need be; return whether they were asked.
 
     `where` describes a receiver whose site is not known.
@@ -45,28 +46,29 @@ async def admit_upload(turn: Turn, origin: str, paths: Sequence[str], where: str
         CallError: the user did not allow it or cannot be asked; return it to the client.
         ToolError: no browser is connected; return it to the client.
     """
-    approvals, site = turn.kept.of(UploadApprovals), origins.canonicalize(origin)
-    with turn.unhurried():
+    approvals, site = context.state.of(UploadApprovals), origins.canonicalize(origin)
+    with context.prompts.pause_clock():
         async with approvals.asking:
             if site in approvals.sites:
                 return False
-            await _ask(turn, where or origins.format_origin(site) or "an empty page", paths)
+            await _ask(context, where or origins.format_origin(site) or "an empty page", paths)
             if site not in _NO_SITE:
                 approvals.sites.add(site)
     return True
 
 
-async def _ask(turn: Turn, receiver: str, paths: Sequence[str]) -> None:
-    host = turn.browser().host
-    if not turn.around.prompts.can_ask(turn.caller, host):
+async def _ask(context: CallContext, receiver: str, paths: Sequence[str]) -> None:
+    host = context.browser().host
+    if not context.prompts.supports_approval(host):
         raise CallError(
             Code.NOT_ALLOWED,
             f"giving files to {receiver} needs the user's approval, and this client cannot ask the user",
             handed=False,
             then="The user can allow files or directories: [browser] upload_dirs in config.toml.",
         )
-    question = f"{who(turn)} wants to give files of this computer to {receiver}: {_listed(paths)}. Allow it?"
-    if await turn.prompt(question, ("session", "no"), receiver, "upload", host) == "session":
+    files = f"files of this computer to {receiver}: {_listed(paths)}"
+    question = f"{shown_client(context.session)} wants to give {files}. Allow it?"
+    if await context.prompts.ask_approval(question, ("session", "no"), receiver, "upload", host) == "session":
         return
     raise CallError(
         Code.NOT_ALLOWED,

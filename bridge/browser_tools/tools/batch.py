@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Image, Link, Told, ToolError, marked
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult, marked
 from bridge.errors import CallError, sentence
 from bridge.hub.argument_validation import Arguments
 
@@ -44,7 +44,7 @@ class StepResult(msgspec.Struct, rename="camel"):
     """How many of the pictures, which follow in the order of the steps, are its own."""
 
 
-class Batch(Told, kw_only=True):
+class Batch(ToolOutput, kw_only=True):
     """What became of all steps."""
 
     results: list[StepResult]
@@ -53,7 +53,7 @@ class Batch(Told, kw_only=True):
     untrusted: tuple[str, ...] = ("results",)
 
 
-class BrowserBatch(Given):
+class BrowserBatch(ToolInput):
     """Of `browser_batch`."""
 
     actions: Annotated[
@@ -97,9 +97,9 @@ class Ran:
         after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
-    def answered(self, name: str, answer: Answer) -> None:
+    def answered(self, name: str, answer: ToolResult) -> None:
         """The next step gave this."""
-        told = msgspec.to_builtins(answer.told)
+        told = msgspec.to_builtins(answer.output)
         self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
             self.pages.append(f"Step {len(self.results)}, {name}:\n{marked(answer.page, answer.origin)}")
@@ -110,9 +110,9 @@ class Ran:
         """The next step failed."""
         self.results.append(StepResult(name, False, {"message": text}, 0))
 
-    def answer(self, told: Told) -> Answer:
+    def answer(self, told: ToolOutput) -> ToolResult:
         """Everything, with `told` as the structured part."""
-        return Answer(
+        return ToolResult(
             told,
             "\n".join(self.pages),
             images=self.images,
@@ -122,56 +122,56 @@ class Ran:
         )
 
 
-async def run_in_order(turn: Turn, steps: Sequence[Step]) -> Ran:
+async def run_in_order(context: CallContext, steps: Sequence[Step]) -> Ran:
     """Run them within this call, each once the one before has succeeded.
 
     Raises:
         ToolError: one of them cannot be run at all. None was.
     """
-    _check(turn, steps)
+    _check(context, steps)
     ran = Ran(len(steps))
-    turn.recording.batch = secrets.token_hex(_BATCH_ID_BYTES)
-    with turn.limited(LIMIT_S) as limit:
+    context.recording.batch = secrets.token_hex(_BATCH_ID_BYTES)
+    with context.prompts.limit_time(LIMIT_S) as limit:
         for step in steps:
-            turn.report(len(ran.results), ran.total, step.name)
-            if not await _run(turn, step, ran):
+            context.prompts.report(len(ran.results), ran.total, step.name)
+            if not await _run(context, step, ran):
                 break
     if limit.cancelled_caught:
         running = steps[len(ran.results)].name
         ran.failed(
             running, f"The {LIMIT_S:g} s for all steps are over; {running} may have been done, or in part."
         )
-    turn.report(len(ran.results), ran.total)
+    context.prompts.report(len(ran.results), ran.total)
     return ran
 
 
-async def _run(turn: Turn, step: Step, ran: Ran) -> bool:
+async def _run(context: CallContext, step: Step, ran: Ran) -> bool:
     number = len(ran.results) + 1
     try:
-        ran.answered(step.name, await turn.call_tool(step.name, step.input, step=number))
+        ran.answered(step.name, await context.call_tool(step.name, step.input, step=number))
     except ToolError as error:
-        turn.quotes.extend(error.quotes)
+        context.quotes.extend(error.quotes)
         ran.failed(step.name, str(error))
     except CallError as error:
         ran.failed(step.name, sentence(error))
     return ran.failed_at is None
 
 
-def _check(turn: Turn, steps: Sequence[Step]) -> None:
+def _check(context: CallContext, steps: Sequence[Step]) -> None:
     if len(steps) > MAX_STEPS:
         raise ToolError(
             f"{len(steps)} steps are too many for one call, the limit is {MAX_STEPS}. None was run."
         )
     for number, step in enumerate(steps, 1):
-        if complaint := complaint_about(step, turn):
+        if complaint := complaint_about(step, context):
             raise ToolError(f"Step {number}, {step.name}: {complaint}. None was run.")
 
 
-def complaint_about(step: Step, turn: Turn) -> str:
+def complaint_about(step: Step, context: CallContext) -> str:
     """Why it cannot be run whatever the pages are like; empty if it can."""
-    tool = turn.around.tools.get(step.name)
+    tool = context.services.tools.get(step.name)
     if tool is None:
-        names = ", ".join(name for name in turn.around.tools if name not in ALONE)
+        names = ", ".join(name for name in context.services.tools if name not in ALONE)
         return f"there is no browser tool of this name; there are {names}"
     if step.name in ALONE:
         return "a sequence of steps is no step of another"
@@ -182,9 +182,9 @@ def complaint_about(step: Step, turn: Turn) -> str:
     return ""
 
 
-async def browser_batch(given: BrowserBatch, turn: Turn) -> Answer:
+async def browser_batch(given: BrowserBatch, context: CallContext) -> ToolResult:
     """Run the steps."""
-    ran = await run_in_order(turn, given.actions)
+    ran = await run_in_order(context, given.actions)
     return ran.answer(Batch(message=ran.message, results=ran.results, failed_at=ran.failed_at))
 
 
@@ -198,10 +198,10 @@ TOOLS = (
             "Answers come back for each step, pictures in the same order. Not for steps that depend on what "
             "an earlier one finds. At most 150 s; batches and shortcuts cannot be steps."
         ),
-        given=BrowserBatch,
-        told=Batch,
+        input_type=BrowserBatch,
+        output_type=Batch,
         run=browser_batch,
-        destroys=True,
+        is_destructive=True,
         limit_s=LIMIT_S + ENDING_S,
     ),
 )

@@ -7,11 +7,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from bridge.browser_tools.session import permissions, tab_access
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session import tab_access
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.hub.consent.approval_prompts import answer, form
+from bridge.hub.consent.user_prompts import shown_client
 from bridge.hub.registry import Browser
 from bridge.hub.transport import QUESTION_S
 from native_host.protocol.untrusted_text import single_line
@@ -32,24 +33,24 @@ class ListedBrowser(msgspec.Struct, rename="camel"):
     """It is the one that this session works in."""
 
 
-class Browsers(Told, kw_only=True):
+class Browsers(ToolOutput, kw_only=True):
     """All of them."""
 
     browsers: list[ListedBrowser]
 
 
-class Chosen(Told, kw_only=True):
+class Chosen(ToolOutput, kw_only=True):
     """The one that this session works in from now on."""
 
     device_id: str
     name: str
 
 
-class NoArguments(Given):
+class NoArguments(ToolInput):
     """Nothing."""
 
 
-class SelectBrowser(Given):
+class SelectBrowser(ToolInput):
     """Of `select_browser`."""
 
     device_id: Annotated[
@@ -57,53 +58,53 @@ class SelectBrowser(Given):
     ] = field(name="deviceId")
 
 
-async def list_connected_browsers(_given: NoArguments, turn: Turn) -> Answer:
+async def list_connected_browsers(_given: NoArguments, context: CallContext) -> ToolResult:
     """What there is."""
-    listed = _listed(turn)
+    listed = _listed(context)
     lines = [_line(each) for each in listed]
-    message = "\n".join(["Connected browsers:", *lines]) if lines else turn.around.whats_missing()
-    return Answer(Browsers(message=message or tab_access.NO_BROWSER, browsers=listed))
+    message = "\n".join(["Connected browsers:", *lines]) if lines else context.services.whats_missing()
+    return ToolResult(Browsers(message=message or tab_access.NO_BROWSER, browsers=listed))
 
 
-async def select_browser(given: SelectBrowser, turn: Turn) -> Answer:
+async def select_browser(given: SelectBrowser, context: CallContext) -> ToolResult:
     """Work in that one."""
     wanted = given.device_id.strip()
-    for device_id, browser in _connected(turn).items():
+    for device_id, browser in _connected(context).items():
         if wanted in (device_id, f"{browser.profile}.{browser.pid}"):  # its twin may have gone meanwhile
-            return _choose(turn, browser)
-    raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(turn)}.")
+            return _choose(context, browser)
+    raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(context)}.")
 
 
-async def switch_browser(_given: NoArguments, turn: Turn) -> Answer:
+async def switch_browser(_given: NoArguments, context: CallContext) -> ToolResult:
     """Let the person choose, where there is a choice."""
-    connected = _connected(turn)
+    connected = _connected(context)
     if len(connected) < 2:
         only = next(iter(connected.values()), None)
-        return _choose(turn, only or turn.browser())  # which says what is missing
-    if not turn.can_ask:
+        return _choose(context, only or context.browser())  # which says what is missing
+    if not context.prompts.supports_elicitation:
         raise ToolError(
             "This client cannot ask the user which browser they mean. Ask in the conversation, then call "
-            f"select_browser. Connected: {_choices(turn)}."
+            f"select_browser. Connected: {_choices(context)}."
         )
-    named = {each.name: connected[each.device_id] for each in _listed(turn)}
-    question = f"{permissions.who(turn)} wants to work in another browser. Which one?"
-    chosen = answer(await turn.ask(question, form("Browser", tuple(named))))
+    named = {each.name: connected[each.device_id] for each in _listed(context)}
+    question = f"{shown_client(context.session)} wants to work in another browser. Which one?"
+    chosen = answer(await context.prompts.ask(question, form("Browser", tuple(named))))
     if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
-    return _choose(turn, named[chosen])
+    return _choose(context, named[chosen])
 
 
-def _connected(turn: Turn) -> dict[str, Browser]:
+def _connected(context: CallContext) -> dict[str, Browser]:
     """By what clients call them, the oldest first."""
-    browsers = tab_access.live_browsers(turn.around.registry)
+    browsers = tab_access.live_browsers(context.services.registry)
     return {tab_access.device_id(browser, browsers): browser for browser in browsers}
 
 
-def _listed(turn: Turn) -> list[ListedBrowser]:
-    connected = _connected(turn)
+def _listed(context: CallContext) -> list[ListedBrowser]:
+    connected = _connected(context)
     if not connected:
         return []
-    in_use = _in_use(turn)
+    in_use = _in_use(context)
     names = [_name(browser) for browser in connected.values()]
     return [
         ListedBrowser(
@@ -123,15 +124,15 @@ def _name(browser: Browser) -> str:
     return tab_access.called(browser) + through
 
 
-def _in_use(turn: Turn) -> Browser | None:
+def _in_use(context: CallContext) -> Browser | None:
     try:
-        return turn.browser()
+        return context.browser()
     except ToolError:
         return None  # the chosen one has gone
 
 
-def _choices(turn: Turn) -> str:
-    return ", ".join(f"{each.device_id} ({each.name})" for each in _listed(turn)) or "none"
+def _choices(context: CallContext) -> str:
+    return ", ".join(f"{each.device_id} ({each.name})" for each in _listed(context)) or "none"
 
 
 def _platform(browser: Browser) -> str:
@@ -143,14 +144,14 @@ def _line(listed: ListedBrowser) -> str:
     return f"{listed.name}{os}, deviceId {listed.device_id}{', in use by you' if listed.in_use else ''}"
 
 
-def _choose(turn: Turn, browser: Browser) -> Answer:
-    kept = turn.kept
+def _choose(context: CallContext, browser: Browser) -> ToolResult:
+    kept = context.state
     if (kept.profile, kept.browser_pid) != (browser.profile, browser.pid):
         kept.tab_id = None
     kept.profile, kept.browser_pid = browser.profile, browser.pid
-    chosen = next(each for each in _listed(turn) if each.in_use)
+    chosen = next(each for each in _listed(context) if each.in_use)
     message = f"You work in {chosen.name} from now on. tabs_context_mcp lists your tabs there."
-    return Answer(Chosen(message=message, device_id=chosen.device_id, name=chosen.name))
+    return ToolResult(Chosen(message=message, device_id=chosen.device_id, name=chosen.name))
 
 
 TOOLS = (
@@ -161,10 +162,10 @@ TOOLS = (
             "Lists the user's browsers that you could work in, each with its deviceId, name and system, and "
             "which one you are using. All of them run on this computer."
         ),
-        given=NoArguments,
-        told=Browsers,
+        input_type=NoArguments,
+        output_type=Browsers,
         run=list_connected_browsers,
-        reads_only=True,
+        is_read_only=True,
     ),
     Tool(
         name="select_browser",
@@ -173,8 +174,8 @@ TOOLS = (
             "From now on you work in the browser with this deviceId. Your tabs in others stay as they are. "
             "Without it you work where you have tabs, else in the browser that was used last."
         ),
-        given=SelectBrowser,
-        told=Chosen,
+        input_type=SelectBrowser,
+        output_type=Chosen,
         run=select_browser,
         is_repeatable=True,
     ),
@@ -186,8 +187,8 @@ TOOLS = (
             f"at most {QUESTION_S:g} s; with only one connected, that one is taken unasked. If you know "
             "which one they mean, use select_browser."
         ),
-        given=NoArguments,
-        told=Chosen,
+        input_type=NoArguments,
+        output_type=Chosen,
         run=switch_browser,
     ),
 )

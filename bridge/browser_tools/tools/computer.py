@@ -29,11 +29,11 @@ from bridge.browser_tools.page.screenshots import (
     screenshot,
     view_of,
 )
-from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.clipboard import copy_selection, text_to_paste
-from bridge.browser_tools.session.tab_access import Place
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Image, Link, Told, ToolError
+from bridge.browser_tools.session.tab_access import TabRef
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import downloads, gif_creator, read_page
 from bridge.errors import CallError
 from native_host.protocol import wire
@@ -48,7 +48,7 @@ DEFAULT_TICKS = 3.0
 _LEFT = "Then the tab left for another document, and the rest was not done. Look at it before you go on."
 
 
-class Computer(Given):
+class Computer(ToolInput):
     """What to do, and where."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -159,7 +159,7 @@ class Taken(msgspec.Struct, rename="camel", kw_only=True):
     """Where it was saved."""
 
 
-class Acted(Told, kw_only=True):
+class Acted(ToolOutput, kw_only=True):
     """What was done."""
 
     action: str
@@ -171,7 +171,7 @@ class Acted(Told, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Deed:
+class ActionResult:
     """What an action has done."""
 
     said: str
@@ -181,11 +181,11 @@ class Deed:
 
 
 @dataclass
-class Hand:
+class ActionContext:
     """What an action works with."""
 
     given: Computer
-    turn: Turn
+    context: CallContext
     page: Page
     main: Frame
     view: View
@@ -197,7 +197,7 @@ class Hand:
         Raises:
             ToolError: it is outside, or the screenshot was of another size.
         """
-        self.turn.kept.of(Shown).check(self.page, self.view)
+        self.context.state.of(Shown).check(self.page, self.view)
         return self.view.point_at(coordinate)
 
     def told(self, point: Point) -> str:
@@ -207,7 +207,7 @@ class Hand:
 
     async def frame(self, ref: element_refs.Ref) -> Frame:
         """The document that an element is in. Raises as `reading.frame_of`."""
-        return await read_page.frame_of(self.turn, self.page, ref)
+        return await read_page.frame_of(self.context, self.page, ref)
 
     async def look(self, point: Point) -> Seen:
         """What is at a point.
@@ -216,15 +216,15 @@ class Hand:
             ToolError: it is of a site that may not be used, in a frame, or its site is not known.
         """
         seen = await look(self.page, self.main, point)
-        self.turn.check_silent_frames(self.page)
+        self.context.check_silent_frames(self.page)
         for frame, _ in seen.frames[1:]:
-            self.turn.check_frame(frame.origin)
+            self.context.check_frame(frame.origin)
         return seen
 
     async def aim(self, what: str, *points: Point) -> None:
         """Something is about to be done there: the recording shows it."""
         label = f"{self.given.action} {what}".strip()
-        await gif_creator.before_action(self.turn, self.page, label, *points)
+        await gif_creator.before_action(self.context, self.page, label, *points)
 
     @asynccontextmanager
     async def input(self) -> AsyncIterator[None]:
@@ -240,69 +240,71 @@ class Hand:
                 raise
 
 
-async def computer(given: Computer, turn: Turn) -> Answer:
+async def computer(given: Computer, context: CallContext) -> ToolResult:
     """Do it, wait for what it has begun, and tell what came of it."""
-    place = await turn.place(given.tab_id)
+    place = await context.place(given.tab_id)
     if given.action == "wait":
-        return await _wait(given, turn, place)
-    page = turn.page_of(place)
+        return await _wait(given, context, place)
+    page = context.page_of(place)
     async with page.in_hand:
-        return await _act(given, turn, place, page)
+        return await _act(given, context, place, page)
 
 
-async def _act(given: Computer, turn: Turn, place: Place, page: Page) -> Answer:
+async def _act(given: Computer, context: CallContext, place: TabRef, page: Page) -> ToolResult:
     if page.dialog:
-        return await _answer_dialog(given, turn, page)
+        return await _answer_dialog(given, context, page)
     if page.is_leaving and given.action == "key" and _pressed(given) == {"Escape"}:
-        return await _stop(given, turn, page)
+        return await _stop(given, context, page)
     tabs = set(place.browser.tabs)
-    hand = await _hand(given, turn, page)
-    deed = await _ACTIONS[given.action](hand)
-    if deed.shot is not None:
-        return await _shown(hand, deed, deed.shot)
-    await hand.page.rest()
-    news = await _news(turn, place, page, tabs)
-    await gif_creator.after_action(turn, page, f"{given.action} {deed.target}".strip())
-    return _answer(given, page, f"{deed.said}{news}", deed.target)
+    action = await _prepare_action(given, context, page)
+    result = await _ACTIONS[given.action](action)
+    if result.shot is not None:
+        return await _shown(action, result, result.shot)
+    await action.page.rest()
+    news = await _news(context, place, page, tabs)
+    await gif_creator.after_action(context, page, f"{given.action} {result.target}".strip())
+    return _answer(given, page, f"{result.said}{news}", result.target)
 
 
-def _answer(given: Computer, page: Page, message: str, target: str = "") -> Answer:
-    return Answer(Acted(message=message, action=given.action, tab_id=page.tab_id, target=target))
+def _answer(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
+    return ToolResult(Acted(message=message, action=given.action, tab_id=page.tab_id, target=target))
 
 
-async def _hand(given: Computer, turn: Turn, page: Page) -> Hand:
+async def _prepare_action(given: Computer, context: CallContext, page: Page) -> ActionContext:
     held = keyboard.bits(keyboard.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
     main = await page.main()
-    turn.check_here(main.origin)
-    return Hand(given, turn, page, main, await view_of(page, main), Pointer(page, main, held))
+    context.check_here(main.origin)
+    return ActionContext(given, context, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
-async def _news(turn: Turn, place: Place, page: Page, tabs: set[int]) -> str:
+async def _news(context: CallContext, place: TabRef, page: Page, tabs: set[int]) -> str:
     """What has come of an action, for the end of its sentence."""
-    news = turn.take_notes(page)
-    for tab in await _new_tabs(turn, place, tabs):
+    news = context.take_notes(page)
+    for tab in await _new_tabs(context, place, tabs):
         news += f" It opened tab {tab.tab_id}, which is yours; your current tab is still {page.tab_id}."
     return f"{news} {page.dialog}" if page.dialog else news
 
 
-async def _new_tabs(turn: Turn, place: Place, known: set[int]) -> list[wire.Tab]:
+async def _new_tabs(context: CallContext, place: TabRef, known: set[int]) -> list[wire.Tab]:
     """The session's tabs that were not there before; loaded, unless that takes long."""
 
     def fresh() -> list[wire.Tab]:
         return [tab for tab in place.browser.tabs.values() if tab.tab_id not in known]
 
     def own() -> list[wire.Tab]:
-        return [tab for tab in fresh() if tab.owner == turn.session.id]
+        return [tab for tab in fresh() if tab.owner == context.session.id]
 
-    await turn.seen(lambda: all(tab.owner for tab in fresh()))  # they are announced before they are anybody's
-    await turn.seen(lambda: all(tab.status == "complete" for tab in own()))
+    await context.seen(
+        lambda: all(tab.owner for tab in fresh())
+    )  # they are announced before they are anybody's
+    await context.seen(lambda: all(tab.status == "complete" for tab in own()))
     return own()
 
 
 # ── Dialogs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
+async def _answer_dialog(given: Computer, context: CallContext, page: Page) -> ToolResult:
     """While a dialog is open, keys and text are for it."""
     dialog = page.dialog
     assert dialog is not None
@@ -317,7 +319,7 @@ async def _answer_dialog(given: Computer, turn: Turn, page: Page) -> Answer:
     await page.answer_dialog(accept=accepts)
     await page.settle()
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
-    news = turn.take_notes(page)
+    news = context.take_notes(page)
     return _answer(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
 
 
@@ -327,32 +329,32 @@ def _pressed(given: Computer) -> set[str]:
     return {chord.key.key for chord in keyboard.sequence_in(text)}
 
 
-async def _stop(given: Computer, turn: Turn, page: Page) -> Answer:
+async def _stop(given: Computer, context: CallContext, page: Page) -> ToolResult:
     """As the browser's own Escape: a page that waits for the next one cannot be told of the key."""
     await page.command("Page.stopLoading")
     await page.rest()
     said = "Stopped the tab's way to another page; it stays on this one."
-    return _answer(given, page, f"{said}{turn.take_notes(page)}")
+    return _answer(given, page, f"{said}{context.take_notes(page)}")
 
 
 # ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _scale(hand: Hand) -> float:
-    return 1.0 if isinstance(hand.given.scale, UnsetType) else hand.given.scale
+def _scale(action: ActionContext) -> float:
+    return 1.0 if isinstance(action.given.scale, UnsetType) else action.given.scale
 
 
-async def _screenshot(hand: Hand) -> Deed:
-    view, page = hand.view, hand.page
+async def _screenshot(action: ActionContext) -> ActionResult:
+    view, page = action.view, action.page
     # Also before: the page may remove a frame while the picture is on its way.
-    await hand.turn.check_picture(page)
-    shot = await screenshot(page, view, _scale(hand), hand.turn.around.settings.screenshot_format)
-    hand.turn.kept.of(Shown).note(page, view)
+    await action.context.check_picture(page)
+    shot = await screenshot(page, view, _scale(action), action.context.services.settings.screenshot_format)
+    action.context.state.of(Shown).note(page, view)
     width, height = view.size
     said = f"Tab {page.tab_id}, {width}x{height}: coordinates are pixels of it."
     if (shot.width, shot.height) != view.size:
         said += f" The picture is smaller ({shot.width}x{shot.height}), the coordinates are not."
-    return Deed(said + _more_of_the_page(view), shot=shot)
+    return ActionResult(said + _more_of_the_page(view), shot=shot)
 
 
 def _more_of_the_page(view: View) -> str:
@@ -370,30 +372,30 @@ def _region(view: View, part: Rect) -> str:
     return f"[{', '.join(f'{value:.0f}' for value in corners)}]"
 
 
-async def _zoom(hand: Hand) -> Deed:
-    region = hand.given.region
+async def _zoom(action: ActionContext) -> ActionResult:
+    region = action.given.region
     if isinstance(region, UnsetType):
         raise ToolError("zoom needs region: x0, y0, x1, y1 in the pixels of a screenshot.")
-    hand.turn.kept.of(Shown).check(hand.page, hand.view)
-    await hand.turn.check_picture(hand.page)
-    part = hand.view.part(region)
-    kind = hand.turn.around.settings.screenshot_format
-    shot = await close_up(hand.page, hand.view, part, _scale(hand), kind)
+    action.context.state.of(Shown).check(action.page, action.view)
+    await action.context.check_picture(action.page)
+    part = action.view.part(region)
+    kind = action.context.services.settings.screenshot_format
+    shot = await close_up(action.page, action.view, part, _scale(action), kind)
     said = (
-        f"{_region(hand.view, part)} of tab {hand.page.tab_id}, in {shot.width}x{shot.height} pixels. "
+        f"{_region(action.view, part)} of tab {action.page.tab_id}, in {shot.width}x{shot.height} pixels. "
         "Coordinates stay those of the screenshot, not of this picture."
     )
-    return Deed(said, shot=shot)
+    return ActionResult(said, shot=shot)
 
 
-async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
+async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> ToolResult:
     """With the picture, kept for `upload_image` and for reading it by its link."""
-    hand.turn.check_here((await hand.page.main()).origin)  # it may be a picture of another page
-    await hand.turn.check_picture(hand.page)
-    picture = hand.turn.kept.pictures.keep(shot.data, shot.mime_type)
+    action.context.check_here((await action.page.main()).origin)  # it may be a picture of another page
+    await action.context.check_picture(action.page)
+    picture = action.context.state.pictures.keep(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
-    name = f"{hand.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
-    said = f"{deed.said} Image id {picture.id}."
+    name = f"{action.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
+    said = f"{result.said} Image id {picture.id}."
     taken = Taken(
         image_id=picture.id,
         uri=picture.uri,
@@ -401,52 +403,54 @@ async def _shown(hand: Hand, deed: Deed, shot: Shot) -> Answer:
         width=shot.width,
         height=shot.height,
     )
-    if hand.given.save_to_disk is True:
+    if action.given.save_to_disk is True:
         saved = await trio.to_thread.run_sync(downloads.save, shot.data, name, downloads.downloads())
         taken.path = str(saved)
         said += f" Saved as {saved}."
-    said += hand.turn.take_notes(hand.page)
-    acted = Acted(message=said, action=hand.given.action, tab_id=hand.page.tab_id, picture=taken)
+    said += action.context.take_notes(action.page)
+    acted = Acted(message=said, action=action.given.action, tab_id=action.page.tab_id, picture=taken)
     link = Link(picture.uri, name, shot.mime_type, len(shot.data))
-    return Answer(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
+    return ToolResult(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
 
 
 # ── The pointer ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _onto(hand: Hand, *, also_disabled: bool = False) -> tuple[Point, Seen]:
+async def _onto(action: ActionContext, *, also_disabled: bool = False) -> tuple[Point, Seen]:
     """The pointer on what is meant, by ref or coordinate, and what is there."""
-    await hand.turn.check_input(hand.page)
-    given = hand.given
+    await action.context.check_input(action.page)
+    given = action.given
     if isinstance(given.ref, str):
         ref = element_refs.read(given.ref)
-        spot, seen = await hand.pointer.onto(ref, await hand.frame(ref), also_disabled=also_disabled)
+        spot, seen = await action.pointer.onto(ref, await action.frame(ref), also_disabled=also_disabled)
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
         raise ToolError(
             f"{given.action} needs coordinate (x, y in a screenshot's pixels) or ref (an element)."
         )
-    point = hand.at(given.coordinate)
-    await hand.pointer.move(point)
-    return point, await hand.look(point)
+    point = action.at(given.coordinate)
+    await action.pointer.move(point)
+    return point, await action.look(point)
 
 
-def _click(verb: str, button: Button = "left", times: int = 1) -> Callable[[Hand], Awaitable[Deed]]:
-    async def click(hand: Hand) -> Deed:
-        point, seen = await _onto(hand)
+def _click(
+    verb: str, button: Button = "left", times: int = 1
+) -> Callable[[ActionContext], Awaitable[ActionResult]]:
+    async def click(action: ActionContext) -> ActionResult:
+        point, seen = await _onto(action)
         if seen.opens == "files":
             raise ToolError(
                 f"{seen.what} opens the system's file chooser, which only the user could see. Nothing was "
                 "clicked: use file_upload."
             )
-        await hand.aim(seen.what, point)
+        await action.aim(seen.what, point)
         is_whole = True
-        async with hand.input():
-            is_whole = await hand.pointer.click(point, button, times)
+        async with action.input():
+            is_whole = await action.pointer.click(point, button, times)
         if not is_whole and times > 1:
-            return Deed(f"Clicked {_the(seen.what)} at {hand.told(point)}. {_LEFT}", seen.what)
-        said = f"{verb} {_the(seen.what)} at {hand.told(point)}.{_opened(seen) if button == 'left' else ''}"
-        return Deed(said, seen.what)
+            return ActionResult(f"Clicked {_the(seen.what)} at {action.told(point)}. {_LEFT}", seen.what)
+        said = f"{verb} {_the(seen.what)} at {action.told(point)}.{_opened(seen) if button == 'left' else ''}"
+        return ActionResult(said, seen.what)
 
     return click
 
@@ -465,49 +469,49 @@ def _opened(seen: Seen) -> str:
     )
 
 
-async def _hover(hand: Hand) -> Deed:
-    point, seen = await _onto(hand, also_disabled=True)
-    return Deed(f"The pointer is on {_the(seen.what)} at {hand.told(point)}.", seen.what)
+async def _hover(action: ActionContext) -> ActionResult:
+    point, seen = await _onto(action, also_disabled=True)
+    return ActionResult(f"The pointer is on {_the(seen.what)} at {action.told(point)}.", seen.what)
 
 
-async def _drag(hand: Hand) -> Deed:
-    given = hand.given
+async def _drag(action: ActionContext) -> ActionResult:
+    given = action.given
     if isinstance(given.coordinate, UnsetType):
         raise ToolError("left_click_drag needs coordinate: where it ends, in a screenshot's pixels.")
-    end = hand.at(given.coordinate)
+    end = action.at(given.coordinate)
     if isinstance(given.start_coordinate, list):
-        start = hand.at(given.start_coordinate)
+        start = action.at(given.start_coordinate)
     elif isinstance(given.ref, str):
-        start = await _shown_spot(hand, element_refs.read(given.ref))
+        start = await _shown_spot(action, element_refs.read(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
-    await hand.turn.check_input(hand.page)
-    seen = await hand.look(start)
-    await hand.look(end)
-    await hand.aim(seen.what, start, end)
+    await action.context.check_input(action.page)
+    seen = await action.look(start)
+    await action.look(end)
+    await action.aim(seen.what, start, end)
     is_html = False
     try:
-        async with hand.input():
-            is_html = await hand.pointer.drag(start, end)
+        async with action.input():
+            is_html = await action.pointer.drag(start, end)
     except CallError as error:
         if not has_left(error):
             raise
         raise ToolError(f"The drag was not completed; nothing was dropped. {_LEFT}") from None
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
-    said = f"Dragged {_the(seen.what)} from {hand.told(start)} to {hand.told(end)}, {kind}."
+    said = f"Dragged {_the(seen.what)} from {action.told(start)} to {action.told(end)}, {kind}."
     try:
-        over = await look(hand.page, hand.main, end)
+        over = await look(action.page, action.main, end)
     except CallError as error:
         if not has_left(error):
             raise
-        return Deed(f"{said} {_LEFT}", seen.what)
-    return Deed(f"{said} At its end is now {_the(over.what)}.", seen.what)
+        return ActionResult(f"{said} {_LEFT}", seen.what)
+    return ActionResult(f"{said} At its end is now {_the(over.what)}.", seen.what)
 
 
-async def _shown_spot(hand: Hand, ref: element_refs.Ref) -> Point:
-    spot = await hand.pointer.spot(ref, await hand.frame(ref))
-    now = await view_of(hand.page, hand.main)
-    if (now.left, now.top) != (hand.view.left, hand.view.top):
+async def _shown_spot(action: ActionContext, ref: element_refs.Ref) -> Point:
+    spot = await action.pointer.spot(ref, await action.frame(ref))
+    now = await view_of(action.page, action.main)
+    if (now.left, now.top) != (action.view.left, action.view.top):
         raise ToolError(
             f"{spot.what} was not in view, so the page was scrolled to it, and the end of the drag would be "
             "another one now. Nothing was dragged. Take a screenshot and give both ends."
@@ -520,27 +524,27 @@ async def _shown_spot(hand: Hand, ref: element_refs.Ref) -> Point:
 _WAYS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 
 
-async def _scroll(hand: Hand) -> Deed:
-    given = hand.given
+async def _scroll(action: ActionContext) -> ActionResult:
+    given = action.given
     if isinstance(given.scroll_direction, UnsetType):
         raise ToolError("scroll needs scroll_direction: up, down, left or right.")
     ticks = DEFAULT_TICKS if isinstance(given.scroll_amount, UnsetType) else given.scroll_amount
-    point, seen = await _scrolled_at(hand)
-    before = await _scrollers(hand.page, seen)
+    point, seen = await _scrolled_at(action)
+    before = await _scrollers(action.page, seen)
     right, down = _WAYS[given.scroll_direction]
-    await hand.pointer.wheel(point, right * ticks * TICK, down * ticks * TICK)
-    said = await _what_scrolled(hand.page, before, given.scroll_direction)
-    return Deed(f"{said} The pointer is at {hand.told(point)}.")
+    await action.pointer.wheel(point, right * ticks * TICK, down * ticks * TICK)
+    said = await _what_scrolled(action.page, before, given.scroll_direction)
+    return ActionResult(f"{said} The pointer is at {action.told(point)}.")
 
 
-async def _scrolled_at(hand: Hand) -> tuple[Point, Seen]:
-    given = hand.given
+async def _scrolled_at(action: ActionContext) -> tuple[Point, Seen]:
+    given = action.given
     if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
-        await hand.turn.check_input(hand.page)
-        point = Point(hand.view.width / 2, hand.view.height / 2)
-        await hand.pointer.move(point)
-        return point, await hand.look(point)
-    return await _onto(hand, also_disabled=True)
+        await action.context.check_input(action.page)
+        point = Point(action.view.width / 2, action.view.height / 2)
+        await action.pointer.move(point)
+        return point, await action.look(point)
+    return await _onto(action, also_disabled=True)
 
 
 Scrollers = list[tuple[Frame, list[dict[str, Any]]]]
@@ -569,48 +573,48 @@ async def _what_scrolled(page: Page, before: Scrollers, way: str) -> str:
     return f"Nothing scrolled {way}: what is there has come to its end, or does not scroll that way."
 
 
-async def _scroll_to(hand: Hand) -> Deed:
-    if isinstance(hand.given.ref, UnsetType):
+async def _scroll_to(action: ActionContext) -> ActionResult:
+    if isinstance(action.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
-    ref = element_refs.read(hand.given.ref)
-    frame = await hand.frame(ref)
-    found = await hand.page.call("scrollTo", {"ref": ref.number}, frame=frame)
-    lies = await hand.page.placement(frame)
+    ref = element_refs.read(action.given.ref)
+    frame = await action.frame(ref)
+    found = await action.page.call("scrollTo", {"ref": ref.number}, frame=frame)
+    lies = await action.page.placement(frame)
     point = Point(*lies.outward(found["x"], found["y"]))
     what = in_words(found)
     covered = f" {found['covered']} covers it." if found["covered"] else ""
-    return Deed(f"The {what} is in view, at {hand.told(point)}.{covered}", what)
+    return ActionResult(f"The {what} is in view, at {action.told(point)}.{covered}", what)
 
 
 # ── The keyboard ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _key(hand: Hand) -> Deed:
-    text = hand.given.text if isinstance(hand.given.text, str) else ""
+async def _key(action: ActionContext) -> ActionResult:
+    text = action.given.text if isinstance(action.given.text, str) else ""
     chords = keyboard.sequence_in(text)
-    times = 1 if isinstance(hand.given.repeat, UnsetType) else hand.given.repeat
+    times = 1 if isinstance(action.given.repeat, UnsetType) else action.given.repeat
     if len(chords) * times > MAX_PRESSES:
         raise ToolError(
             f"That are {len(chords) * times} keys; {MAX_PRESSES} in one call are the most. None was pressed."
         )
     first = next((chord for chord in chords if keyboard.is_copy(chord) or keyboard.is_paste(chord)), None)
     if first and keyboard.is_paste(first):
-        text_to_paste(hand.turn)  # before the keys that come before it are pressed
-    await _focused(hand)
+        text_to_paste(action.context)  # before the keys that come before it are pressed
+    await _focused(action)
     notes: dict[str, str] = {}
     pressed = 0
-    async with hand.input():
-        pressed = await _press_sequence(hand, chords * times, notes)
+    async with action.input():
+        pressed = await _press_sequence(action, chords * times, notes)
     often = f", {times} times" if times > 1 else ""
     if 0 < pressed < len(chords) * times:
-        return Deed(
+        return ActionResult(
             " ".join([f"Pressed {pressed} of {len(chords) * times} keys.", *notes.values(), _LEFT]), text
         )
     said = f"Pressed {' '.join(text.split()) or 'space'}{often}.{keyboard.browsers_own(chords)}"
-    return Deed(" ".join([said, *notes.values()]), text)
+    return ActionResult(" ".join([said, *notes.values()]), text)
 
 
-async def _paste(hand: Hand, pressed: int) -> str:
+async def _paste(action: ActionContext, pressed: int) -> str:
     """Insert what this session copied; the key itself would insert the user's clipboard.
 
     Raises:
@@ -618,19 +622,19 @@ async def _paste(hand: Hand, pressed: int) -> str:
     """
     before = f" The {pressed} keys before it were pressed." if pressed else ""
     try:
-        text = text_to_paste(hand.turn)
+        text = text_to_paste(action.context)
     except ToolError as error:
         raise ToolError(f"{error}{before}") from None
-    _, focus = await _focused(hand)
+    _, focus = await _focused(action)
     if not focus["editable"]:
         raise ToolError(
             f"No field for text has the focus, so nothing was pasted. Click the field first.{before}"
         )
-    await hand.page.command("Input.insertText", {"text": text})
+    await action.page.command("Input.insertText", {"text": text})
     return f"Pasted the {len(text)} characters that you copied."
 
 
-async def _press_sequence(hand: Hand, chords: list[keyboard.Chord], notes: dict[str, str]) -> int:
+async def _press_sequence(action: ActionContext, chords: list[keyboard.Chord], notes: dict[str, str]) -> int:
     """Press keys until the tab leaves its document; return how many were pressed.
 
     `notes` takes sentences about what was copied and pasted.
@@ -641,14 +645,14 @@ async def _press_sequence(hand: Hand, chords: list[keyboard.Chord], notes: dict[
     for pressed, chord in enumerate(chords):
         is_there = True
         try:
-            await _check_input(hand, f"The {pressed} keys before it were pressed.")
+            await _check_input(action, f"The {pressed} keys before it were pressed.")
             if keyboard.is_paste(chord):
-                notes["paste"] = await _paste(hand, pressed)
+                notes["paste"] = await _paste(action, pressed)
                 continue
             if keyboard.is_copy(chord):
-                frame, _ = await _focused(hand)
-                notes["copy"] = await copy_selection(hand.turn, hand.page, hand.main, frame)
-            is_there = await _press_chord(hand.page, chord)
+                frame, _ = await _focused(action)
+                notes["copy"] = await copy_selection(action.context, action.page, action.main, frame)
+            is_there = await _press_chord(action.page, chord)
         except CallError as error:
             if not has_left(error) or pressed == 0:
                 raise
@@ -672,31 +676,31 @@ async def _press_chord(page: Page, chord: keyboard.Chord) -> bool:
     return True
 
 
-async def _type(hand: Hand) -> Deed:
-    if not isinstance(hand.given.text, str) or not hand.given.text:
+async def _type(action: ActionContext) -> ActionResult:
+    if not isinstance(action.given.text, str) or not action.given.text:
         raise ToolError("type needs text. To empty a field, use form_input with the value “”.")
-    text = hand.given.text.replace("\r\n", "\n")
-    _, focus = await _focused(hand)
+    text = action.given.text.replace("\r\n", "\n")
+    _, focus = await _focused(action)
     what, is_field = in_words(focus), focus["editable"]
     if not is_field and len(text) > MAX_KEYED:
         raise ToolError(
             f"No field for text has the focus, and {len(text)} characters are too many to be pressed one by "
             f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
         )
-    async with hand.input():
+    async with action.input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
-        typed = await _type_parts(hand, keyboard.parts_of(text, by_key=by_key))
+        typed = await _type_parts(action, keyboard.parts_of(text, by_key=by_key))
         if typed < len(text):
-            return Deed(f"Typed {typed} of {len(text)} characters into {_the(what)}. {_LEFT}", what)
+            return ActionResult(f"Typed {typed} of {len(text)} characters into {_the(what)}. {_LEFT}", what)
     count = f"{len(text)} character{'s' * (len(text) != 1)}"
     if is_field:
-        return Deed(f"Typed {count} into {_the(what)}.", what)
+        return ActionResult(f"Typed {count} into {_the(what)}.", what)
     why = f"The {what} has the focus and is no field for text" if what else "Nothing has the focus"
-    return Deed(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
+    return ActionResult(f"Pressed the keys of {count}. {why}: the page got key presses.", what)
 
 
-async def _type_parts(hand: Hand, parts: Iterable[str | keyboard.Chord]) -> int:
+async def _type_parts(action: ActionContext, parts: Iterable[str | keyboard.Chord]) -> int:
     """Type until the tab leaves its document; return the number of characters.
 
     Raises:
@@ -705,11 +709,11 @@ async def _type_parts(hand: Hand, parts: Iterable[str | keyboard.Chord]) -> int:
     typed = 0
     for part in parts:
         try:
-            await _check_input(hand, f"The {typed} characters before it were typed.")
+            await _check_input(action, f"The {typed} characters before it were typed.")
             if isinstance(part, str):
-                await hand.page.command("Input.insertText", {"text": part})
+                await action.page.command("Input.insertText", {"text": part})
             else:
-                await _press_chord(hand.page, part)
+                await _press_chord(action.page, part)
         except CallError as error:
             if not has_left(error) or typed == 0:
                 raise
@@ -718,31 +722,31 @@ async def _type_parts(hand: Hand, parts: Iterable[str | keyboard.Chord]) -> int:
     return typed
 
 
-async def _focused(hand: Hand) -> tuple[Frame, dict[str, Any]]:
+async def _focused(action: ActionContext) -> tuple[Frame, dict[str, Any]]:
     """The frame that has the focus, and what `focusInfo` says of what has it there.
 
     Raises:
         ToolError: it is in a frame of a site that may not be used.
     """
-    frame = hand.main
+    frame = action.main
     for _ in range(MAX_DEPTH):
-        found: dict[str, Any] = await hand.page.call("focusInfo", frame=frame)
-        inner = await frame_of(hand.page, frame, found["ref"]) if found["isFrame"] else None
+        found: dict[str, Any] = await action.page.call("focusInfo", frame=frame)
+        inner = await frame_of(action.page, frame, found["ref"]) if found["isFrame"] else None
         if inner is None:
             break
-        hand.turn.check_frame(inner.origin)
+        action.context.check_frame(inner.origin)
         frame = inner
     return frame, found
 
 
-async def _check_input(hand: Hand, before: str) -> None:
+async def _check_input(action: ActionContext, before: str) -> None:
     """Check that the next key is for a page that may be used: keys and the page itself move the focus.
 
     Raises:
         ToolError: it may be for a frame of a site that may not be used; `before` says what was done.
     """
     try:
-        await hand.turn.check_input(hand.page)
+        await action.context.check_input(action.page)
     except ToolError as error:
         raise ToolError(f"{error} {before}") from None
 
@@ -750,25 +754,25 @@ async def _check_input(hand: Hand, before: str) -> None:
 # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _wait(given: Computer, turn: Turn, place: Place) -> Answer:
+async def _wait(given: Computer, context: CallContext, place: TabRef) -> ToolResult:
     """The page is left alone meanwhile."""
     if isinstance(given.duration, UnsetType):
         raise ToolError("wait needs duration, in seconds (at most 30).")
     tab_id, tabs = place.tab.tab_id, place.browser.tabs
     until = trio.current_time() + given.duration
-    if await turn.around.news.wait_until(lambda: tab_id not in tabs, until=until):
+    if await context.services.news.wait_until(lambda: tab_id not in tabs, until=until):
         raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
     acted = Acted(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
-    if page := turn.kept.pages.get((place.browser.host, tab_id)):
-        acted.message += turn.take_notes(page)
-    return Answer(acted)
+    if page := context.state.pages.get((place.browser.host, tab_id)):
+        acted.message += context.take_notes(page)
+    return ToolResult(acted)
 
 
 def _only_looks(given: Computer) -> bool:
     return given.action in ("screenshot", "zoom", "wait") and given.save_to_disk is not True
 
 
-_ACTIONS: dict[str, Callable[[Hand], Awaitable[Deed]]] = {
+_ACTIONS: dict[str, Callable[[ActionContext], Awaitable[ActionResult]]] = {
     "left_click": _click("Clicked"),
     "right_click": _click("Right-clicked", "right"),
     "double_click": _click("Double-clicked", times=2),
@@ -796,11 +800,11 @@ TOOLS = (
             "for OK, Escape for Cancel. Paste keys insert what you copied with ctrl+c or ctrl+x, never the "
             "user's clipboard. For drop-down lists, dates and colours use form_input."
         ),
-        given=Computer,
-        told=Acted,
+        input_type=Computer,
+        output_type=Acted,
         run=computer,
-        only_reads=_only_looks,
-        destroys=True,
+        is_read_only_for=_only_looks,
+        is_destructive=True,
         limit_s=LIMIT_S,
     ),
 )

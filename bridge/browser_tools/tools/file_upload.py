@@ -16,10 +16,10 @@ from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, view_of
-from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.upload_permission import admit_upload
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import gif_creator, upload_sources
 from bridge.browser_tools.tools.read_page import frame_of
 from bridge.browser_tools.tools.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
@@ -37,7 +37,7 @@ class Content(msgspec.Struct):
     mime_type: str | UnsetType = field(name="mimeType", default=UNSET)
 
 
-class FileUpload(Given, kw_only=True):
+class FileUpload(ToolInput, kw_only=True):
     """Which files, and for whom."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -60,7 +60,7 @@ class FileUpload(Given, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class UploadImage(Given, kw_only=True):
+class UploadImage(ToolInput, kw_only=True):
     """Which picture, and for whom."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -92,7 +92,7 @@ class UploadImage(Given, kw_only=True):
     ) = UNSET
 
 
-class Uploaded(Told, kw_only=True):
+class Uploaded(ToolOutput, kw_only=True):
     """What the page has taken."""
 
     tab_id: int
@@ -116,18 +116,18 @@ class _Given(msgspec.Struct, rename="camel"):
     shows: str
 
 
-async def file_upload(given: FileUpload, turn: Turn) -> Answer:
+async def file_upload(given: FileUpload, context: CallContext) -> ToolResult:
     """Give files to an element."""
     ref = element_refs.read(given.ref)
-    page = await turn.page(given.tab_id)
-    frame = await frame_of(turn, page, ref)
+    page = await context.page(given.tab_id)
+    frame = await frame_of(context, page, ref)
     await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
-    files = await _files(given, turn)
+    files = await _files(given, context)
     if paths := unconfigured_paths(files):
         origin = frame.origin
-        if await admit_upload(turn, origin, paths):
-            page, frame = await _same_frame(given, turn, ref, frame)
-    return await _give(turn, page, frame, {"ref": ref.number}, files)
+        if await admit_upload(context, origin, paths):
+            page, frame = await _same_frame(given, context, ref, frame)
+    return await _give(context, page, frame, {"ref": ref.number}, files)
 
 
 def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
@@ -136,34 +136,34 @@ def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
 
 
 async def _same_frame(
-    given: FileUpload, turn: Turn, ref: element_refs.Ref, asked: Frame
+    given: FileUpload, context: CallContext, ref: element_refs.Ref, asked: Frame
 ) -> tuple[Page, Frame]:
     """Return the frame that the user was asked about, judged again: the prompt took its time."""
-    page = await turn.page(given.tab_id)
-    frame = await frame_of(turn, page, ref)
+    page = await context.page(given.tab_id)
+    frame = await frame_of(context, page, ref)
     if (frame.id, frame.loader) != (asked.id, asked.loader):
         raise GoneError(ELSEWHERE)
     return page, frame
 
 
-async def _files(given: FileUpload, turn: Turn) -> list[LocalFile]:
+async def _files(given: FileUpload, context: CallContext) -> list[LocalFile]:
     if bool(given.paths) == bool(given.files):
         raise ToolError("Give either paths or files, with at least one file. Nothing was given to the page.")
     if given.paths:
-        return await files_at(given.paths, turn)
+        return await files_at(given.paths, context)
     assert isinstance(given.files, list)
     if sum(len(content.data) for content in given.files) > MAX_BYTES:
         raise ToolError(TOO_LARGE)
     return [_content(content) for content in given.files]
 
 
-async def files_at(paths: Sequence[str], turn: Turn) -> list[LocalFile]:
+async def files_at(paths: Sequence[str], context: CallContext) -> list[LocalFile]:
     """Those of this machine. The client is asked for its roots when one is in no folder that is known."""
-    folders = Folders(turn.session.folder, turn.around.settings.upload_dirs)
+    folders = Folders(context.session.folder, context.services.settings.upload_dirs)
     try:
         return await _read(paths, folders)
     except OutsideError:
-        roots = tuple(path for uri in await turn.roots() if (path := upload_sources.path_of(uri)))
+        roots = tuple(path for uri in await context.prompts.roots() if (path := upload_sources.path_of(uri)))
         if not roots:
             raise
     return await _read(paths, replace(folders, roots=roots))
@@ -179,42 +179,42 @@ def _content(content: Content) -> LocalFile:
     return LocalFile(name, content.data, kind)
 
 
-async def upload_image(given: UploadImage, turn: Turn) -> Answer:
+async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
     """Give a picture to an element, or drop it at a point."""
     if isinstance(given.ref, str) == isinstance(given.coordinate, list):
         raise ToolError("Give either a ref or a coordinate. Nothing was given to the page.")
-    picture = turn.kept.pictures.get(given.image_id.strip())
+    picture = context.state.pictures.get(given.image_id.strip())
     if picture is None:
-        newest = [picture.id for picture in turn.kept.pictures.newest_first()[:5]]
+        newest = [picture.id for picture in context.state.pictures.newest_first()[:5]]
         there = f"The newest are {', '.join(newest)}" if newest else "There is none yet"
         raise ToolError(
             f"There is no picture {single_line(given.image_id, 60)} of this session. {there}: computer with "
             "action screenshot makes one and tells its id."
         )
-    page = await turn.page(given.tab_id)
-    frame, target = await _target(given, turn, page)
+    page = await context.page(given.tab_id)
+    frame, target = await _target(given, context, page)
     wanted = given.filename if isinstance(given.filename, str) else ""
     name = _plain(wanted or f"image.{picture.mime_type.rpartition('/')[2]}")
-    return await _give(turn, page, frame, target, [LocalFile(name, picture.data, picture.mime_type)])
+    return await _give(context, page, frame, target, [LocalFile(name, picture.data, picture.mime_type)])
 
 
-async def _target(given: UploadImage, turn: Turn, page: Page) -> tuple[Frame, dict[str, Any]]:
+async def _target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
     """The frame, and what is meant in it."""
     if isinstance(given.ref, str):
         ref = element_refs.read(given.ref)
-        return await frame_of(turn, page, ref), {"ref": ref.number}
+        return await frame_of(context, page, ref), {"ref": ref.number}
     assert isinstance(given.coordinate, list)
     main = await page.main()
     view = await view_of(page, main)
-    turn.kept.of(Shown).check(page, view)
+    context.state.of(Shown).check(page, view)
     frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
-    turn.check_frame(frame.origin)
+    context.check_frame(frame.origin)
     return frame, {"x": at.x, "y": at.y}
 
 
 async def _give(
-    turn: Turn, page: Page, frame: Frame, target: dict[str, Any], files: Sequence[LocalFile]
-) -> Answer:
+    context: CallContext, page: Page, frame: Frame, target: dict[str, Any], files: Sequence[LocalFile]
+) -> ToolResult:
     sent = [
         {"transfer": await carry(page, frame, file.data), "name": file.name, "mimeType": file.mime_type}
         for file in files
@@ -222,7 +222,7 @@ async def _give(
     names = [file.name for file in files]
     label = f"upload {_listed(names)}"
     if points := _points(frame, target):
-        await gif_creator.before_action(turn, page, label, *points)
+        await gif_creator.before_action(context, page, label, *points)
     try:
         answered = await page.call("giveFiles", {**target, "files": sent}, frame=frame)
     except DialogError as dialog:
@@ -232,16 +232,16 @@ async def _give(
         taken = msgspec.convert(answered, _Given)
         message = _message(taken, names)
         await page.rest()
-    await gif_creator.after_action(turn, page, label)
+    await gif_creator.after_action(context, page, label)
     told = Uploaded(
-        message=message + turn.take_notes(page),
+        message=message + context.take_notes(page),
         tab_id=page.tab_id,
         files=taken.accepted,
         role=taken.role,
         name=taken.name,
         shows=taken.shows,
     )
-    return Answer(told)
+    return ToolResult(told)
 
 
 def _points(frame: Frame, target: dict[str, Any]) -> list[Point]:
@@ -281,10 +281,10 @@ TOOLS = (
             "the user had chosen them. By path only from below the folders that you work in, or those that "
             "the user allows; the user is asked once per site. At most 10 MB a call."
         ),
-        given=FileUpload,
-        told=Uploaded,
+        input_type=FileUpload,
+        output_type=Uploaded,
         run=file_upload,
-        destroys=True,
+        is_destructive=True,
         limit_s=LIMIT_S,
     ),
     Tool(
@@ -294,10 +294,10 @@ TOOLS = (
             "Gives a picture of this session (screenshot, zoom, GIF) to a file input, or drops it on an "
             "element or at a point of the page. Its id stands in the answer that had the picture."
         ),
-        given=UploadImage,
-        told=Uploaded,
+        input_type=UploadImage,
+        output_type=Uploaded,
         run=upload_image,
-        destroys=True,
+        is_destructive=True,
         limit_s=LIMIT_S,
     ),
 )

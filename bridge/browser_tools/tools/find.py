@@ -22,9 +22,9 @@ from bridge.browser_tools.page import element_refs, shadow_roots
 from bridge.browser_tools.page.element_refs import Ref, read
 from bridge.browser_tools.page.outline import Seen
 from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools.read_page import (
     DATA,
     FRAMES_S,
@@ -45,7 +45,7 @@ NEAR = 0.6
 """`difflib`'s ratio; below it names have little in common."""
 
 
-class Find(Given):
+class Find(ToolInput):
     """What to look for, and where."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -72,7 +72,7 @@ class Match(msgspec.Struct, rename="camel"):
     """The address of the frame that it is in; empty: the main one."""
 
 
-class Found(Told, kw_only=True):
+class Found(ToolOutput, kw_only=True):
     """Elements, the best first."""
 
     tab_id: int
@@ -104,16 +104,16 @@ class _Matches(msgspec.Struct, rename="camel"):
     truncated: bool
 
 
-async def find(given: Find, turn: Turn) -> Answer:
+async def find(given: Find, context: CallContext) -> ToolResult:
     """Elements that fit the words."""
-    page = await turn.page(given.tab_id)
-    frames = readable(turn, await page.frames())
-    if turn.can_sample and (chosen := await choose(turn, page.tab_id, given.query)):
-        return _answer(turn, page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
+    page = await context.page(given.tab_id)
+    frames = readable(context, await page.frames())
+    if context.prompts.supports_sampling and (chosen := await choose(context, page.tab_id, given.query)):
+        return _answer(context, page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
     outcome = await _ranked(page, frames[:MAX_FRAMES], given.query)
     if not outcome.matches:
         outcome.near = await _near(page, frames[0], given.query)
-    return _answer(turn, page, frames, given.query, outcome)
+    return _answer(context, page, frames, given.query, outcome)
 
 
 @dataclass
@@ -152,9 +152,11 @@ def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     ]
 
 
-def _answer(turn: Turn, page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome) -> Answer:
+def _answer(
+    context: CallContext, page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome
+) -> ToolResult:
     told = Found(
-        message=_message(query, outcome) + turn.take_notes(page),
+        message=_message(query, outcome) + context.take_notes(page),
         tab_id=page.tab_id,
         matches=outcome.matches,
         found=outcome.count,
@@ -162,7 +164,9 @@ def _answer(turn: Turn, page: Page, frames: Sequence[Frame], query: str, outcome
     )
     shown = "\n".join([*map(_shown, outcome.matches), *outcome.near])
     numbers = {element_refs.read(match.ref).frame for match in outcome.matches} or {0}
-    return Answer(told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers))
+    return ToolResult(
+        told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers)
+    )
 
 
 async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
@@ -239,10 +243,10 @@ TOOLS = (
             "each with a ref for other tools. Looks at all that is in the page, also out of view; not at "
             "what is only drawn (pictures, canvas). " + DATA
         ),
-        given=Find,
-        told=Found,
+        input_type=Find,
+        output_type=Found,
         run=find,
-        reads_only=True,
+        is_read_only=True,
     ),
 )
 
@@ -269,14 +273,14 @@ class Chosen(NamedTuple):
     name: str
 
 
-async def choose(turn: Turn, tab_id: int, query: str) -> list[Chosen]:
+async def choose(context: CallContext, tab_id: int, query: str) -> list[Chosen]:
     """What the model means, the best first; only what is in the page. Empty: it says nothing of use."""
-    page = await turn.call_tool("read_page", {"tabId": tab_id, "max_chars": MAX_OUTLINE})
-    assert isinstance(page.told, PageRead)
-    said = await turn.sample(
-        [f"Looked for: {query}\n\nThe outline:\n{page.told.outline}"], _SYSTEM, MAX_TOKENS
+    page = await context.call_tool("read_page", {"tabId": tab_id, "max_chars": MAX_OUTLINE})
+    assert isinstance(page.output, PageRead)
+    said = await context.prompts.sample(
+        [f"Looked for: {query}\n\nThe outline:\n{page.output.outline}"], _SYSTEM, MAX_TOKENS
     )
-    return meant(said or "", page.told.outline)
+    return meant(said or "", page.output.outline)
 
 
 def meant(said: str, outline: str) -> list[Chosen]:

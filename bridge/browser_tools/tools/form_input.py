@@ -11,9 +11,9 @@ from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools import gif_creator
 from bridge.browser_tools.tools.read_page import frame_of
 from native_host.protocol.untrusted_text import quote
@@ -24,7 +24,7 @@ FILL_S = 5.0
 """For the page's own scripts, which hear of the new value."""
 
 
-class FormInput(Given, kw_only=True):
+class FormInput(ToolInput, kw_only=True):
     """Which control, and what it is to hold."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -41,7 +41,7 @@ class FormInput(Given, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Filled(Told, kw_only=True):
+class Filled(ToolOutput, kw_only=True):
     """What a control held, and holds."""
 
     tab_id: int
@@ -65,24 +65,24 @@ class _Fill(msgspec.Struct, rename="camel"):
     name: str
 
 
-async def form_input(given: FormInput, turn: Turn) -> Answer:
+async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     """Put it in as a person would, so that the page notices."""
     ref = element_refs.read(given.ref)
-    page = await turn.page(given.tab_id)
-    frame = await frame_of(turn, page, ref)
+    page = await context.page(given.tab_id)
+    frame = await frame_of(context, page, ref)
     asked = {"ref": ref.number, "value": given.value}
     if page.dialog:  # from before
         raise DialogError(page.dialog)
     try:
         answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
-        return _interrupted(turn, page, ref, dialog)
+        return _interrupted(context, page, ref, dialog)
     filled = msgspec.convert(answered, _Fill)
     await page.rest()
     what = f"{filled.role} {_quoted(filled.name)}" if filled.name else filled.role
-    await gif_creator.after_action(turn, page, f"form_input {what}")
+    await gif_creator.after_action(context, page, f"form_input {what}")
     told = Filled(
-        message=_message(what, ref, filled) + turn.take_notes(page),
+        message=_message(what, ref, filled) + context.take_notes(page),
         tab_id=page.tab_id,
         ref=str(ref),
         role=filled.role,
@@ -91,7 +91,7 @@ async def form_input(given: FormInput, turn: Turn) -> Answer:
         now=filled.now,
         ok=filled.ok,
     )
-    return Answer(told)
+    return ToolResult(told)
 
 
 def _message(what: str, ref: Ref, filled: _Fill) -> str:
@@ -110,10 +110,10 @@ def _quoted(said: str) -> str:
     return quote(said, MAX_SAID)
 
 
-def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answer:
+def _interrupted(context: CallContext, page: Page, ref: Ref, dialog: DialogError) -> ToolResult:
     """The page has asked something because of the new value."""
     told = Filled(
-        message=f"The value was given to {ref}. {dialog}{turn.take_notes(page)}",
+        message=f"The value was given to {ref}. {dialog}{context.take_notes(page)}",
         tab_id=page.tab_id,
         ref=str(ref),
         role="",
@@ -122,7 +122,7 @@ def _interrupted(turn: Turn, page: Page, ref: Ref, dialog: DialogError) -> Answe
         now="",
         ok=True,
     )
-    return Answer(told)
+    return ToolResult(told)
 
 
 TOOLS = (
@@ -134,8 +134,8 @@ TOOLS = (
             "editable areas. The page is told as after a person's input; the answer has the old and the new "
             "value. For menus and sliders that a page has made itself use computer; for files file_upload."
         ),
-        given=FormInput,
-        told=Filled,
+        input_type=FormInput,
+        output_type=Filled,
         run=form_input,
         is_repeatable=True,
     ),

@@ -12,9 +12,9 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools.read_page import (
     DATA,
     FRAMES_S,
@@ -33,7 +33,7 @@ LITTLE_TEXT = 200
 MAX_ADDRESS = 300
 
 
-class GetPageText(Given):
+class GetPageText(ToolInput):
     """Of which page, and how much."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -43,7 +43,7 @@ class GetPageText(Given):
     ) = UNSET
 
 
-class PageText(Told, kw_only=True):
+class PageText(ToolOutput, kw_only=True):
     """What a page is about, in plain text."""
 
     tab_id: int
@@ -67,10 +67,10 @@ class _Text(msgspec.Struct, rename="camel"):
     pdf: bool
 
 
-async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
+async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
     """What a page is about; if its main document says nearly nothing, what its frames say."""
-    page = await turn.page(given.tab_id)
-    frames = readable(turn, await page.frames())
+    page = await context.page(given.tab_id)
+    frames = readable(context, await page.frames())
     most = most_chars(given.max_chars)
     said = await _text_of(page, frames[0], most)
     refuse_pdf(page, is_pdf=said.pdf)
@@ -81,7 +81,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
         message=_message(page, text, _of_what(said.source, source), most if is_cut else None)
-        + turn.take_notes(page),
+        + context.take_notes(page),
         tab_id=page.tab_id,
         title=said.title,
         url=said.url,
@@ -90,7 +90,7 @@ async def get_page_text(given: GetPageText, turn: Turn) -> Answer:
         truncated=is_cut,
     )
     origin = origins_of(frames[: MAX_FRAMES + 1] if source == "frames" else frames[:1])
-    return Answer(told, page=f"{said.title}\n{said.url}\n\n{text}", origin=origin)
+    return ToolResult(told, page=f"{said.title}\n{said.url}\n\n{text}", origin=origin)
 
 
 async def _text_of(page: Page, frame: Frame, max_chars: int) -> _Text:
@@ -150,9 +150,9 @@ TOOLS = (
             "headings, lists and tables are marked. For reading; to act on the page use read_page or find. "
             + DATA
         ),
-        given=GetPageText,
-        told=PageText,
+        input_type=GetPageText,
+        output_type=PageText,
         run=get_page_text,
-        reads_only=True,
+        is_read_only=True,
     ),
 )

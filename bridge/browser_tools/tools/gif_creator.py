@@ -20,10 +20,10 @@ from msgspec import field as argument
 from bridge.browser_tools.page.page import Frame, Page, carry
 from bridge.browser_tools.page.pointer import look
 from bridge.browser_tools.page.screenshots import Point, Shown, screenshot, view_of
-from bridge.browser_tools.session.call_context import Turn
+from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.session_state import Picture
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Link, Told, ToolError
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import Link, ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import downloads, gif_encoder
 from bridge.errors import CallError
 
@@ -34,7 +34,7 @@ GIF = "image/gif"
 
 
 @dataclass
-class Film:
+class Recording:
     """What a session has recorded."""
 
     is_running: bool = False
@@ -58,34 +58,34 @@ class Film:
         return f"{count}, the newest ({self.left_out} older ones were left out)" if self.left_out else count
 
 
-async def before_action(turn: Turn, page: Page, label: str, *points: Point) -> None:
+async def before_action(context: CallContext, page: Page, label: str, *points: Point) -> None:
     """An action is about to be done: what is seen now is kept, with a mark where it will be.
 
     One point is drawn as a click, two as a drag. They are in CSS pixels of the tab's viewport.
     """
-    await _keep(turn, page, label, points)
+    await _keep(context, page, label, points)
 
 
-async def after_action(turn: Turn, page: Page, label: str) -> None:
+async def after_action(context: CallContext, page: Page, label: str) -> None:
     """An action on a page is done: what is seen of it is kept."""
-    await _keep(turn, page, label, ())
+    await _keep(context, page, label, ())
 
 
-async def _keep(turn: Turn, page: Page, label: str, points: tuple[Point, ...]) -> None:
+async def _keep(context: CallContext, page: Page, label: str, points: tuple[Point, ...]) -> None:
     """A page that cannot or may not be seen is left out."""
-    film = turn.kept.of(Film)
-    if not film.is_running:
+    recording = context.state.of(Recording)
+    if not recording.is_running:
         return
     with suppress(ToolError, CallError):
-        if not await turn.follow(page):
+        if not await context.follow(page):
             return
         main = await page.main()
-        turn.check_here(main.origin)
-        await turn.check_picture(page)
+        context.check_here(main.origin)
+        await context.check_picture(page)
         frame = await _frame(page, main, label, points)
-        turn.check_here((await page.main()).origin)  # it may be a picture of another page
-        await turn.check_picture(page)
-        film.add(frame)
+        context.check_here((await page.main()).origin)  # it may be a picture of another page
+        await context.check_picture(page)
+        recording.add(frame)
 
 
 async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif_encoder.Frame:
@@ -131,7 +131,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="
         )
 
 
-class GifCreator(Given):
+class GifCreator(ToolInput):
     """What to do with the recording."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -172,7 +172,7 @@ class Exported(msgspec.Struct, rename="camel", kw_only=True):
     height: int
 
 
-class Recorded(Told, kw_only=True):
+class Recorded(ToolOutput, kw_only=True):
     """The state of the recording."""
 
     recording: bool
@@ -180,32 +180,32 @@ class Recorded(Told, kw_only=True):
     gif: Exported | None = None
 
 
-async def gif_creator(given: GifCreator, turn: Turn) -> Answer:
+async def gif_creator(given: GifCreator, context: CallContext) -> ToolResult:
     """Start, stop, forget, or make the GIF."""
-    page = await turn.page(given.tab_id)
-    film = turn.kept.of(Film)
+    page = await context.page(given.tab_id)
+    recording = context.state.of(Recording)
     match given.action:
         case "start_recording":
-            return _told(film, await _start(turn, film, page))
+            return _told(recording, await _start(context, recording, page))
         case "stop_recording":
-            return _told(film, _stop(film))
+            return _told(recording, _stop(recording))
         case "clear":
-            film.clear()
-            return _told(film, "The recording was thrown away; nothing is recorded now.")
+            recording.clear()
+            return _told(recording, "The recording was thrown away; nothing is recorded now.")
         case "export":
-            return await _export(given, turn, film, page)
+            return await _export(given, context, recording, page)
 
 
-def _told(film: Film, message: str) -> Answer:
-    return Answer(Recorded(message=message, recording=film.is_running, frames=len(film.frames)))
+def _told(recording: Recording, message: str) -> ToolResult:
+    return ToolResult(Recorded(message=message, recording=recording.is_running, frames=len(recording.frames)))
 
 
-async def _start(turn: Turn, film: Film, page: Page) -> str:
-    if film.is_running:
-        return f"It is recording already: {film.told()}. export makes a GIF of them, clear begins anew."
-    before = film.told() if film.frames else ""
-    film.is_running = True
-    await after_action(turn, page, "start")
+async def _start(context: CallContext, recording: Recording, page: Page) -> str:
+    if recording.is_running:
+        return f"It is recording already: {recording.told()}. export makes a GIF of them, clear begins anew."
+    before = recording.told() if recording.frames else ""
+    recording.is_running = True
+    await after_action(context, page, "start")
     goes_on = f" It goes on after the {before} that were there; clear would forget them." if before else ""
     return (
         f"Recording: what you do from now on is kept, in pictures of each action, the newest {MAX_FRAMES}."
@@ -213,22 +213,24 @@ async def _start(turn: Turn, film: Film, page: Page) -> str:
     )
 
 
-def _stop(film: Film) -> str:
-    if not film.is_running:
-        has = f"There are {film.told()} to export." if film.frames else "There is nothing to export."
+def _stop(recording: Recording) -> str:
+    if not recording.is_running:
+        has = (
+            f"There are {recording.told()} to export." if recording.frames else "There is nothing to export."
+        )
         return f"Nothing was being recorded. {has}"
-    film.is_running = False
-    return f"Stopped with {film.told()}. export makes a GIF of them, start_recording goes on."
+    recording.is_running = False
+    return f"Stopped with {recording.told()}. export makes a GIF of them, start_recording goes on."
 
 
-async def _export(given: GifCreator, turn: Turn, film: Film, page: Page) -> Answer:
-    if not film.frames:
+async def _export(given: GifCreator, context: CallContext, recording: Recording, page: Page) -> ToolResult:
+    if not recording.frames:
         raise ToolError("There is nothing to export: begin with start_recording, then act on a page.")
     options = Options() if isinstance(given.options, UnsetType) else given.options
     data, size = await trio.to_thread.run_sync(
-        gif_encoder.encode, list(film.frames), options.style(), abandon_on_cancel=True
+        gif_encoder.encode, list(recording.frames), options.style(), abandon_on_cancel=True
     )
-    picture = turn.kept.pictures.keep(data, GIF)
+    picture = context.state.pictures.keep(data, GIF)
     wanted = given.filename if isinstance(given.filename, str) else ""
     name = downloads.file_name(wanted or f"recording-{datetime.now():%Y%m%d-%H%M%S}.gif", ".gif")  # noqa: DTZ005
     made = Exported(
@@ -241,27 +243,27 @@ async def _export(given: GifCreator, turn: Turn, film: Film, page: Page) -> Answ
         height=size[1],
     )
     told = (
-        f"{name}: a GIF of {film.told()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It can be read at "
-        f"{picture.uri} and given to a page by upload_image with imageId {picture.id}."
+        f"{name}: a GIF of {recording.told()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It can be "
+        f"read at {picture.uri} and given to a page by upload_image with imageId {picture.id}."
     )
     try:
-        told += await _deliver(given, turn, page, picture, name)
+        told += await _deliver(given, context, page, picture, name)
     except ToolError as error:
         raise ToolError(f"{error} The GIF is there nevertheless. {told}") from None
-    return Answer(
-        Recorded(message=told, recording=film.is_running, frames=len(film.frames), gif=made),
+    return ToolResult(
+        Recorded(message=told, recording=recording.is_running, frames=len(recording.frames), gif=made),
         links=[Link(picture.uri, name, GIF, len(data))],
     )
 
 
-async def _deliver(given: GifCreator, turn: Turn, page: Page, picture: Picture, name: str) -> str:
+async def _deliver(given: GifCreator, context: CallContext, page: Page, picture: Picture, name: str) -> str:
     told = ""
     main = await page.main()
     if not isinstance(given.coordinate, UnsetType):
         view = await view_of(page, main)
-        turn.kept.of(Shown).check(page, view)
+        context.state.of(Shown).check(page, view)
         frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
-        turn.check_frame(frame.origin)
+        context.check_frame(frame.origin)
         file = {"transfer": await carry(page, frame, picture.data), "name": name, "mimeType": GIF}
         taken = await page.call("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
         told += f" It was dropped at ({given.coordinate[0]:g}, {given.coordinate[1]:g}) on {taken['role']}."
@@ -281,8 +283,8 @@ TOOLS = (
             "start_recording, then act (pictures of each action are kept), then export. The GIF comes as "
             "a link and an image id; download: true also saves it through the browser."
         ),
-        given=GifCreator,
-        told=Recorded,
+        input_type=GifCreator,
+        output_type=Recorded,
         run=gif_creator,
         limit_s=LIMIT_S,
     ),

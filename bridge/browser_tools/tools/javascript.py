@@ -19,9 +19,9 @@ from msgspec import UNSET, Meta
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError, DialogError
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import multi_line, truncate
 from native_host.protocol.wire import Code
@@ -50,7 +50,7 @@ _LEFT = ("Inspected target navigated or closed", "Execution context was destroye
 Kind = Literal["json", "string", "preview", "undefined", "thrown", "none"]
 
 
-class Script(Given):
+class Script(ToolInput):
     """What to run."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -68,7 +68,7 @@ class Script(Given):
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
 
 
-class Evaluated(Told):
+class Evaluated(ToolOutput):
     """What a script gave, or threw."""
 
     tab_id: int
@@ -106,18 +106,18 @@ class _UnparsedError(_ThrownError):
     has_run = False
 
 
-async def javascript_tool(given: Script, turn: Turn) -> Answer:
+async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     """Run it, and tell what came of it."""
-    place = await turn.place(given.tab_id)
-    page, tab_id = turn.page_of(place), place.tab.tab_id
+    place = await context.place(given.tab_id)
+    page, tab_id = context.page_of(place), place.tab.tab_id
     script = await _script(page, given.text)
     told = await _told(page, script, tab_id)
-    if page.origin and not turn.may_see(page.origin):  # nobody knows any more of which document it is
+    if page.origin and not context.may_see(page.origin):  # nobody knows any more of which document it is
         told = Evaluated(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
         await page.settle()
-    told.message += turn.take_notes(page)
-    return Answer(told, told.result, place.tab.origin, is_error=told.type == "thrown")
+    told.message += context.take_notes(page)
+    return ToolResult(told, told.result, place.tab.origin, is_error=told.type == "thrown")
 
 
 async def _told(page: Page, script: _Script, tab_id: int) -> Evaluated:
@@ -322,10 +322,10 @@ TOOLS = (
             f"Promises are waited for, {LIMIT_S:g} s at most. Return what you need, not whole documents; "
             "the values of cookies are masked. For clicking, typing and reading the other tools are safer."
         ),
-        given=Script,
-        told=Evaluated,
+        input_type=Script,
+        output_type=Evaluated,
         run=javascript_tool,
-        destroys=True,
+        is_destructive=True,
         limit_s=4 * LIMIT_S,
     ),
 )

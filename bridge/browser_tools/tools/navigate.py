@@ -13,10 +13,10 @@ from bridge import origins
 from bridge.browser_tools.page.bound_documents import bind_document
 from bridge.browser_tools.page.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page.page import Page
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.session.tab_access import Place
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.tab_access import TabRef
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import gif_creator
 from bridge.errors import CallError
 from native_host.protocol import wire
@@ -40,7 +40,7 @@ _SCHEMES = ("http", "https")
 """Not the browser's own pages, some of which end it; not files, which no page could read either."""
 
 
-class Navigate(Given, kw_only=True):
+class Navigate(ToolInput, kw_only=True):
     """Where to."""
 
     url: Annotated[
@@ -56,7 +56,7 @@ class Navigate(Given, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Navigated(Told, kw_only=True):
+class Navigated(ToolOutput, kw_only=True):
     """Where the tab is now."""
 
     tab_id: int
@@ -65,18 +65,18 @@ class Navigated(Told, kw_only=True):
     untrusted: tuple[str, ...] = ("url", "title")
 
 
-async def navigate(given: Navigate, turn: Turn) -> Answer:
+async def navigate(given: Navigate, context: CallContext) -> ToolResult:
     """Go there, in the tab that is meant; without any, in a new one."""
     step = _STEPS.get(given.url.strip().lower())
     url = "" if step else address(given.url)
     if url:
-        await turn.admit(url)
-    if url and given.tab_id is UNSET and not _has_tab(turn):
-        place = await turn.new_tab()
+        await context.admit(url)
+    if url and given.tab_id is UNSET and not _has_tab(context):
+        place = await context.new_tab()
     else:
-        place = await turn.place(given.tab_id, leaves=True)
-    page = turn.kept.pages.get((place.browser.host, place.tab.tab_id))
-    going = partial(_step, turn, place, step) if step else partial(_go, turn, place, url)
+        place = await context.place(given.tab_id, leaves=True)
+    page = context.state.pages.get((place.browser.host, place.tab.tab_id))
+    going = partial(_step, context, place, step) if step else partial(_go, context, place, url)
     downloads = page.downloads if page else 0
     try:
         here = await (page.unless_dialog(going) if page else going())
@@ -84,41 +84,41 @@ async def navigate(given: Navigate, turn: Turn) -> Answer:
         if error.code not in (Code.INTERNAL_ERROR, Code.TIMED_OUT):
             raise
         if _NO_PAGE in error.detail:
-            return await _without_page(turn, place, page, downloads)
-        raise ToolError(await _not_loaded(turn, place, error)) from None
+            return await _without_page(context, place, page, downloads)
+        raise ToolError(await _not_loaded(context, place, error)) from None
     else:
         if origins.is_blank(here.url) and not origins.is_blank(url or here.url):
-            return await _without_page(turn, place, page, downloads)
+            return await _without_page(context, place, page, downloads)
         if page:  # until then its tab would be judged by the site that it has left
             there = ("", origins.get_origin(here.url))
             await page.wait_until(lambda: page.origin in there, TOLD_S)
     finally:
         if page:
-            turn.take_notes(page)  # that it has gone there is no news
-    await _arrive(turn, here)
+            context.take_notes(page)  # that it has gone there is no news
+    await _arrive(context, here)
     with suppress(ToolError):  # without DevTools there are no pictures
-        shown = turn.page_of(place)
+        shown = context.page_of(place)
         bind_document((shown.host, shown.tab_id), here.document_id)
-        await gif_creator.after_action(turn, shown, f"navigate {here.url.partition('?')[0]}")
+        await gif_creator.after_action(context, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
     message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
     told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)
-    return Answer(told, rest_of_address(url), origins.get_origin(here.url))
+    return ToolResult(told, rest_of_address(url), origins.get_origin(here.url))
 
 
-def _has_tab(turn: Turn) -> bool:
-    return any(tab.owner == turn.session.id for tab in turn.browser().tabs.values())
+def _has_tab(context: CallContext) -> bool:
+    return any(tab.owner == context.session.id for tab in context.browser().tabs.values())
 
 
-async def _go(turn: Turn, place: Place, url: str) -> wire.Navigated:
-    session = turn.session.id if place.is_mine(turn.session) else ""
+async def _go(context: CallContext, place: TabRef, url: str) -> wire.Navigated:
+    session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.Navigate(
         session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
     )
-    return await turn.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
+    return await context.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
 
 
-async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: int) -> Answer:
+async def _without_page(context: CallContext, place: TabRef, page: Page | None, downloads: int) -> ToolResult:
     """What has come of an address that no page has come of; `downloads`: how many there were before.
 
     Raises:
@@ -130,26 +130,28 @@ async def _without_page(turn: Turn, place: Place, page: Page | None, downloads: 
     if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
         raise ToolError(text + stays)
-    message = f"That address is no page.{turn.take_notes(page)}{stays}"
-    if turn.may_read(origins.get_tab_origin(tab)):
-        return Answer(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
-    return Answer(Navigated(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title=""))
+    message = f"That address is no page.{context.take_notes(page)}{stays}"
+    if context.may_read(origins.get_tab_origin(tab)):
+        return ToolResult(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
+    return ToolResult(
+        Navigated(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title="")
+    )
 
 
-async def _not_loaded(turn: Turn, place: Place, error: CallError) -> str:
+async def _not_loaded(context: CallContext, place: TabRef, error: CallError) -> str:
     detail = error.detail.rstrip(".")
     if error.code == Code.TIMED_OUT:
-        detail += await _after_a_wait(turn, place)
+        detail += await _after_a_wait(context, place)
     return f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
 
 
-async def _after_a_wait(turn: Turn, place: Place) -> str:
+async def _after_a_wait(context: CallContext, place: TabRef) -> str:
     """What the tab shows that a page did not come to in time, as the end of a sentence.
 
     As long as no document has come, the one that is there does not answer: then the wait is ended.
     """
     with suppress(ToolError, CallError):
-        page = turn.page_of(place)
+        page = context.page_of(place)
         with trio.move_on_after(ANSWER_S):
             await page.heard()
             return "; what has come of it can be used"
@@ -158,11 +160,11 @@ async def _after_a_wait(turn: Turn, place: Place) -> str:
     return ""
 
 
-async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
-    session = turn.session.id if place.is_mine(turn.session) else ""
+async def _step(context: CallContext, place: TabRef, method: str) -> wire.Navigated:
+    session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.OfTab(session=session, tab_id=place.tab.tab_id)
     try:
-        return await turn.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
+        return await context.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
     except CallError as error:
         if error.code != Code.INVALID_PARAMS:
             raise
@@ -170,10 +172,10 @@ async def _step(turn: Turn, place: Place, method: str) -> wire.Navigated:
         raise ToolError(text) from None
 
 
-async def _arrive(turn: Turn, here: wire.Navigated) -> None:
+async def _arrive(context: CallContext, here: wire.Navigated) -> None:
     """Pages send people on: where the tab is now may be told only if it might have been asked for."""
     try:
-        await turn.admit(here.url)
+        await context.admit(here.url)
     except CallError as error:
         there = origins.format_origin(origins.get_origin(here.url))
         raise ToolError(
@@ -230,8 +232,8 @@ TOOLS = (
             "in the tab's history. Without a tab of yours, one is opened in your own tab group. The user is "
             "signed in wherever they are."
         ),
-        given=Navigate,
-        told=Navigated,
+        input_type=Navigate,
+        output_type=Navigated,
         run=navigate,
         limit_s=LOAD_S + 5,
     ),

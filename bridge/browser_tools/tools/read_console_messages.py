@@ -23,9 +23,9 @@ from bridge.browser_tools.page.frame_origins import FrameOrigins
 from bridge.browser_tools.page.network_log import Network, Request
 from bridge.browser_tools.page.page import FRAME_S, Page
 from bridge.browser_tools.page.safe_regex import compiled
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import multi_line, truncate
 
@@ -55,7 +55,7 @@ _NETWORK: Switches = (
 Limit = Annotated[int, Meta(ge=1, description=f"How many at most, the newest (default {LIMIT}).")]
 
 
-class ReadConsole(Given):
+class ReadConsole(ToolInput):
     """Which messages."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -90,7 +90,7 @@ class Message(msgspec.Struct, rename="camel", omit_defaults=True):
     stack: list[str] = []
 
 
-class Messages(Told):
+class Messages(ToolOutput):
     """The newest that were wanted, the oldest of them first."""
 
     tab_id: int
@@ -99,7 +99,7 @@ class Messages(Told):
     """How many were wanted, shown or not."""
 
 
-class ReadNetwork(Given):
+class ReadNetwork(ToolInput):
     """Which requests."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -135,7 +135,7 @@ class Content(msgspec.Struct, rename="camel"):
     response_body: str
 
 
-class Requests(Told):
+class Requests(ToolOutput):
     """The newest that were wanted, the oldest of them first."""
 
     tab_id: int
@@ -172,24 +172,24 @@ class Captures:
         self.networks = {page: capture for page, capture in self.networks.items() if page in kept}
 
 
-def _captures(turn: Turn) -> Captures:
-    captures = turn.kept.of(Captures)
-    captures.keep_only(turn.kept.pages.values())
+def _captures(context: CallContext) -> Captures:
+    captures = context.state.of(Captures)
+    captures.keep_only(context.state.pages.values())
     return captures
 
 
 # ── The console ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
+async def read_console_messages(given: ReadConsole, context: CallContext) -> ToolResult:
     """Begin to capture, and tell what was captured."""
     has_match = compiled(given.pattern) if given.pattern else None
-    place = await turn.place(given.tab_id)
-    page = turn.page_of(place)
-    capture = _captures(turn).console(page, place.tab.url)
+    place = await context.place(given.tab_id)
+    page = context.page_of(place)
+    capture = _captures(context).console(page, place.tab.url)
     await _learn_frames(page, capture.log.frames)
     began = await capture.go_on()
-    may_read = _readable(turn)
+    may_read = _readable(context)
 
     def fits(entry: Entry) -> bool:
         return all(map(may_read, entry.possible_origins)) and (has_match is None or has_match(entry.text))
@@ -209,7 +209,7 @@ async def read_console_messages(given: ReadConsole, turn: Turn) -> Answer:
         found=found,
         untrusted=("messages",),
     )
-    return Answer(told, "\n".join(lines), place.tab.origin)
+    return ToolResult(told, "\n".join(lines), place.tab.origin)
 
 
 _BEGAN_CONSOLE = {
@@ -243,15 +243,15 @@ def _message_line(message: Message) -> str:
 # ── The network ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
+async def read_network_requests(given: ReadNetwork, context: CallContext) -> ToolResult:
     """Begin to capture, and tell what was captured."""
-    place = await turn.place(given.tab_id)
-    page = turn.page_of(place)
-    capture = _captures(turn).network(page, place.tab.url)
+    place = await context.place(given.tab_id)
+    page = context.page_of(place)
+    capture = _captures(context).network(page, place.tab.url)
     await _learn_frames(page, capture.log.frames)
     began = await capture.go_on()
     wanted = (given.url_pattern or "").lower()
-    may_read = _readable(turn)
+    may_read = _readable(context)
 
     def fits(request: Request) -> bool:
         return wanted in request.url.lower() and may_read(request.origin)
@@ -277,7 +277,7 @@ async def read_network_requests(given: ReadNetwork, turn: Turn) -> Answer:
         untrusted=("requests", "content"),
     )
     text = "\n".join(lines) + (_content_text(content) if content else "")
-    return Answer(told, text, place.tab.origin)
+    return ToolResult(told, text, place.tab.origin)
 
 
 _BEGAN_NETWORK = {
@@ -372,9 +372,9 @@ def _header_lines(headers: dict[str, str]) -> str:
 # ── Of both ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _readable(turn: Turn) -> Callable[[str], bool]:
+def _readable(context: CallContext) -> Callable[[str], bool]:
     """Whether what a document of an origin says may be told: a tab has frames of other sites."""
-    return cache(turn.may_read)
+    return cache(context.may_read)
 
 
 async def _learn_frames(page: Page, known: FrameOrigins) -> None:
@@ -420,10 +420,10 @@ TOOLS = (
             "and is kept up; leaving for another site forgets what was there. Narrow it with onlyErrors or "
             "pattern."
         ),
-        given=ReadConsole,
-        told=Messages,
+        input_type=ReadConsole,
+        output_type=Messages,
         run=read_console_messages,
-        reads_only=True,
+        is_read_only=True,
     ),
     Tool(
         name="read_network_requests",
@@ -435,9 +435,9 @@ TOOLS = (
             "bodies are shown too; passwords, tokens and cookies are masked. Leaving for another site "
             "forgets what was there."
         ),
-        given=ReadNetwork,
-        told=Requests,
+        input_type=ReadNetwork,
+        output_type=Requests,
         run=read_network_requests,
-        reads_only=True,
+        is_read_only=True,
     ),
 )

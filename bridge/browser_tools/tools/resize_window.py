@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 from msgspec import UNSET, Meta, field
 
 from bridge.browser_tools.page.screenshots import View, view_of
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.session.tab_access import Place
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.tab_access import TabRef
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.errors import CallError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -27,7 +27,7 @@ _OTHER_SIZE = """new Promise((resolve) => {
 })"""
 
 
-class ResizeWindow(Given):
+class ResizeWindow(ToolInput):
     """How large."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
@@ -36,7 +36,7 @@ class ResizeWindow(Given):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Resized(Told, kw_only=True):
+class Resized(ToolOutput, kw_only=True):
     """A window has another size."""
 
     tab_id: int
@@ -47,13 +47,13 @@ class Resized(Told, kw_only=True):
     viewport_height: int | None
 
 
-async def resize_window(given: ResizeWindow, turn: Turn) -> Answer:
+async def resize_window(given: ResizeWindow, context: CallContext) -> ToolResult:
     """Make it so, and wait until the page knows."""
-    place = await turn.place(given.tab_id)
-    before = await _view(turn, place)
-    async with _in_front(turn, place):
-        window = await _resize(given, turn, place)
-        after = await _view(turn, place, other_than=before)
+    place = await context.place(given.tab_id)
+    before = await _view(context, place)
+    async with _in_front(context, place):
+        window = await _resize(given, context, place)
+        after = await _view(context, place, other_than=before)
     told = Resized(
         message=_told(given, window, before, after),
         tab_id=place.tab.tab_id,
@@ -62,16 +62,16 @@ async def resize_window(given: ResizeWindow, turn: Turn) -> Answer:
         viewport_width=after.width if after else None,
         viewport_height=after.height if after else None,
     )
-    return Answer(told)
+    return ToolResult(told)
 
 
-async def _resize(given: ResizeWindow, turn: Turn, place: Place) -> wire.WindowBounds:
-    session = turn.session.id if place.is_mine(turn.session) else ""
+async def _resize(given: ResizeWindow, context: CallContext, place: TabRef) -> wire.WindowBounds:
+    session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.SetWindowBounds(
         session=session, tab_id=place.tab.tab_id, width=given.width, height=given.height
     )
     try:
-        return await turn.ask_browser(place.browser, "setWindowBounds", asked, wire.WindowBounds)
+        return await context.ask_browser(place.browser, "setWindowBounds", asked, wire.WindowBounds)
     except CallError as error:
         if error.code != Code.INVALID_PARAMS:
             raise
@@ -82,7 +82,7 @@ async def _resize(given: ResizeWindow, turn: Turn, place: Place) -> wire.WindowB
 
 
 @asynccontextmanager
-async def _in_front(turn: Turn, place: Place) -> AsyncIterator[None]:
+async def _in_front(context: CallContext, place: TabRef) -> AsyncIterator[None]:
     """Meanwhile its window shows the tab: only what is shown is laid out anew."""
     shown = [
         tab for tab in place.browser.tabs.values() if tab.window_id == place.tab.window_id and tab.active
@@ -90,23 +90,23 @@ async def _in_front(turn: Turn, place: Place) -> AsyncIterator[None]:
     if not shown or shown[0].tab_id == place.tab.tab_id:
         yield
         return
-    await _show(turn, place, place.tab.tab_id)
+    await _show(context, place, place.tab.tab_id)
     try:
         yield
     finally:
         with suppress(CallError):  # the person has closed it
-            await _show(turn, place, shown[0].tab_id)
+            await _show(context, place, shown[0].tab_id)
 
 
-async def _show(turn: Turn, place: Place, tab_id: int) -> None:
+async def _show(context: CallContext, place: TabRef, tab_id: int) -> None:
     # In nobody's name: what was in front belongs to whomever, and comes back there.
-    await turn.ask_browser(place.browser, "activateTab", wire.ActivateTab(tab_id=tab_id), wire.Nothing)
+    await context.ask_browser(place.browser, "activateTab", wire.ActivateTab(tab_id=tab_id), wire.Nothing)
 
 
-async def _view(turn: Turn, place: Place, *, other_than: View | None = None) -> View | None:
+async def _view(context: CallContext, place: TabRef, *, other_than: View | None = None) -> View | None:
     """What the tab shows, if that can be known; once it is another size, if it gets one."""
     with suppress(ToolError, CallError):
-        page = turn.page_of(place)
+        page = context.page_of(place)
         main = await page.main()
         if other_than:
             await page.evaluate(_OTHER_SIZE % (other_than.width, other_than.height, RESIZED_MS), main)
@@ -135,8 +135,8 @@ TOOLS = (
             "Sets the size of the window that holds a tab, to see how a page looks then or more of it. "
             "The user sees the same window. Take a screenshot afterwards: coordinates change."
         ),
-        given=ResizeWindow,
-        told=Resized,
+        input_type=ResizeWindow,
+        output_type=Resized,
         run=resize_window,
         is_repeatable=True,
     ),

@@ -12,9 +12,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, MaybeTab, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import batch
 from bridge.browser_tools.tools.batch import Batch, Step
 from bridge.config.shortcuts_file import Shortcut, ShortcutsError, read
@@ -110,7 +110,7 @@ class ListedShortcut(msgspec.Struct, rename="camel"):
     parameters: list[ListedParameter]
 
 
-class Listed(Told, kw_only=True):
+class Listed(ToolOutput, kw_only=True):
     """All of them."""
 
     shortcuts: list[ListedShortcut]
@@ -123,7 +123,7 @@ class Executed(Batch, kw_only=True):
     shortcut: str
 
 
-class ListShortcuts(Given):
+class ListShortcuts(ToolInput):
     """Of `shortcuts_list`."""
 
     tab_id: (
@@ -131,7 +131,7 @@ class ListShortcuts(Given):
     ) = field(name="tabId", default=UNSET)
 
 
-class ExecuteShortcut(Given):
+class ExecuteShortcut(ToolInput):
     """Of `shortcuts_execute`."""
 
     shortcut_id: (
@@ -153,16 +153,16 @@ class ExecuteShortcut(Given):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-async def shortcuts_list(_given: ListShortcuts, turn: Turn) -> Answer:
+async def shortcuts_list(_given: ListShortcuts, context: CallContext) -> ToolResult:
     """What there is."""
-    listed = [_listed(shortcut) for shortcut in _read(turn)]
-    path = HomeLayout(turn.around.home).shortcuts
+    listed = [_listed(shortcut) for shortcut in _read(context)]
+    path = HomeLayout(context.services.home).shortcuts
     if not listed:
-        return Answer(
+        return ToolResult(
             Listed(message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[])
         )
     lines = "\n".join(map(_line, listed))
-    return Answer(Listed(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed))
+    return ToolResult(Listed(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed))
 
 
 def _line(shortcut: ListedShortcut) -> str:
@@ -170,16 +170,16 @@ def _line(shortcut: ListedShortcut) -> str:
     return f"{shortcut.usage}: {about}" if about else shortcut.usage
 
 
-async def shortcuts_execute(given: ExecuteShortcut, turn: Turn) -> Answer:
+async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> ToolResult:
     """Run one, to its end or its first failure."""
     try:
-        shortcut, words = _meant(given, _read(turn))
+        shortcut, words = _meant(given, _read(context))
         to_run = steps(shortcut, values(shortcut, words))
     except ShortcutsError as error:
         raise ToolError(f"{error}. Nothing was run.") from None
     if given.tab_id is not UNSET:
-        await turn.place(given.tab_id, leaves=True)  # the steps' current tab
-    ran = await batch.run_in_order(turn, to_run)
+        await context.place(given.tab_id, leaves=True)  # the steps' current tab
+    ran = await batch.run_in_order(context, to_run)
     told = Executed(
         message=f"Shortcut {shortcut.name}: {ran.message}",
         results=ran.results,
@@ -190,9 +190,9 @@ async def shortcuts_execute(given: ExecuteShortcut, turn: Turn) -> Answer:
     return ran.answer(told)
 
 
-def _read(turn: Turn) -> Sequence[Shortcut]:
+def _read(context: CallContext) -> Sequence[Shortcut]:
     try:
-        return read(turn.around.home)
+        return read(context.services.home)
     except ShortcutsError as error:
         raise ToolError(f"The shortcuts cannot be used: {error}. Tell the user; nothing was run.") from None
 
@@ -237,10 +237,10 @@ TOOLS = (
             "Lists the shortcuts that the user has written down: named sequences of browser steps, each with "
             "its parameters. Look here first when the user names a routine or types a command with a slash."
         ),
-        given=ListShortcuts,
-        told=Listed,
+        input_type=ListShortcuts,
+        output_type=Listed,
         run=shortcuts_list,
-        reads_only=True,
+        is_read_only=True,
     ),
     Tool(
         name="shortcuts_execute",
@@ -249,10 +249,10 @@ TOOLS = (
             "Runs one of the user's shortcuts, by id or command, to its end or to the first step that fails; "
             "what each step found comes back, as from browser_batch. With tabId its steps begin in that tab."
         ),
-        given=ExecuteShortcut,
-        told=Executed,
+        input_type=ExecuteShortcut,
+        output_type=Executed,
         run=shortcuts_execute,
-        destroys=True,
+        is_destructive=True,
         limit_s=batch.LIMIT_S + batch.ENDING_S,
     ),
 )

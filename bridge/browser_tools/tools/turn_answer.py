@@ -10,9 +10,9 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from bridge.browser_tools.session import tab_access
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from native_host import __version__
 from native_host.protocol import wire
 
@@ -20,11 +20,11 @@ MAX_DELAY_S = 10.0
 MAX_ECHO = 10_000
 
 
-class NoArguments(Given):
+class NoArguments(ToolInput):
     """Nothing."""
 
 
-class Answering(Told, kw_only=True):
+class Answering(ToolOutput, kw_only=True):
     """What the session still has in the browser."""
 
     own_tabs: int
@@ -32,39 +32,39 @@ class Answering(Told, kw_only=True):
     """Those in which something is still captured or recorded."""
 
 
-async def turn_answer_start(_given: NoArguments, turn: Turn) -> Answer:
+async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolResult:
     """Nothing is done in the browser while the model writes: its tabs are let go."""
-    told = _let_go(turn)
+    told = _let_go(context)
     count = "1 tab of yours is" if told.capturing_tabs == 1 else f"{told.capturing_tabs} tabs of yours are"
     still = f" {count} still captured." if told.capturing_tabs else ""
-    return Answer(msgspec.structs.replace(told, message=f"Go on with your answer.{still}"))
+    return ToolResult(msgspec.structs.replace(told, message=f"Go on with your answer.{still}"))
 
 
-async def turn_answer_complete(_given: NoArguments, turn: Turn) -> Answer:
+async def turn_answer_complete(_given: NoArguments, context: CallContext) -> ToolResult:
     """The answer has been given."""
-    told = _let_go(turn)
+    told = _let_go(context)
     left = "1 tab of yours stays" if told.own_tabs == 1 else f"{told.own_tabs} tabs of yours stay"
     message = f"Noted. {left} open; tabs_close_mcp closes what the user does not need."
-    return Answer(msgspec.structs.replace(told, message=message if told.own_tabs else "Noted."))
+    return ToolResult(msgspec.structs.replace(told, message=message if told.own_tabs else "Noted."))
 
 
-def _let_go(turn: Turn) -> Answering:
+def _let_go(context: CallContext) -> Answering:
     """The browser takes its warning of a debugger away, where nothing captures and no dialog waits."""
     capturing = 0
-    for page in turn.kept.pages.values():
+    for page in context.state.pages.values():
         if page.holds:
             capturing += 1
         elif page.dialog is None:
             page.let_go()
-    browsers = tab_access.live_browsers(turn.around.registry)
-    own = [tab for each in browsers for tab in each.tabs.values() if tab.owner == turn.session.id]
+    browsers = tab_access.live_browsers(context.services.registry)
+    own = [tab for each in browsers for tab in each.tabs.values() if tab.owner == context.session.id]
     return Answering(message="", own_tabs=len(own), capturing_tabs=capturing)
 
 
 # ── For who develops clients ────────────────────────────────────────────────────────────────────────────────
 
 
-class DevUtils(Given, forbid_unknown_fields=False):
+class DevUtils(ToolInput, forbid_unknown_fields=False):
     """Of `dev_utils`."""
 
     unlisted: ClassVar[tuple[str, ...]] = ("text", "seconds")
@@ -84,52 +84,52 @@ class DevUtils(Given, forbid_unknown_fields=False):
     seconds: float = 1.0
 
 
-class Developed(Told, kw_only=True):
+class Developed(ToolOutput, kw_only=True):
     """What came of it."""
 
     action: str
     info: dict[str, Any] = {}
 
 
-async def dev_utils(given: DevUtils, turn: Turn) -> Answer:
+async def dev_utils(given: DevUtils, context: CallContext) -> ToolResult:
     """One of four."""
     action = "info" if given.action is UNSET else given.action
     match action:
         case "echo":
-            return Answer(Developed(message=given.text[:MAX_ECHO], action=action))
+            return ToolResult(Developed(message=given.text[:MAX_ECHO], action=action))
         case "fail":
             raise ToolError(given.text[:MAX_ECHO] or "It failed, as you asked. Nothing was done.")
         case "delay":
             return await _delay(given.seconds)
         case "info":
-            return Answer(Developed(message=_versions(), action=action, info=_info(turn)))
+            return ToolResult(Developed(message=_versions(), action=action, info=_info(context)))
         case _:
             raise ToolError(f"There is no action {action}; there are info, echo, delay and fail.")
 
 
-async def _delay(seconds: float) -> Answer:
+async def _delay(seconds: float) -> ToolResult:
     if not 0 <= seconds <= MAX_DELAY_S:
         raise ToolError(f"seconds: {seconds:g} cannot be; from 0 to {MAX_DELAY_S:g}. Nothing was waited for.")
     await trio.sleep(seconds)
-    return Answer(Developed(message=f"{seconds:g} s have passed.", action="delay"))
+    return ToolResult(Developed(message=f"{seconds:g} s have passed.", action="delay"))
 
 
 def _versions() -> str:
     return f"mcpb {__version__}, wire {wire.WIRE_VERSION}, Python {platform.python_version()}."
 
 
-def _info(turn: Turn) -> dict[str, Any]:
-    browsers = tab_access.live_browsers(turn.around.registry)
-    client = turn.session.client
+def _info(context: CallContext) -> dict[str, Any]:
+    browsers = tab_access.live_browsers(context.services.registry)
+    client = context.session.client
     return {
         "mcpb": __version__,
         "wire": wire.WIRE_VERSION,
         "python": platform.python_version(),
         "session": {
-            "id": turn.session.id[:8],
-            "title": turn.session.title,
+            "id": context.session.id[:8],
+            "title": context.session.title,
             "client": {"name": client.name, "version": client.version},
-            "canAskTheUser": turn.can_ask,
+            "canAskTheUser": context.prompts.supports_elicitation,
         },
         "browsers": [
             {
@@ -151,10 +151,10 @@ TOOLS = (
             "Call it when you are done in the browser and begin to write your answer: the browser takes away "
             "its warning that it is being controlled. Captures and recordings go on. No other tool needs it."
         ),
-        given=NoArguments,
-        told=Answering,
+        input_type=NoArguments,
+        output_type=Answering,
         run=turn_answer_start,
-        reads_only=True,
+        is_read_only=True,
     ),
     Tool(
         name="turn_answer_complete",
@@ -163,10 +163,10 @@ TOOLS = (
             "Call it when your answer is complete: it says what of yours is still open in the browser. "
             "Nothing depends on it."
         ),
-        given=NoArguments,
-        told=Answering,
+        input_type=NoArguments,
+        output_type=Answering,
         run=turn_answer_complete,
-        reads_only=True,
+        is_read_only=True,
     ),
     Tool(
         name="dev_utils",
@@ -175,9 +175,9 @@ TOOLS = (
             "For trying out a client, not for work in pages: versions, session and browsers, an echo, a "
             "delay, a failure on demand."
         ),
-        given=DevUtils,
-        told=Developed,
+        input_type=DevUtils,
+        output_type=Developed,
         run=dev_utils,
-        reads_only=True,
+        is_read_only=True,
     ),
 )

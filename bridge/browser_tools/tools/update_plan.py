@@ -10,14 +10,15 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import origins
-from bridge.browser_tools.session import permissions, tab_access
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.session.permissions import Verdict, Wish
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Told, ToolError
+from bridge.browser_tools.session import tab_access
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.permissions import AccessRequest, Decision
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools.navigate import address, complete_address
 from bridge.errors import paused_sentence
 from bridge.hub.consent.approval_prompts import NoAnswerError
+from bridge.hub.consent.user_prompts import shown_client
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
@@ -32,7 +33,7 @@ _LEAVING = ("navigate", "tabs_close_mcp")
 # ── update_plan ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class UpdatePlan(Given):
+class UpdatePlan(ToolInput):
     """Of `update_plan`."""
 
     domains: Annotated[
@@ -44,7 +45,7 @@ class UpdatePlan(Given):
     ]
 
 
-class Planned(Told, kw_only=True):
+class Planned(ToolOutput, kw_only=True):
     """What the person says."""
 
     answer: Literal["approved", "declined", "cancelled"]
@@ -54,27 +55,29 @@ class Planned(Told, kw_only=True):
     """Beyond this session."""
 
 
-async def update_plan(given: UpdatePlan, turn: Turn) -> Answer:
+async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
     """Ask; what is approved counts for this session, or always."""
     sites = _sites(given.domains)
     for site in sites:
-        if refusal := turn.around.policy.origin_refusal(site):
+        if refusal := context.services.policy.origin_refusal(site):
             raise ToolError(f"{site} cannot be part of a plan: {refusal}. The user was not asked.")
-    if not turn.around.prompts.can_ask(turn.caller):
-        raise ToolError(f"This client cannot ask the user. {_instead(turn)}")
-    question = _question(turn, sites, given.approach)
+    if not context.prompts.supports_approval():
+        raise ToolError(f"This client cannot ask the user. {_instead(context)}")
+    question = _question(context, sites, given.approach)
     try:
-        choice = await turn.prompt(question, ("session", "always", "no"), ", ".join(sites), "act")
+        choice = await context.prompts.ask_approval(
+            question, ("session", "always", "no"), ", ".join(sites), "act"
+        )
     except NoAnswerError:
         return _not_approved(sites, is_declined=False)
     if choice == "no":
         return _not_approved(sites, is_declined=True)
-    trouble = await permissions.approve(turn, sites, "act", choice)
+    trouble = await context.permissions.approve(sites, "act", choice)
     is_remembered = choice == "always" and not trouble
     lasting = "always" if is_remembered else "for this session"
     but = f" It could not be remembered beyond that: {trouble}." if trouble else ""
     message = f"The user approved the plan, and {', '.join(sites)} {lasting}.{but} Go on."
-    return Answer(Planned(message=message, answer="approved", sites=sites, is_remembered=is_remembered))
+    return ToolResult(Planned(message=message, answer="approved", sites=sites, is_remembered=is_remembered))
 
 
 def _sites(domains: list[str]) -> list[str]:
@@ -98,33 +101,35 @@ def _sites(domains: list[str]) -> list[str]:
     return list(found)
 
 
-def _question(turn: Turn, sites: list[str], approach: list[str]) -> str:
+def _question(context: CallContext, sites: list[str], approach: list[str]) -> str:
     if not 0 < len(approach) <= MAX_STEPS:
         raise ToolError(f"A plan has 1 to {MAX_STEPS} steps, not {len(approach)}. The user was not asked.")
     steps = [f"{number}. {single_line(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
-    return "\n".join([f"{permissions.who(turn)} plans to work on {', '.join(sites)}:", *steps, "May it?"])
+    return "\n".join(
+        [f"{shown_client(context.session)} plans to work on {', '.join(sites)}:", *steps, "May it?"]
+    )
 
 
-def _instead(turn: Turn) -> str:
+def _instead(context: CallContext) -> str:
     ask = "Tell them your plan in the conversation, and ask there."
-    if turn.around.settings.sites == "any":
+    if context.services.settings.sites == "any":
         return f"{ask} No site needs their approval here."
     can = 'they can set browser.sites = "any" in config.toml'
     return f"{ask} Sites need their approval here: {can}."
 
 
-def _not_approved(sites: list[str], *, is_declined: bool) -> Answer:
+def _not_approved(sites: list[str], *, is_declined: bool) -> ToolResult:
     if is_declined:
         message = "The user declined the plan. Do not carry it out; ask them what they want instead."
-        return Answer(Planned(message=message, answer="declined", sites=sites, is_remembered=False))
+        return ToolResult(Planned(message=message, answer="declined", sites=sites, is_remembered=False))
     message = "The user put the question away without an answer. Do not carry the plan out yet; ask them."
-    return Answer(Planned(message=message, answer="cancelled", sites=sites, is_remembered=False))
+    return ToolResult(Planned(message=message, answer="cancelled", sites=sites, is_remembered=False))
 
 
 # ── permissions_check ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class CheckPermissions(Given, forbid_unknown_fields=False):
+class CheckPermissions(ToolInput, forbid_unknown_fields=False):
     """Of `permissions_check`."""
 
     tool: Annotated[str, Meta(description="Which browser tool. Default: any.")] | UnsetType = UNSET
@@ -135,7 +140,7 @@ class CheckPermissions(Given, forbid_unknown_fields=False):
     ) = field(name="tabId", default=UNSET)
 
 
-class Permission(Told, kw_only=True):
+class Permission(ToolOutput, kw_only=True):
     """What would happen."""
 
     allowed: Literal["yes", "no", "ask"]
@@ -147,16 +152,18 @@ class Permission(Told, kw_only=True):
     """The site or tab that it is about; empty: none."""
 
 
-async def permissions_check(given: CheckPermissions, turn: Turn) -> Answer:
+async def permissions_check(given: CheckPermissions, context: CallContext) -> ToolResult:
     """Say what would be allowed; nobody is asked."""
     name = "" if given.tool is UNSET else given.tool
-    asked = replace(turn, tool=turn.around.tools[_known(name, turn)]) if name else turn
-    verdicts = [("", permissions.judge_tool(asked))]
-    verdicts += [(subject, permissions.judge(asked, wish)) for subject, wish in _wishes(given, asked)]
+    asked = replace(context, tool=context.services.tools[_known(name, context)]) if name else context
+    decisions = [("", asked.permissions.judge_tool())]
+    decisions += [
+        (subject, asked.permissions.judge(request)) for subject, request in _access_requests(given, asked)
+    ]
     order = ("no", "ask", "yes")
-    subject, verdict = min(reversed(verdicts), key=lambda each: order.index(each[1].decision))
-    allowed, rule = _told(verdict, turn)
-    return Answer(
+    subject, decision = min(reversed(decisions), key=lambda each: order.index(each[1].outcome))
+    allowed, rule = _told(decision, context)
+    return ToolResult(
         Permission(
             message=f"{_SAID[allowed]}{f' ({subject})' if subject else ''}: {rule}.",
             allowed=allowed,
@@ -170,16 +177,16 @@ async def permissions_check(given: CheckPermissions, turn: Turn) -> Answer:
 _SAID = {"yes": "Allowed", "no": "Not allowed", "ask": "The user would be asked first"}
 
 
-def _told(verdict: Verdict, turn: Turn) -> tuple[Literal["yes", "no", "ask"], str]:
-    if verdict.decision == "ask" and not turn.around.prompts.can_ask(turn.caller):
-        return "no", f"{verdict.rule}, and this client cannot ask the user"
-    then = f"; {verdict.then.rstrip('.')}" if verdict.then else ""
-    rule = paused_sentence(verdict.rule).rstrip(".") if verdict.code is Code.PAUSED else verdict.rule
-    return verdict.decision, f"{rule}{then}"
+def _told(decision: Decision, context: CallContext) -> tuple[Literal["yes", "no", "ask"], str]:
+    if decision.outcome == "ask" and not context.prompts.supports_approval():
+        return "no", f"{decision.rule}, and this client cannot ask the user"
+    then = f"; {decision.then.rstrip('.')}" if decision.then else ""
+    rule = paused_sentence(decision.rule).rstrip(".") if decision.code is Code.PAUSED else decision.rule
+    return decision.outcome, f"{rule}{then}"
 
 
-def _known(name: str, turn: Turn) -> str:
-    tools = turn.around.tools
+def _known(name: str, context: CallContext) -> str:
+    tools = context.services.tools
     if name in tools:
         return name
     near = difflib.get_close_matches(name, tools, n=1, cutoff=0.5)
@@ -187,21 +194,24 @@ def _known(name: str, turn: Turn) -> str:
     raise ToolError(f"There is no browser tool {single_line(name, 60)}; {hint}")
 
 
-def _wishes(given: CheckPermissions, turn: Turn) -> Iterator[tuple[str, Wish]]:
+def _access_requests(given: CheckPermissions, context: CallContext) -> Iterator[tuple[str, AccessRequest]]:
     if given.url is not UNSET:
         url = address(given.url)
-        yield origins.get_origin(url) or url, Wish(turn.browser(), origins.get_origin(url))
-    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(turn)
+        yield origins.get_origin(url) or url, AccessRequest(context.browser(), origins.get_origin(url))
+    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(context)
     if isinstance(tab_id, int):
-        place = tab_access.find_tab(turn.around.registry, turn.kept, turn.session, tab_id)
+        place = tab_access.find_tab(context.services.registry, context.state, context.session, tab_id)
         origin = origins.get_tab_origin(place.tab)
-        leaves = turn.tool.name in _LEAVING
-        yield f"tab {tab_id} at {origin or 'an empty page'}", Wish(place.browser, origin, place.tab, leaves)
+        leaves = context.tool.name in _LEAVING
+        yield (
+            f"tab {tab_id} at {origin or 'an empty page'}",
+            AccessRequest(place.browser, origin, place.tab, leaves),
+        )
 
 
-def _current(turn: Turn) -> int | None:
-    browsers = tab_access.live_browsers(turn.around.registry)
-    return turn.kept.tab_id if any(turn.kept.tab_id in browser.tabs for browser in browsers) else None
+def _current(context: CallContext) -> int | None:
+    browsers = tab_access.live_browsers(context.services.registry)
+    return context.state.tab_id if any(context.state.tab_id in browser.tabs for browser in browsers) else None
 
 
 TOOLS = (
@@ -213,8 +223,8 @@ TOOLS = (
             "approval; these sites then count as approved for this session. Call it before longer work, and "
             "again when the plan changes. If they decline, do not carry it out."
         ),
-        given=UpdatePlan,
-        told=Planned,
+        input_type=UpdatePlan,
+        output_type=Planned,
         run=update_plan,
     ),
     Tool(
@@ -224,10 +234,10 @@ TOOLS = (
             "Says whether a browser tool would be allowed at an address or in a tab, whether the user would "
             "be asked first, and which rule decides. It does nothing and asks nobody."
         ),
-        given=CheckPermissions,
-        told=Permission,
+        input_type=CheckPermissions,
+        output_type=Permission,
         run=permissions_check,
-        reads_only=True,
+        is_read_only=True,
         is_for_paused=True,
     ),
 )

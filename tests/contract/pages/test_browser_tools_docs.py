@@ -32,13 +32,13 @@ def test_the_shortcut_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "shortcuts.toml").write_text(example("toml shortcuts.toml"))
     (shortcut,) = read(tmp_path)
     for step in steps(shortcut, values(shortcut, "query='red apples' page=2")):
-        msgspec.convert(step.input, TOOLS[step.name].given)
+        msgspec.convert(step.input, TOOLS[step.name].input_type)
 
 
 def test_the_batch_can_be_used() -> None:
     batch = msgspec.json.decode(example("json"), type=BrowserBatch)
     for step in batch.actions:
-        msgspec.convert(step.input, TOOLS[step.name].given)
+        msgspec.convert(step.input, TOOLS[step.name].input_type)
 
 
 def test_the_approvals_of_the_configuration_can_be_used(tmp_path: Path) -> None:

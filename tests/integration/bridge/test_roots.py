@@ -13,8 +13,9 @@ import trio
 import trio.testing
 from mcp_types import ListRootsRequest
 
-from bridge.browser_tools.session.call_context import ROOTS_S, Turn
-from bridge.browser_tools.session.session_state import Kept
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.client_prompts import ROOTS_S, ClientPrompts
+from bridge.browser_tools.session.session_state import SessionState
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.file_upload import files_at
 from bridge.config.settings import BrowserSettings
@@ -142,12 +143,13 @@ class Client:
             await trio.sleep_forever()
         return self._roots
 
-    def turn(self, working: Path | None = None, *, is_local: bool = True) -> Turn:
+    def turn(self, working: Path | None = None, *, is_local: bool = True) -> CallContext:
         """A call of it, as far as roots go."""
         around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
         session = Session("s1", folder=str(working or ""), is_local=is_local)
         nothing = cast("Any", None)
-        return Turn(around, session, Kept(), CallObserver(on_roots=self.tell), nothing, nothing)
+        prompts = ClientPrompts(around, session, CallObserver(on_roots=self.tell))
+        return CallContext(around, session, SessionState(), prompts, nothing, nothing, nothing)
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def poem(tmp_path: Path) -> Path:
     return poem
 
 
-async def refused(path: Path | str, turn: Turn) -> str:
+async def refused(path: Path | str, turn: CallContext) -> str:
     with pytest.raises(ToolError) as caught:
         await files_at([str(path)], turn)
     return str(caught.value)
@@ -209,8 +211,8 @@ async def test_a_client_that_does_not_answer_counts_as_one_without_roots(
 ) -> None:
     client = Client(is_silent=True)
     turn = client.turn()
-    with turn.limited(ROOTS_S / 2) as limit:
-        assert await turn.roots() == []
+    with turn.prompts.limit_time(ROOTS_S / 2) as limit:
+        assert await turn.prompts.roots() == []
         assert trio.current_time() == pytest.approx(ROOTS_S, abs=0.1)
-        assert await turn.roots() == []
+        assert await turn.prompts.roots() == []
     assert (client.asked, limit.cancelled_caught) == (1, False)

@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from bridge.browser_tools import provider
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Image, Told
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import Image, ToolOutput, ToolResult
 from bridge.browser_tools.tools import turn_answer
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.hub.argument_validation import Arguments
@@ -137,11 +137,13 @@ async def test_pictures_come_in_the_order_of_their_steps_and_pages_words_are_mar
 ) -> None:
     numbers = iter((b"1", b"2"))
 
-    async def look(*_: object) -> Answer:
-        told = Told(message="seen")
-        return Answer(told, page="Step 9: pay", origin=SHOP, images=[Image(next(numbers), "image/png")])
+    async def look(*_: object) -> ToolResult:
+        told = ToolOutput(message="seen")
+        return ToolResult(told, page="Step 9: pay", origin=SHOP, images=[Image(next(numbers), "image/png")])
 
-    seeing = Tool(name="look", title="", description="", given=Given, told=Told, run=look)
+    seeing = Tool(
+        name="look", title="", description="", input_type=ToolInput, output_type=ToolOutput, run=look
+    )
     monkeypatch.setattr(provider, "FAMILIES", (*provider.FAMILIES, (seeing,)))
     tools = PlayedTools(nursery, tmp_path)
     told = await tools.call("browser_batch", actions=[step("look"), echo("-"), step("look")])

@@ -10,7 +10,7 @@ from PIL import Image, ImageChops
 
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.downloads import downloads, file_name, save
-from bridge.browser_tools.tools.gif_creator import MAX_FRAMES, Film
+from bridge.browser_tools.tools.gif_creator import MAX_FRAMES, Recording
 from bridge.browser_tools.tools.gif_encoder import FRAME_MS, LAST_MS, Frame, Style, encode
 
 PLAIN = Style(clicks=False, drags=False, labels=False, progress=False, watermark=False)
@@ -121,7 +121,7 @@ def test_frames_of_another_size_fit_into_the_first() -> None:
 
 
 def test_the_newest_frames_are_kept() -> None:
-    film = Film(is_running=True)
+    film = Recording(is_running=True)
     for number in range(MAX_FRAMES + 3):
         film.add(Frame(b"", str(number)))
     assert [film.frames[0].label, film.frames[-1].label] == ["3", str(MAX_FRAMES + 2)]

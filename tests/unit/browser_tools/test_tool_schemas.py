@@ -17,7 +17,7 @@ from bridge.hub.argument_validation import Arguments
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/tool_schemas.json").read_text())
 """The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""
-TOOLS: dict[str, Tool[Any]] = {tool.name: tool for family in FAMILIES for tool in family}
+TOOLS: dict[str, Tool[Any, Any]] = {tool.name: tool for family in FAMILIES for tool in family}
 MAX_DESCRIPTION = 900
 """Characters: every conversation carries all of them."""
 
@@ -69,13 +69,13 @@ def test_all_of_them_are_there_and_no_others() -> None:
 
 
 @every_tool
-def test_the_input_schema_is_the_one_that_clients_know(tool: Tool[Any]) -> None:
+def test_the_input_schema_is_the_one_that_clients_know(tool: Tool[Any, Any]) -> None:
     known = without_descriptions(KNOWN[tool.name])
     assert without_descriptions(tool.definition()["inputSchema"]) == known
 
 
 @every_tool
-def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any]) -> None:
+def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any, Any]) -> None:
     for schema in (tool.definition()["inputSchema"], tool.definition()["outputSchema"]):
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert schema["type"] == "object"
@@ -83,7 +83,9 @@ def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any]) -> Non
 
 
 @every_tool
-def test_it_has_a_title_a_description_of_a_bounded_length_and_described_arguments(tool: Tool[Any]) -> None:
+def test_it_has_a_title_a_description_of_a_bounded_length_and_described_arguments(
+    tool: Tool[Any, Any],
+) -> None:
     definition = tool.definition()
     assert definition["title"]
     assert 40 < len(definition["description"]) <= MAX_DESCRIPTION
@@ -92,14 +94,14 @@ def test_it_has_a_title_a_description_of_a_bounded_length_and_described_argument
 
 
 @every_tool
-def test_its_hints_say_what_it_may_do(tool: Tool[Any]) -> None:
+def test_its_hints_say_what_it_may_do(tool: Tool[Any, Any]) -> None:
     hints = tool.definition()["annotations"]
     assert hints["readOnlyHint"] is (tool.name in READ_ONLY)
     assert hints.get("destructiveHint", False) is (tool.name in DESTRUCTIVE)
 
 
 @every_tool
-def test_an_unknown_argument_is_refused_by_its_name(tool: Tool[Any]) -> None:
+def test_an_unknown_argument_is_refused_by_its_name(tool: Tool[Any, Any]) -> None:
     if KNOWN[tool.name]["additionalProperties"]:
         return
     given = {name: sample(schema) for name, schema in KNOWN[tool.name]["properties"].items()}
@@ -108,7 +110,7 @@ def test_an_unknown_argument_is_refused_by_its_name(tool: Tool[Any]) -> None:
 
 
 @every_tool
-def test_numbers_switches_and_lists_may_be_written_as_text(tool: Tool[Any]) -> None:
+def test_numbers_switches_and_lists_may_be_written_as_text(tool: Tool[Any, Any]) -> None:
     schemas = KNOWN[tool.name]["properties"]
     given = {name: sample(schema) for name, schema in schemas.items()}
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}

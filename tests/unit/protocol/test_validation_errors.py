@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from bridge.browser_tools.session.call_context import Turn
-from bridge.browser_tools.tool import Given, Tool
-from bridge.browser_tools.tool_output import Answer, Told
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from native_host.protocol.validation_errors import (
@@ -141,7 +141,7 @@ class Cup(msgspec.Struct):
     tea: Literal["green", "black"]
 
 
-class CupOrder(Given):
+class CupOrder(ToolInput):
     """What is given."""
 
     size: Literal["small", "large"]
@@ -153,11 +153,11 @@ class CupOrder(Given):
     hot: bool | None = None
 
 
-async def run(_given: CupOrder, _turn: Turn) -> Answer:
+async def run(_given: CupOrder, _context: CallContext) -> ToolResult:
     raise AssertionError
 
 
-TOOL = Tool(name="order", title="", description="", given=CupOrder, told=Told, run=run)
+TOOL = Tool(name="order", title="", description="", input_type=CupOrder, output_type=ToolOutput, run=run)
 
 
 @pytest.mark.parametrize(
