@@ -13,7 +13,7 @@ help:
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
-	@echo "make docs    write docs/FILES.md"
+	@echo "make docs    write docs/FILES.md and the browser tools' definitions"
 	@echo "make format  put the code into its form"
 	@echo "make clean   remove what the others made"
 
@@ -86,9 +86,10 @@ agent-run:
 	@install/prepare.sh test
 	@MCPB_AGENT_RUNS=20 .venv/bin/pytest -q tests/e2e/chain/test_agent_run.py
 
-# docs/FILES.md, from the first lines of the source files.
+# docs/FILES.md, from the first lines of the source files, and the browser tools' definitions.
 docs:
 	@install/prepare.sh test
+	@.venv/bin/python tests/architecture/definitions_file.py
 	@.venv/bin/python tests/architecture/files_page.py
 
 # The picture in README.md.

@@ -39,8 +39,6 @@ from bridge.state.pauses_file import PausesFile
 from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
-from native_host.existing_channel import published_socket
-from native_host.existing_channel.published_socket import Publication
 from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -49,6 +47,7 @@ from native_host.system.home_layout import HomeLayout, mcpb_home
 
 if TYPE_CHECKING:
     from bridge.links.holder_processes import HolderProcesses
+    from native_host.existing_channel.published_socket import Publication
 
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
@@ -308,6 +307,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.status_page.updates import StatusUpdates  # noqa: PLC0415
     from http_serving import listeners  # noqa: PLC0415
+    from native_host.existing_channel import published_socket  # noqa: PLC0415
 
     malloc.disable_malloc_trim()
     settings = config.http
@@ -383,6 +383,8 @@ def _browser_programs() -> Callable[[str], bool]:
 def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Publication | None]:
     if not settings.publish:
         return nullcontext()
+    from native_host.existing_channel import published_socket  # noqa: PLC0415  (as above)
+
     return published_socket.publish_socket(_state(), published_socket.choose_directory(settings.directory))
 
 

@@ -1,100 +1,37 @@
-"""All tools of the browser itself, as the hub's `Provider`."""
+"""Browser tools as a `Provider` of the hub: their list, without an import of any tool.
+
+`tool_definitions.json` holds the list. The first call imports `tool_runner.py` with all tools, which would
+delay the first answer of `mcpb bridge`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
-from bridge.browser_tools.session import permissions, tab_access
-from bridge.browser_tools.session.call_context import CallContext
-from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressReports
-from bridge.browser_tools.session.session_state import SessionState
-from bridge.browser_tools.session.tool_services import ToolServices
-from bridge.browser_tools.tool import Tool, chosen_action
-from bridge.browser_tools.tool_output import ToolError, ToolResult, failed, succeeded, with_quotes
-from bridge.browser_tools.tools import (
-    batch,
-    browsers,
-    computer,
-    file_upload,
-    find,
-    form_input,
-    get_page_text,
-    gif_creator,
-    javascript,
-    navigate,
-    read_console_messages,
-    read_page,
-    resize_window,
-    shortcuts,
-    tabs,
-    turn_answer,
-    update_plan,
-)
+from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.config.settings import BrowserSettings
-from bridge.errors import CallError
 from bridge.hub import tool_result
-from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
-from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.policy import Policy
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver, TabTransport
-from bridge.state.site_approvals import Approvals, ApprovalsError
-from native_host.protocol.wire import Code
+from bridge.state.site_approvals import Approvals
 
-IDLE_S = 20.0
-"""A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
-LOOK_EVERY_S = 5.0
-CHOOSER_S = 2.0
-"""So long after an action a file chooser is taken for what it has begun; a busy page opens one late."""
+if TYPE_CHECKING:
+    from bridge.browser_tools.tool_runner import ToolRunner
 
-_THEN: dict[int, str] = {
-    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
-    Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
-    Code.TIMED_OUT: (
-        "Look at the page, with read_page or a screenshot, before you call again; if that takes too long "
-        "as well, navigate loads another page in this tab."
-    ),
-}
-"""What to do next, where it is not what holds for tools of pages."""
-
-_BUSY = (
-    "The page is busy, perhaps with a script that does not end, and has not answered. Nothing was changed. "
-    "Wait and call again, or load a page in this tab anew with navigate."
-)
-
-FAMILIES: tuple[tuple[Tool[Any, CallContext], ...], ...] = (
-    navigate.TOOLS,
-    tabs.TOOLS,
-    resize_window.TOOLS,
-    read_page.TOOLS,
-    find.TOOLS,
-    get_page_text.TOOLS,
-    form_input.TOOLS,
-    file_upload.TOOLS,
-    computer.TOOLS,
-    gif_creator.TOOLS,
-    read_console_messages.TOOLS,
-    javascript.TOOLS,
-    update_plan.TOOLS,
-    shortcuts.TOOLS,
-    batch.TOOLS,
-    browsers.TOOLS,
-    turn_answer.TOOLS,
-)
+SCAN_INTERVAL_S = 5.0
+"""Seconds between two scans for unused tabs."""
 
 
 class BrowserTools:
-    """A `Provider`. `run_forever` lets unused tabs go."""
+    """A `Provider`. `run_forever` releases unused tabs."""
 
     def __init__(
         self,
@@ -106,210 +43,87 @@ class BrowserTools:
         approvals: Approvals,
         sites_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`home` is where everything of mcpb is below.
+        """Set up the tools; `sites_changed` is called when `approved_sites` has another result."""
+        self._router = router
+        self._transport = transport
+        self._policy = policy
+        self._settings = settings
+        self._home = home
+        self._approvals = approvals
+        self._sites_changed = sites_changed
+        self._definitions = {tool.name: tool for tool in read_definitions()}
+        self._runner: ToolRunner | None = None
 
-        `sites_changed` is called when `approved_sites` has another result.
-        """
-        self._tools: dict[str, Tool[Any, CallContext]] = {
-            tool.name: tool for family in FAMILIES for tool in family
-        }
-        self._services = ToolServices(
-            registry=router.registry,
-            transport=transport,
-            news=router.changes,
-            policy=policy,
-            settings=settings,
-            home=home,
-            approvals=approvals,
-            prompts=router.prompts,
-            settle=router.settle,
-            whats_missing=router.whats_missing,
-            tools=self._tools,
-            sites_changed=sites_changed,
+    @property
+    def runner(self) -> ToolRunner:
+        """The runner of the tools, imported on first use."""
+        if self._runner is None:
+            self._runner = self._import_runner()
+        return self._runner
+
+    def _import_runner(self) -> ToolRunner:
+        from bridge.browser_tools.session.tool_services import ToolServices  # noqa: PLC0415
+        from bridge.browser_tools.tool_runner import ToolRunner, all_tools  # noqa: PLC0415
+
+        services = ToolServices(
+            registry=self._router.registry,
+            transport=self._transport,
+            news=self._router.changes,
+            policy=self._policy,
+            settings=self._settings,
+            home=self._home,
+            approvals=self._approvals,
+            prompts=self._router.prompts,
+            settle=self._router.settle,
+            whats_missing=self._router.whats_missing,
+            tools=all_tools(),
+            sites_changed=self._sites_changed,
         )
-        self._sessions: dict[str, Session] = {}
-        """Those that have called a tool."""
-        self._kept: dict[str, SessionState] = {}
-        """By session."""
+        return ToolRunner(services)
 
     def set_settings(self, settings: BrowserSettings) -> None:
         """Apply other settings, also to calls that run."""
-        self._services.settings = settings
+        self._settings = settings
+        if self._runner:
+            self._runner.set_settings(settings)
 
     def approved_sites(self, session_id: str) -> list[str] | None:
         """Return the origins that the user has approved for a session; None: it needs no approval."""
-        if self._services.settings.sites == "any":
+        if self._settings.sites == "any":
             return None
-        session = self._sessions.get(session_id)
-        if session is None:
-            return []
-        allowed, client = self.state(session).of(permissions.SessionGrants), client_name(session)
-        granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
-        try:
-            stored = self._services.approvals.current()
-        except ApprovalsError:
-            stored = []  # no call passes either, and says why
-        granted |= {it.origin for it in stored if it.approval.covers("read", client)}
-        return sorted(granted)
+        return self._runner.approved_sites(session_id) if self._runner else []
 
     @property
     def names(self) -> Container[str]:
         """See `Provider`."""
-        return self._tools if self._services.settings.enabled else ()
+        return self._definitions if self._settings.enabled else ()
 
     def definitions(self) -> list[dict[str, Any]]:
-        """See `Provider`. What the person forbids everywhere is not shown."""
-        if not self._services.settings.enabled:
+        """See `Provider`. Tools that the policy forbids everywhere are left out."""
+        if not self._settings.enabled:
             return []
-        policy = self._services.policy
         return [
-            tool.definition()
-            for tool in self._tools.values()
-            if not policy.provided_refusal(
-                tool.name, None, is_read_only=tool.is_read_only or bool(tool.is_read_only_for)
-            )
+            tool.definition
+            for tool in self._definitions.values()
+            if not self._policy.provided_refusal(tool.name, None, is_read_only=tool.has_read_only_calls)
         ]
-
-    def state(self, session: Session) -> SessionState:
-        """What is kept for a session."""
-        return self._kept.setdefault(session.id, SessionState())
 
     def resources(self, session: Session) -> list[Resource]:
         """See `Provider`: its pictures."""
-        kept = self._kept.get(session.id)
-        pictures = kept.pictures.newest_first() if kept else []
-        return [Resource(each.uri, each.id, each.mime_type, each.data) for each in pictures]
+        return self._runner.resources(session) if self._runner else []
 
     def release(self, session: Session) -> None:
         """See `Provider`."""
-        self._sessions.pop(session.id, None)
-        if kept := self._kept.pop(session.id, None):
-            kept.let_go()
+        if self._runner:
+            self._runner.release(session)
 
     async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
         """See `Provider`."""
-        tool = self._tools[recording.name]
-        session, services = recording.session, self._services
-        prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
-        state = self.state(session)
-        context = CallContext(services, session, state, prompts, recording, tool, self._within)
-        with self._approving(context):
-            await context.settle()
-            try:
-                return succeeded(await self._run(context, recording.arguments))
-            except ToolError as refusal:
-                return failed(str(refusal), [*context.quotes, *refusal.quotes])
-
-    @contextmanager
-    def _approving(self, context: CallContext) -> Iterator[None]:
-        """Let what the user approves for this call alone hold until its end."""
-        allowed, session = context.state.of(permissions.SessionGrants), context.session
-        if session.id not in self._sessions:
-            self._sessions[session.id] = session
-            self._services.sites_changed()
-        allowed.once.append(context.approved_once)
-        try:
-            yield
-        finally:
-            allowed.once = [each for each in allowed.once if each is not context.approved_once]
-            if context.approved_once:
-                self._services.sites_changed()
-
-    async def _run(self, context: CallContext, arguments: Arguments) -> ToolResult:
-        try:
-            return await self._run_within_limit(context, arguments)
-        except CallError as error:
-            error.then = error.then or _THEN.get(error.code, "")
-            raise
-
-    async def _run_within_limit(self, context: CallContext, arguments: Arguments) -> ToolResult:
-        tool = context.tool
-        given = tool.read(arguments)
-        context.recording.action = chosen_action(given)
-        context = replace(context, tool=tool.for_input(given))
-        decision = context.permissions.judge_tool()
-        if decision.outcome == "no" and not (tool.is_for_paused and decision.code is Code.PAUSED):
-            raise CallError(decision.code, decision.rule, handed=False)
-        if channel := tab_access.channel_in_use(self._services.registry, context.state, context.session):
-            # Few have one.
-            from bridge.browser_tools import forwarded_tools  # noqa: PLC0415
-
-            if tool.name not in forwarded_tools.HERE:
-                return await forwarded_tools.forward(context, channel, given, arguments)
-        try:
-            with context.prompts.limit_time(tool.limit_s) as limit:
-                answer = with_quotes(await _run_judged(tool, given, context), context.quotes)
-                context.quotes.clear()
-        except CallError as error:
-            if error.code == Code.TIMED_OUT and error.handed and context.tool.is_read_only:
-                raise ToolError(_BUSY) from None
-            raise
-        if limit.cancelled_caught:
-            raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
-        return answer
-
-    async def _within(
-        self, context: CallContext, name: str, arguments: dict[str, Any], step: int
-    ) -> ToolResult:
-        """Another tool, within a call of one that reports progress itself."""
-        caller = replace(context.prompts.caller, on_progress=None)
-        within = replace(context, tool=self._tools[name], prompts=replace(context.prompts, caller=caller))
-        if not step:
-            return await self._run(within, Arguments.of(arguments))
-        return await self._run_step(within, Arguments.of(arguments), step)
-
-    async def _run_step(self, context: CallContext, arguments: Arguments, step: int) -> ToolResult:
-        """Run a step of a batch, with a record of its own."""
-        batch_id, began = context.recording.batch, trio.current_time()
-        recording = CallRecord(
-            context.session,
-            context.tool.name,
-            arguments,
-            began,
-            own_name=context.tool.name,
-            batch=batch_id,
-            step=step,
-        )
-        how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends
-        try:
-            answer = await self._run(replace(context, recording=recording), arguments)
-            how = tool_result.Answer(b"", is_error=answer.is_error)
-        except ToolError:
-            how = tool_result.Answer(b"", is_error=True)
-            raise
-        except Exception as error:
-            how = error
-            raise
-        finally:
-            context.recording.site, context.recording.own_name = recording.site, context.recording.name
-            context.recording.keep_step(recording.ended(how, trio.current_time()))
-        return answer
+        return await self.runner.run(recording, caller)
 
     async def run_forever(self) -> None:
-        """Let tabs go that are not used any more. Runs until cancelled."""
+        """Release unused tabs. Runs until cancelled."""
         while True:
-            await trio.sleep(LOOK_EVERY_S)
-            self._let_go(trio.current_time())
-
-    def _let_go(self, now: float) -> None:
-        tabs = {(browser.host, tab) for browser in self._services.registry.links() for tab in browser.tabs}
-        for kept in self._kept.values():
-            for at, page in list(kept.pages.items()):
-                if at not in tabs:
-                    kept.pages.pop(at).let_go()
-                elif page.used_at < now - IDLE_S and not page.holds and page.dialog is None:
-                    page.let_go()
-                elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
-                    page.show_choosers()
-
-
-async def _run_judged(tool: Tool[Any, CallContext], given: Any, context: CallContext) -> ToolResult:
-    """Run a tool; once more if its tab had left before anything was done: then it is judged anew."""
-    try:
-        return await tool.run(given, context)
-    except CallError as error:
-        left = get_untouched_documents()
-        if not has_left(error) or not left:
-            raise
-    await context.wait_announced(left)
-    return await tool.run(given, context)
+            await trio.sleep(SCAN_INTERVAL_S)
+            if self._runner:
+                self._runner.release_unused_tabs(trio.current_time())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridge.browser_tools.provider import FAMILIES
+from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.hub.argument_validation import Arguments
 
 _OF_ALL = {"tabId", "tabGroupId"}
@@ -44,7 +44,7 @@ def fitted(tool: str, raw: bytes) -> Fitted:
 @cache
 def _known() -> dict[str, set[str]]:
     """By tool that refuses what it does not know."""
-    schemas = {tool.name: tool.definition()["inputSchema"] for family in FAMILIES for tool in family}
+    schemas = {tool.name: tool.definition["inputSchema"] for tool in read_definitions()}
     return {
         name: set(schema["properties"])
         for name, schema in schemas.items()

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.browser_tools.provider import FAMILIES
+from bridge.browser_tools.tool_runner import all_tools
 from bridge.browser_tools.tools.batch import BrowserBatch
 from bridge.browser_tools.tools.shortcuts import steps, values
 from bridge.config.shortcuts_file import read
@@ -14,7 +14,7 @@ from bridge.state.site_approvals import Approvals
 
 DOCS = Path(__file__).parents[3] / "docs"
 DOCUMENT = (DOCS / "BROWSER_TOOLS.md").read_text()
-TOOLS = {tool.name: tool for family in FAMILIES for tool in family}
+TOOLS = all_tools()
 
 
 def example(kind: str, document: str = DOCUMENT) -> str:

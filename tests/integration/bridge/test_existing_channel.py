@@ -20,8 +20,8 @@ import trio
 import trio.testing
 
 from announcements import host_hello
-from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.tool_output import UNTRUSTED
+from bridge.browser_tools.tool_runner import all_tools
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.config.settings import BrowserSettings, Config
 from bridge.diagnostics.connection_problem import find_connection_problem
@@ -55,7 +55,7 @@ class OtherBrowser:
         self.extension = StubExtension(
             HOST_COMMAND,
             env={"MCPB_CALLERS": ORIGIN},
-            tools={tool.name: answering.get(tool.name, self._in_tab) for each in FAMILIES for tool in each},
+            tools={name: answering.get(name, self._in_tab) for name in all_tools()},
         )
 
     @property
@@ -105,7 +105,7 @@ async def client_of(config: Config | None = None, *, asks: bool = False) -> Asyn
 async def test_its_tools_have_the_names_and_schemas_of_ours(other: OtherBrowser) -> None:
     async with client_of() as client:
         listed = {tool["name"]: tool for tool in (await client.ask("tools/list"))["tools"]}
-    for tool in itertools.chain.from_iterable(FAMILIES):
+    for tool in all_tools().values():
         assert listed[tool.name]["inputSchema"] == tool.definition()["inputSchema"]
         assert listed[tool.name]["outputSchema"]["required"] == ["message"]
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools import provider
+from bridge.browser_tools import tool_runner
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import Image, ToolOutput, ToolResult
 from bridge.browser_tools.tools import turn_answer
@@ -144,7 +144,7 @@ async def test_pictures_come_in_the_order_of_their_steps_and_pages_words_are_mar
     seeing = Tool(
         name="look", title="", description="", input_type=ToolInput, output_type=ToolOutput, run=look
     )
-    monkeypatch.setattr(provider, "FAMILIES", (*provider.FAMILIES, (seeing,)))
+    monkeypatch.setattr(tool_runner, "FAMILIES", (*tool_runner.FAMILIES, (seeing,)))
     tools = PlayedTools(nursery, tmp_path)
     told = await tools.call("browser_batch", actions=[step("look"), echo("-"), step("look")])
     assert [image["data"] for image in told.images] == ["MQ==", "Mg=="]

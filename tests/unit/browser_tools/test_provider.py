@@ -10,7 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.provider import CHOOSER_S, IDLE_S, LOOK_EVERY_S
+from bridge.browser_tools.provider import SCAN_INTERVAL_S
+from bridge.browser_tools.tool_runner import CHOOSER_S, IDLE_S
 from fake_tool_client import PlayedTools, own_tab
 from native_host.protocol import wire
 
@@ -36,7 +37,7 @@ def kept_choosers(tools: PlayedTools) -> list[bool]:
 
 
 def pages(tools: PlayedTools) -> dict[tuple[str, int], Any]:
-    return tools.tools.state(tools.session).pages
+    return tools.tools.runner.state(tools.session).pages
 
 
 async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(
@@ -47,7 +48,7 @@ async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(
     assert held(tools) == [1, 2]
     await trio.sleep(IDLE_S - 1)
     await tools.call("read_page", tabId=2)
-    await trio.sleep(LOOK_EVERY_S + 2)
+    await trio.sleep(SCAN_INTERVAL_S + 2)
     assert held(tools) == [2]
     assert sorted(pages(tools)) == [("h1", 1), ("h1", 2)]
 
@@ -57,7 +58,7 @@ async def test_nothing_is_kept_of_a_tab_that_is_gone(
 ) -> None:
     await tools.call("read_page", tabId=1)
     tools.transport.announce("h1", wire.TabRemoved(tab_id=1))
-    await trio.sleep(LOOK_EVERY_S + 1)
+    await trio.sleep(SCAN_INTERVAL_S + 1)
     assert held(tools) == []
     assert pages(tools) == {}
 
@@ -71,7 +72,7 @@ async def test_choosers_of_files_are_the_person_s_again_a_moment_after_the_last_
     assert kept_choosers(tools) == [True]
     await trio.sleep(CHOOSER_S - 1)
     assert kept_choosers(tools) == [True]
-    await trio.sleep(LOOK_EVERY_S + 2)
+    await trio.sleep(SCAN_INTERVAL_S + 2)
     assert kept_choosers(tools) == [True, False]
     await trio.sleep(IDLE_S)
     assert kept_choosers(tools) == [True, False]

@@ -10,14 +10,14 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from bridge.browser_tools.provider import FAMILIES
 from bridge.browser_tools.tool import Tool
+from bridge.browser_tools.tool_runner import all_tools
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/tool_schemas.json").read_text())
 """The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""
-TOOLS: dict[str, Tool[Any, Any]] = {tool.name: tool for family in FAMILIES for tool in family}
+TOOLS = all_tools()
 MAX_DESCRIPTION = 900
 """Characters: every conversation carries all of them."""
 

@@ -24,7 +24,7 @@ def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
 async def test_a_model_that_begins_to_answer_lets_go_of_tabs_in_which_nothing_captures(
     tools: PlayedTools,
 ) -> None:
-    kept = tools.tools.state(tools.session)
+    kept = tools.tools.runner.state(tools.session)
     pages = kept.pages
     for tab_id in (1, 2):
         page = pages["h1", tab_id] = Page(tools.transport, "h1", tab_id, SESSION, kept.numbering)

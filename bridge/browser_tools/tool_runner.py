@@ -1,0 +1,271 @@
+"""Execution of browser tools: permissions, time limits, steps of a batch, and the state of sessions.
+
+It imports every tool, so that `provider.py` imports it at the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import trio
+
+from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
+from bridge.browser_tools.session import permissions, tab_access
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressReports
+from bridge.browser_tools.session.session_state import SessionState
+from bridge.browser_tools.session.tool_services import ToolServices
+from bridge.browser_tools.tool import Tool, chosen_action
+from bridge.browser_tools.tool_output import ToolError, ToolResult, failed, succeeded, with_quotes
+from bridge.browser_tools.tools import (
+    batch,
+    browsers,
+    computer,
+    file_upload,
+    find,
+    form_input,
+    get_page_text,
+    gif_creator,
+    javascript,
+    navigate,
+    read_console_messages,
+    read_page,
+    resize_window,
+    shortcuts,
+    tabs,
+    turn_answer,
+    update_plan,
+)
+from bridge.config.settings import BrowserSettings
+from bridge.errors import CallError
+from bridge.hub import tool_result
+from bridge.hub.argument_validation import Arguments
+from bridge.hub.audit_records import CallRecord
+from bridge.hub.client_session import Session
+from bridge.hub.consent.user_prompts import client_name
+from bridge.hub.providers import Resource
+from bridge.hub.transport import CallObserver
+from bridge.state.site_approvals import ApprovalsError
+from native_host.protocol.wire import Code
+
+IDLE_S = 20.0
+"""A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
+CHOOSER_S = 2.0
+"""So long after an action a file chooser is taken for what it has begun; a busy page opens one late."""
+
+_THEN: dict[int, str] = {
+    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
+    Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
+    Code.TIMED_OUT: (
+        "Look at the page, with read_page or a screenshot, before you call again; if that takes too long "
+        "as well, navigate loads another page in this tab."
+    ),
+}
+"""What to do next, where it is not what holds for tools of pages."""
+
+_BUSY = (
+    "The page is busy, perhaps with a script that does not end, and has not answered. Nothing was changed. "
+    "Wait and call again, or load a page in this tab anew with navigate."
+)
+
+FAMILIES: tuple[tuple[Tool[Any, CallContext], ...], ...] = (
+    navigate.TOOLS,
+    tabs.TOOLS,
+    resize_window.TOOLS,
+    read_page.TOOLS,
+    find.TOOLS,
+    get_page_text.TOOLS,
+    form_input.TOOLS,
+    file_upload.TOOLS,
+    computer.TOOLS,
+    gif_creator.TOOLS,
+    read_console_messages.TOOLS,
+    javascript.TOOLS,
+    update_plan.TOOLS,
+    shortcuts.TOOLS,
+    batch.TOOLS,
+    browsers.TOOLS,
+    turn_answer.TOOLS,
+)
+
+
+def all_tools() -> dict[str, Tool[Any, CallContext]]:
+    """Return the browser tools by name, in the order of the tool list."""
+    return {tool.name: tool for family in FAMILIES for tool in family}
+
+
+class ToolRunner:
+    """Runs the browser tools of all sessions."""
+
+    def __init__(self, services: ToolServices) -> None:
+        self._services = services
+        self._sessions: dict[str, Session] = {}
+        """Sessions that have called a tool."""
+        self._states: dict[str, SessionState] = {}
+        """By session."""
+
+    def set_settings(self, settings: BrowserSettings) -> None:
+        """Apply other settings, also to calls that run."""
+        self._services.settings = settings
+
+    def approved_sites(self, session_id: str) -> list[str]:
+        """Return the origins that the user has approved for a session."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return []
+        allowed, client = self.state(session).of(permissions.SessionGrants), client_name(session)
+        granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
+        try:
+            stored = self._services.approvals.current()
+        except ApprovalsError:
+            stored = []  # no call passes either, and says why
+        granted |= {it.origin for it in stored if it.approval.covers("read", client)}
+        return sorted(granted)
+
+    def state(self, session: Session) -> SessionState:
+        """Return the state of a session, which is made at its first call."""
+        return self._states.setdefault(session.id, SessionState())
+
+    def resources(self, session: Session) -> list[Resource]:
+        """Return the pictures of a session, the latest first."""
+        state = self._states.get(session.id)
+        pictures = state.pictures.newest_first() if state else []
+        return [Resource(each.uri, each.id, each.mime_type, each.data) for each in pictures]
+
+    def release(self, session: Session) -> None:
+        """Release what an ended session has."""
+        self._sessions.pop(session.id, None)
+        if state := self._states.pop(session.id, None):
+            state.let_go()
+
+    async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
+        """Run the tool that the recording names, and record where it did.
+
+        Raises:
+            CallError: the call could not be made; return it to the client.
+        """
+        tool = self._services.tools[recording.name]
+        session, services = recording.session, self._services
+        prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
+        state = self.state(session)
+        context = CallContext(services, session, state, prompts, recording, tool, self._within)
+        with self._approving(context):
+            await context.settle()
+            try:
+                return succeeded(await self._run(context, recording.arguments))
+            except ToolError as refusal:
+                return failed(str(refusal), [*context.quotes, *refusal.quotes])
+
+    @contextmanager
+    def _approving(self, context: CallContext) -> Iterator[None]:
+        """Let what the user approves for this call alone hold until its end."""
+        allowed, session = context.state.of(permissions.SessionGrants), context.session
+        if session.id not in self._sessions:
+            self._sessions[session.id] = session
+            self._services.sites_changed()
+        allowed.once.append(context.approved_once)
+        try:
+            yield
+        finally:
+            allowed.once = [each for each in allowed.once if each is not context.approved_once]
+            if context.approved_once:
+                self._services.sites_changed()
+
+    async def _run(self, context: CallContext, arguments: Arguments) -> ToolResult:
+        try:
+            return await self._run_within_limit(context, arguments)
+        except CallError as error:
+            error.then = error.then or _THEN.get(error.code, "")
+            raise
+
+    async def _run_within_limit(self, context: CallContext, arguments: Arguments) -> ToolResult:
+        tool = context.tool
+        given = tool.read(arguments)
+        context.recording.action = chosen_action(given)
+        context = replace(context, tool=tool.for_input(given))
+        decision = context.permissions.judge_tool()
+        if decision.outcome == "no" and not (tool.is_for_paused and decision.code is Code.PAUSED):
+            raise CallError(decision.code, decision.rule, handed=False)
+        if channel := tab_access.channel_in_use(self._services.registry, context.state, context.session):
+            # Few have one.
+            from bridge.browser_tools import forwarded_tools  # noqa: PLC0415
+
+            if tool.name not in forwarded_tools.HERE:
+                return await forwarded_tools.forward(context, channel, given, arguments)
+        try:
+            with context.prompts.limit_time(tool.limit_s) as limit:
+                answer = with_quotes(await _run_judged(tool, given, context), context.quotes)
+                context.quotes.clear()
+        except CallError as error:
+            if error.code == Code.TIMED_OUT and error.handed and context.tool.is_read_only:
+                raise ToolError(_BUSY) from None
+            raise
+        if limit.cancelled_caught:
+            raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
+        return answer
+
+    async def _within(
+        self, context: CallContext, name: str, arguments: dict[str, Any], step: int
+    ) -> ToolResult:
+        """Another tool, within a call of one that reports progress itself."""
+        caller = replace(context.prompts.caller, on_progress=None)
+        within = replace(
+            context, tool=self._services.tools[name], prompts=replace(context.prompts, caller=caller)
+        )
+        if not step:
+            return await self._run(within, Arguments.of(arguments))
+        return await self._run_step(within, Arguments.of(arguments), step)
+
+    async def _run_step(self, context: CallContext, arguments: Arguments, step: int) -> ToolResult:
+        """Run a step of a batch, with a record of its own."""
+        batch_id, began = context.recording.batch, trio.current_time()
+        recording = CallRecord(
+            context.session,
+            context.tool.name,
+            arguments,
+            began,
+            own_name=context.tool.name,
+            batch=batch_id,
+            step=step,
+        )
+        how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends
+        try:
+            answer = await self._run(replace(context, recording=recording), arguments)
+            how = tool_result.Answer(b"", is_error=answer.is_error)
+        except ToolError:
+            how = tool_result.Answer(b"", is_error=True)
+            raise
+        except Exception as error:
+            how = error
+            raise
+        finally:
+            context.recording.site, context.recording.own_name = recording.site, context.recording.name
+            context.recording.keep_step(recording.ended(how, trio.current_time()))
+        return answer
+
+    def release_unused_tabs(self, now: float) -> None:
+        """Release tabs that are gone or were not used for IDLE_S."""
+        tabs = {(browser.host, tab) for browser in self._services.registry.links() for tab in browser.tabs}
+        for state in self._states.values():
+            for at, page in list(state.pages.items()):
+                if at not in tabs:
+                    state.pages.pop(at).let_go()
+                elif page.used_at < now - IDLE_S and not page.holds and page.dialog is None:
+                    page.let_go()
+                elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
+                    page.show_choosers()
+
+
+async def _run_judged(tool: Tool[Any, CallContext], given: Any, context: CallContext) -> ToolResult:
+    """Run a tool; once more if its tab had left before anything was done: then it is judged anew."""
+    try:
+        return await tool.run(given, context)
+    except CallError as error:
+        left = get_untouched_documents()
+        if not has_left(error) or not left:
+            raise
+    await context.wait_announced(left)
+    return await tool.run(given, context)
