@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -60,8 +59,7 @@ TellHosts = Callable[[list[wire.Session]], None]
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Hub:
+class Hub(msgspec.Struct):
     """A running hub and its links."""
 
     router: Router
@@ -133,7 +131,7 @@ def _set_config(
     tools.set_settings(config.browser)
     site_rules.refresh()
     router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
-    changed = replace(
+    changed = msgspec.structs.replace(
         terms,
         call_s=config.call_timeout_s,
         max_listed=config.max_listed_tools,

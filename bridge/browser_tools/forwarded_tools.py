@@ -10,7 +10,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +327,7 @@ def _caller(context: CallContext) -> CallObserver:
         with context.prompts.pause_clock():
             return await ask(msgspec.structs.replace(question, message=shown))
 
-    return replace(context.prompts.caller, on_question=patiently)
+    return msgspec.structs.replace(context.prompts.caller, on_question=patiently)
 
 
 class _Result(msgspec.Struct, rename="camel"):

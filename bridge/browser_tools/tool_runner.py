@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import trio
 
 from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
@@ -211,7 +212,7 @@ class ToolRunner:
         self, context: CallContext, name: str, arguments: dict[str, Any], step: int
     ) -> ToolResult:
         """Another tool, within a call of one that reports progress itself."""
-        caller = replace(context.prompts.caller, on_progress=None)
+        caller = msgspec.structs.replace(context.prompts.caller, on_progress=None)
         within = replace(
             context, tool=self._services.tools[name], prompts=replace(context.prompts, caller=caller)
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -79,8 +78,7 @@ class Redefined(msgspec.Struct, frozen=True):
     """Hash of the definition that is announced now."""
 
 
-@dataclass(slots=True)
-class CallRecord:
+class CallRecord(msgspec.Struct):
     """Record of a call that runs: the fields of its audit event that are known so far."""
 
     session: Session
@@ -95,7 +93,7 @@ class CallRecord:
     action: str = ""
     keep_step: AuditSink = lambda _: None
     """Takes the records of a batch's steps."""
-    touched: dict[str, None] = field(default_factory=dict)
+    touched: dict[str, None] = msgspec.field(default_factory=dict)
     """Origins whose content was reported or acted on, in the order in which they came."""
 
     def ended(self, how: Answer | Exception | None, now: float) -> Called:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from bridge.hub.page_tool import PageTool
 from bridge.origins import get_path_and_query, get_web_origin
@@ -30,8 +31,7 @@ TOUCH_S = 300.0
 _DAY_S = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class CachedToolRow:
+class CachedToolRow(msgspec.Struct, frozen=True):
     """A cached tool as the tool list shows it."""
 
     profile: str
@@ -119,8 +119,7 @@ class TabKey(NamedTuple):
     tab_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class CachedTool:
+class CachedTool(msgspec.Struct, frozen=True):
     """A cached tool, and the address that offered it last."""
 
     key: ToolKey
@@ -131,8 +130,7 @@ class CachedTool:
     tool: PageTool
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTab:
+class KeptTab(msgspec.Struct, frozen=True):
     """Where the person last had a tab that offered tools to keep."""
 
     key: TabKey
@@ -150,16 +148,15 @@ class CalledSite(NamedTuple):
     origin: str
 
 
-@dataclass
-class Change:
+class Change(msgspec.Struct):
     """What becomes different of what is kept."""
 
-    tools: list[CachedTool] = field(default_factory=list)
-    tabs: list[KeptTab] = field(default_factory=list)
-    gone_tools: list[ToolKey] = field(default_factory=list)
-    gone_tabs: list[TabKey] = field(default_factory=list)
-    called: list[CalledSite] = field(default_factory=list)
-    gone_called: list[CalledSite] = field(default_factory=list)
+    tools: list[CachedTool] = msgspec.field(default_factory=list)
+    tabs: list[KeptTab] = msgspec.field(default_factory=list)
+    gone_tools: list[ToolKey] = msgspec.field(default_factory=list)
+    gone_tabs: list[TabKey] = msgspec.field(default_factory=list)
+    called: list[CalledSite] = msgspec.field(default_factory=list)
+    gone_called: list[CalledSite] = msgspec.field(default_factory=list)
 
     def __bool__(self) -> bool:
         news = self.tools or self.tabs or self.called

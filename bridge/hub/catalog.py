@@ -6,8 +6,10 @@ Brought up to date when the registry has changed; what that costs depends on the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
+
+import msgspec
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.cached_tools import CachedToolRow, NothingKept, ToolStore
@@ -27,8 +29,7 @@ _MAX_CHOICE = 4
 _Where = tuple[Browser, wire.Tab, Frame]
 
 
-@dataclass
-class _Edition:
+class _Edition(msgspec.Struct):
     """What is put together of all entries when it is asked for, as long as they are the same."""
 
     number: int

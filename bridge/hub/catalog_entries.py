@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from bridge.hub.audit_records import Site
 from bridge.hub.cached_tools import CachedToolRow
 from bridge.hub.client_session import ToolBinding, ToolIdentity
@@ -224,8 +226,7 @@ class _Wanted(NamedTuple):
     """Bytes; that of a document whose texts all fit does not depend on what is left."""
 
 
-@dataclass(eq=False)
-class DocumentTools:
+class DocumentTools(msgspec.Struct, eq=False, dict=True):
     """What a document offers, forbidden tools included; another object when anything of it is another."""
 
     browser: Browser

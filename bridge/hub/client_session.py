@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
+
+import msgspec
 
 from native_host.protocol import wire
 
@@ -54,16 +55,15 @@ class ToolBinding(NamedTuple):
         return self.document_id == now.document_id or (self.url, self.digest) == (now.url, now.digest)
 
 
-@dataclass
-class Session:
+class Session(msgspec.Struct):
     """One MCP session."""
 
     id: str
     title: str = ""
-    client: wire.ClientInfo = field(default_factory=lambda: wire.ClientInfo(name=""))
-    opened: dict[tuple[str, str], int] = field(default_factory=dict)
+    client: wire.ClientInfo = msgspec.field(default_factory=lambda: wire.ClientInfo(name=""))
+    opened: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)
     """By profile and address: the tab that was opened to reach a tool there."""
-    profiles: set[str] = field(default_factory=set)
+    profiles: set[str] = msgspec.field(default_factory=set)
     """The browsers in which it has opened tabs otherwise."""
     folder: str = ""
     """Where on this machine its client works; empty: not known."""
@@ -74,9 +74,9 @@ class Session:
 
     Over HTTP a client could say any name: it is the one of its token, or of its process.
     """
-    _shown: Mapping[str, ToolBinding] = field(default_factory=dict)
+    _shown: Mapping[str, ToolBinding] = msgspec.field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
-    _shown_before: dict[str, ToolBinding] = field(default_factory=dict)
+    _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)
     """Those of earlier lists that were not on the last one, the oldest first."""
 
     def binding(self, name: str) -> ToolBinding | None:

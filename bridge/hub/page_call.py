@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -51,8 +50,7 @@ Outcome = bytes | PageResult | Exception
 session was never shown it. Any other exception is a bug of ours, and in the log."""
 
 
-@dataclass(frozen=True)
-class CallServices:
+class CallServices(msgspec.Struct, frozen=True):
     """Parts of the hub that every call uses."""
 
     registry: Registry
@@ -68,7 +66,7 @@ class CallServices:
     """What the client hears of a failure."""
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
-    running: dict[Operation, CallRecord] = field(default_factory=dict)
+    running: dict[Operation, CallRecord] = msgspec.field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,8 +26,7 @@ _log = logging.getLogger(__name__)
 _definitions = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class PageTool:
+class PageTool(msgspec.Struct, frozen=True):
     """A tool as its page defines it, and what of that is asked for often."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
@@ -35,8 +34,7 @@ class FrameAt(NamedTuple):
     frame_id: int
 
 
-@dataclass
-class Frame:
+class Frame(msgspec.Struct, dict=True):
     """The document in a frame, and what it offers."""
 
     announced: wire.FrameTools
@@ -62,8 +60,7 @@ class Frame:
         return is_same and self.lost_at is None
 
 
-@dataclass
-class Browser:
+class Browser(msgspec.Struct):
     """One native host, and the browser profile behind it. Nothing is known of the latter before its hello."""
 
     host: str
@@ -71,15 +68,15 @@ class Browser:
     """Of the host; seconds since the epoch."""
     host_hello: wire.HostHello | None = None
     hello: wire.BrowserHello | None = None
-    tabs: dict[int, wire.Tab] = field(default_factory=dict)
-    frames: dict[int, dict[int, Frame]] = field(default_factory=dict)
+    tabs: dict[int, wire.Tab] = msgspec.field(default_factory=dict)
+    frames: dict[int, dict[int, Frame]] = msgspec.field(default_factory=dict)
     """By tab and frame id. A tab without one is not in it."""
     frames_lost_at: float = math.inf
     """Since when the first of them may be lost; infinity when none is."""
-    paused: wire.Paused = field(default_factory=wire.Paused)
-    page_tools: dict[str, wire.Use] = field(default_factory=dict)
+    paused: wire.Paused = msgspec.field(default_factory=wire.Paused)
+    page_tools: dict[str, wire.Use] = msgspec.field(default_factory=dict)
     """What the user has set in the popup, by origin."""
-    clients: list[wire.Client] = field(default_factory=list)
+    clients: list[wire.Client] = msgspec.field(default_factory=list)
     is_replayed: bool = False
     """Everything that was known before we came has been said."""
     lost_at: float | None = None
@@ -183,8 +180,7 @@ class Browser:
         return self.pid == other.pid and self.replaces(other)
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """A tool that is there now, and everything about where. Tabs change under it without a new one."""
 
     browser: Browser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -53,19 +52,18 @@ STORE_LOOK_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """What a person may set. See docs/CONFIGURATION.md."""
 
     call_s: float = CALL_S
     max_name: int = MAX_NAME
     max_listed: int = 0
     """More tools than that are not listed one by one; 0: no limit."""
-    policy: Policy = field(default_factory=Policy)
-    pages: PageSettings = field(default_factory=PageSettings)
+    policy: Policy = msgspec.field(default_factory=Policy)
+    pages: PageSettings = msgspec.field(default_factory=PageSettings)
     asks_sites: bool = False
     """Whether the user is asked before a client first uses a site (`browser.sites`)."""
-    rate_limiter: RateLimiter = field(default_factory=RateLimiter)
+    rate_limiter: RateLimiter = msgspec.field(default_factory=RateLimiter)
     ask_in: AskIn = "extension"
 
 
@@ -137,7 +135,7 @@ class Router:
         Policy and pace are shared objects, so `terms` must have the ones that the router was made with.
         """
         self._terms = terms
-        self._services = replace(self._services, call_s=terms.call_s)
+        self._services = msgspec.structs.replace(self._services, call_s=terms.call_s)
         self.prompts.ask_in = terms.ask_in
         self._list_anew()
         for call in list(self._services.running):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+import msgspec
 
 Schema = dict[str, Any]
 
@@ -137,8 +138,7 @@ class SchemaCost:
 # ── The schemas, and which of them applies which ────────────────────────────────────────────────────────────
 
 
-@dataclass(slots=True, eq=False)
-class _Node:
+class _Node(msgspec.Struct, eq=False):
     own: int
     """Steps of the keywords that stand in the schema itself."""
     factor: float
@@ -146,13 +146,13 @@ class _Node:
     has_pattern: bool
     name_patterns: int
     wants_unique: bool
-    here: list[_Node] = field(default_factory=list)
+    here: list[_Node] = msgspec.field(default_factory=list)
     """Applied to the same value."""
-    by_name: dict[str, _Node] = field(default_factory=dict)
-    by_index: list[tuple[int, _Node]] = field(default_factory=list)
-    each_value: list[_Node] = field(default_factory=list)
-    each_name: list[_Node] = field(default_factory=list)
-    each_item: list[_Node] = field(default_factory=list)
+    by_name: dict[str, _Node] = msgspec.field(default_factory=dict)
+    by_index: list[tuple[int, _Node]] = msgspec.field(default_factory=list)
+    each_value: list[_Node] = msgspec.field(default_factory=list)
+    each_name: list[_Node] = msgspec.field(default_factory=list)
+    each_item: list[_Node] = msgspec.field(default_factory=list)
     expanded: float = math.inf
     height: int = 0
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -61,8 +60,7 @@ class _Shown(NamedTuple):
     """Whether these are all tools of the catalog."""
 
 
-@dataclass
-class _Edition:
+class _Edition(msgspec.Struct):
     """What was put together for one state of catalog and consent."""
 
     key: object

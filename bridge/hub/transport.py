@@ -7,8 +7,9 @@ announced before an answer is known before that answer is.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
@@ -23,8 +24,7 @@ class TabAddress(NamedTuple):
     tab_id: int | None = None
 
 
-@dataclass(frozen=True)
-class HostDiscovered:
+class HostDiscovered(msgspec.Struct, frozen=True):
     """Discovery found a live host; HostLinked or HostLost follows."""
 
     host: str
@@ -32,16 +32,14 @@ class HostDiscovered:
     """Seconds since the epoch."""
 
 
-@dataclass(frozen=True)
-class HostLinked:
+class HostLinked(msgspec.Struct, frozen=True):
     """A host has introduced itself."""
 
     host: str
     hello: HostHello
 
 
-@dataclass(frozen=True)
-class Announced:
+class Announced(msgspec.Struct, frozen=True):
     """A host or its browser said something that concerns everybody."""
 
     host: str
@@ -49,15 +47,13 @@ class Announced:
     message: Wire
 
 
-@dataclass(frozen=True)
-class HostLost:
+class HostLost(msgspec.Struct, frozen=True):
     """The link to a host ended, or never came to be."""
 
     host: str
 
 
-@dataclass(frozen=True)
-class DiscoveryFinished:
+class DiscoveryFinished(msgspec.Struct, frozen=True):
     """The first scan of all directories of hosts has finished."""
 
 
@@ -88,8 +84,7 @@ QUESTION_S = 120.0
 """So long a person may take to answer a page's question; then the page is told that nobody did."""
 
 
-@dataclass(frozen=True)
-class CallObserver:
+class CallObserver(msgspec.Struct, frozen=True):
     """Callbacks of one request, for messages that precede its response."""
 
     on_progress: OnProgress | None = None

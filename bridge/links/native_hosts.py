@@ -11,7 +11,6 @@ import logging
 import math
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -51,8 +50,7 @@ RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Problem:
+class Problem(msgspec.Struct):
     """Why a live host, or a whole directory, is not linked."""
 
     text: str

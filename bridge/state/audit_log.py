@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
@@ -264,8 +263,7 @@ class AuditLog:
             self._has_warned = True
 
 
-@dataclass
-class _Minute:
+class _Minute(msgspec.Struct):
     began_at: float
     written: int = 0
     left_out: int = 0

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -109,7 +109,7 @@ class ClientPrompts:
         Raises:
             CallError: there is no choice; return it to the client.
         """
-        caller = replace(self.caller, on_progress=self.progress.remark)
+        caller = msgspec.structs.replace(self.caller, on_progress=self.progress.remark)
         request = PromptRequest(self.session, origin, kind, text, choices, caller, host)
         with self.pause_clock():
             return await self.services.prompts.ask(request)

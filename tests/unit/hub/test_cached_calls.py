@@ -1,7 +1,6 @@
 """A tool whose page allows it outlives that page: its call opens the page again, and runs once."""
 
 import json
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -260,7 +259,7 @@ async def test_tools_of_two_pages_of_a_site_are_opened_in_a_tab_each(
 ) -> None:
     """Else one call would navigate the tab away under the other."""
     orders = kept(name="getOrders")
-    store.cached.append(replace(orders, url="https://shop.example/orders"))
+    store.cached.append(msgspec.structs.replace(orders, url="https://shop.example/orders"))
     router.catalog.store_changed()
     browser = Browser(transport, nursery, tools_of_a_tab=("getCart", "getOrders"))
     session = Session("ours")
