@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -54,11 +53,10 @@ class _Cancel(wire.Wire, kw_only=True):
 _cancel = msgspec.json.Decoder(_Cancel)
 
 
-@dataclass
-class _Client:
+class _Client(msgspec.Struct):
     connection: str
     hello: wire.BridgeHello | None = None
-    sessions: list[wire.Session] = field(default_factory=list)
+    sessions: list[wire.Session] = msgspec.field(default_factory=list)
     rules: str = ""
     hears: bool = False
     """It has received the replay, so announcements reach it at once."""
