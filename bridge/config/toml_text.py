@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ def parse(path: Path, content: bytes) -> dict[str, Any]:
     Raises:
         PrivateFileError: it is not valid; the reason has the line where the parser knows it.
     """
+    import tomllib  # noqa: PLC0415  (a bridge without config.toml starts sooner)
+
     try:
         return tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:

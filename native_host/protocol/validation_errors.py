@@ -10,7 +10,7 @@ import re
 from enum import Enum
 from typing import Any, NamedTuple
 
-_PLACE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[\w.\[\]]*)`)?", re.DOTALL)
+_PLACE = r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[\w.\[\]]*)`)?"
 """msgspec's own end of a text: a path of declared fields, indices, and `[...]` for other keys."""
 
 
@@ -50,34 +50,32 @@ class ValidationProblem(NamedTuple):
         return ".".join(filter(None, [self.path, names.get(self.kind, "")]))
 
 
+# Patterns are compiled on first use: most bridges start and end without such an error.
 _CHOICE_OR_FIELD = (
-    (re.compile(r"Object missing required field `(?P<expected>.*)`", re.DOTALL), ProblemKind.MISSING),
-    (re.compile(r"Object contains unknown field `(?P<actual>.*)`", re.DOTALL), ProblemKind.UNKNOWN),
-    (re.compile(r"Invalid enum value ['\"]?(?P<actual>.*?)['\"]?", re.DOTALL), ProblemKind.CHOICE),
-    (re.compile(r"Invalid value ['\"]?(?P<actual>.*?)['\"]?", re.DOTALL), ProblemKind.CHOICE),
+    (r"Object missing required field `(?P<expected>.*)`", ProblemKind.MISSING),
+    (r"Object contains unknown field `(?P<actual>.*)`", ProblemKind.UNKNOWN),
+    (r"Invalid enum value ['\"]?(?P<actual>.*?)['\"]?", ProblemKind.CHOICE),
+    (r"Invalid value ['\"]?(?P<actual>.*?)['\"]?", ProblemKind.CHOICE),
 )
 _EXPECTED = (
-    (re.compile(r"`(?P<expected>int|float)` (?P<comparison>[<>]=?) (?P<limit>\S+)"), ProblemKind.RANGE),
-    (
-        re.compile(r"`(?P<expected>\w+)` of length (?P<comparison>[<>]?=?) ?(?P<limit>\d+)"),
-        ProblemKind.LENGTH,
-    ),
-    (re.compile(r"`(?P<expected>str)` matching regex '(?P<comparison>.*)'", re.DOTALL), ProblemKind.PATTERN),
-    (re.compile(r"`(?P<expected>[^`]+)`(?:, got `(?P<actual>[^`]+)`)?"), ProblemKind.TYPE),
+    (r"`(?P<expected>int|float)` (?P<comparison>[<>]=?) (?P<limit>\S+)", ProblemKind.RANGE),
+    (r"`(?P<expected>\w+)` of length (?P<comparison>[<>]?=?) ?(?P<limit>\d+)", ProblemKind.LENGTH),
+    (r"`(?P<expected>str)` matching regex '(?P<comparison>.*)'", ProblemKind.PATTERN),
+    (r"`(?P<expected>[^`]+)`(?:, got `(?P<actual>[^`]+)`)?", ProblemKind.TYPE),
 )
 
 
 def explain(error: Exception) -> ValidationProblem:
     """Return the problem that a `msgspec.DecodeError` or `ValidationError` reports."""
-    place = _PLACE.fullmatch(str(error))
+    place = re.fullmatch(_PLACE, str(error), re.DOTALL)
     text, path = (place["text"], place["path"] or "") if place else (str(error), "")
     for pattern, kind in _CHOICE_OR_FIELD:
-        if found := pattern.fullmatch(text):
+        if found := re.fullmatch(pattern, text, re.DOTALL):
             names: dict[str, Any] = found.groupdict()
             return ValidationProblem(path, kind, **names)
     rule = text.removeprefix("Expected ")
     for pattern, kind in _EXPECTED if rule != text else ():
-        if found := pattern.fullmatch(rule):
+        if found := re.fullmatch(pattern, rule, re.DOTALL):
             parts: dict[str, Any] = {name: part or "" for name, part in found.groupdict().items()}
             return ValidationProblem(path, kind, limit=float(parts.pop("limit", 0)), **parts)
     return ValidationProblem(path, ProblemKind.OTHER, text)
