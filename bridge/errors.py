@@ -63,6 +63,9 @@ _LOOK = "Run `mcpb status` to see what is connected."
 _WORDS: dict[int, _Words] = {
     Code.INVALID_PARAMS: _Words("The arguments cannot be used", "Correct them and call again."),
     Code.NO_SUCH_TAB: _Words("No such tab", _AGAIN),
+    Code.TAB_NOT_CONTROLLABLE: _Words(
+        "The browser lets no extension control that tab", "Open a web page in it, or use another tab."
+    ),
     Code.GONE: _Words("The browser, or the connection to it, went away", _LOOK),
     Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before calling again."),
     Code.TOO_LARGE: _Words("That is too large to be passed on", "Ask for less, or in parts."),

@@ -135,7 +135,9 @@ export class DevTools {
       await attachment.begun;
     } catch (error) {
       this.#forget(tabId);
-      throw invalid(`Tab ${tabId} cannot be controlled: ${error instanceof Error ? error.message : error}`);
+      const reason = error instanceof Error ? error.message : error;
+      const text = `Tab ${tabId} cannot be controlled: ${reason}`;
+      throw new WireError(Code.TAB_NOT_CONTROLLABLE, text, { handed: false });
     }
     if (session) attachment.sessions.add(session);
     this.changed();

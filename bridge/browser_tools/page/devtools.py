@@ -71,8 +71,6 @@ _CHOOSER = (
     "The page asked for a file to be chosen, which the user was not shown: nothing was chosen. file_upload "
     "gives the page a file; find shows its field, also a hidden one."
 )
-_NOT_OURS = "cannot be controlled"
-"""The extension's words for pages of the browser itself, of its web store and of other extensions."""
 
 ON_ITS_WAY = (
     "The tab is on its way to another page, which has not answered yet; until then the page that it shows "
@@ -94,7 +92,7 @@ class CommandError(ToolError):
 
 
 class NotControllableError(ToolError):
-    """The browser lets no extension attach to what the tab shows: a page of its own, or of its web store."""
+    """The browser lets no extension control the tab: it shows a page of its own or of its web store."""
 
     def __init__(self, said: str) -> None:
         super().__init__(
@@ -558,7 +556,7 @@ def _is_frame(target: Params) -> bool:
 
 def _result(method: str, told: CommandOutcome) -> Any:
     match told:
-        case CallError(code=Code.INVALID_PARAMS) if _NOT_OURS in told.detail:
+        case CallError(code=Code.TAB_NOT_CONTROLLABLE):
             raise NotControllableError(told.detail.rstrip("."))
         case CallError(code=Code.INVALID_PARAMS):
             raise CommandError(method, told.detail.rstrip("."))

@@ -342,7 +342,7 @@ async def test_what_cannot_be_controlled_or_is_not_ones_own_is_refused(
     await machine.in_worker(f"chrome.tabs.update({tab}, {{ url: 'chrome://version/' }})")
     await client.until(lambda: client.tabs.get(tab, {}).get("url") == "chrome://version/")
     refused = await client.command(tab, "Runtime.evaluate", expression="1")
-    assert (refused["code"], refused["data"]) == (Code.INVALID_PARAMS, {"handed": False})
+    assert (refused["code"], refused["data"]) == (Code.TAB_NOT_CONTROLLABLE, {"handed": False})
     assert "Cannot access a chrome:// URL" in refused["message"]
     assert (await client.command(tab + 1000, "Page.stopLoading"))["code"] == Code.NO_SUCH_TAB
     for asked in (

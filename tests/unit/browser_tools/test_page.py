@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.browser_tools.page.devtools import SUBSCRIBED
+from bridge.browser_tools.page.devtools import SUBSCRIBED, CommandError, NotControllableError
 from bridge.browser_tools.page.page import FAILED, FRAME_S, GoneError, Numbering, Page
 from bridge.errors import CallError
 from fake_tool_client import BANK, SESSION, SHOP
@@ -84,3 +84,15 @@ async def test_a_page_that_did_not_load_is_known_by_its_address() -> None:
     played.unreachable = BANK
     assert (await played.page.main()).url == BANK
     assert await played.page.call("read") == FAILED
+
+
+async def test_a_tab_that_the_browser_lets_no_extension_control_is_known_by_the_error_code() -> None:
+    page = PlayedPage(CallError(Code.TAB_NOT_CONTROLLABLE, "Tab 1 shows chrome://version", handed=False)).page
+    with pytest.raises(NotControllableError, match="Tab 1 shows chrome://version"):
+        await page.command("Page.captureScreenshot", session="S1")
+
+
+async def test_an_older_extension_that_sends_another_code_causes_an_ordinary_command_error() -> None:
+    page = PlayedPage(CallError(Code.INVALID_PARAMS, "Tab 1 cannot be controlled", handed=False)).page
+    with pytest.raises(CommandError, match="Tab 1 cannot be controlled"):
+        await page.command("Page.captureScreenshot", session="S1")
