@@ -1,0 +1,230 @@
+"""`read_network_requests`: the requests of a tab, and the headers and bodies of one."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from bridge import origins
+from bridge.browser_tools.page.credential_masking import masked_body, masked_headers
+from bridge.browser_tools.page.devtools import CommandError
+from bridge.browser_tools.page.event_capture import Began
+from bridge.browser_tools.page.network_log import Request
+from bridge.browser_tools.page.page import Page
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput, ToolResult
+from bridge.browser_tools.tools.captured_events import (
+    KEPT_BODY_BYTES,
+    LIMIT,
+    MAX_SHOWN,
+    SENT_BODY_BYTES,
+    Limit,
+    fit_latest,
+    format_count,
+    get_captures,
+    join_sentences,
+    learn_frames,
+    make_origin_filter,
+)
+from bridge.errors import CallError
+from native_host.protocol.untrusted_text import multi_line, truncate
+
+MAX_BODY = 20_000
+"""Characters of a body."""
+TEXT_KINDS = ("text/", "xml", "json", "javascript")
+
+
+class ReadNetwork(ToolInput):
+    """Which requests."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
+    url_pattern: Annotated[str, Meta(description="Only requests with this in their URL.")] | UnsetType = (
+        msgspec.field(name="urlPattern", default=UNSET)
+    )
+    clear: Annotated[bool, Meta(description="Forget all requests afterwards.")] | UnsetType = UNSET
+    limit: Limit | UnsetType = UNSET
+
+
+class Exchange(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A request, and what came back."""
+
+    method: str
+    url: str
+    status: int | None
+    type: str
+    time: str = ""
+    milliseconds: int | None = None
+    size: int | None = None
+    failure: str = ""
+    from_cache: bool = False
+    initiator: str = ""
+
+
+class Content(msgspec.Struct, rename="camel"):
+    """Headers and bodies of one request."""
+
+    request_headers: dict[str, str]
+    request_body: str
+    response_headers: dict[str, str]
+    response_body: str
+
+
+class Requests(ToolOutput):
+    """The newest that were wanted, the oldest of them first."""
+
+    tab_id: int
+    requests: list[Exchange]
+    found: int
+    """How many were wanted, shown or not."""
+    content: Content | None = None
+    """Of the one request that a urlPattern leaves."""
+
+
+async def read_network_requests(given: ReadNetwork, context: CallContext) -> ToolResult:
+    """Begin to capture, and tell what was captured."""
+    place = await context.place(given.tab_id)
+    page = context.page_of(place)
+    capture = get_captures(context).network(page, place.tab.url)
+    await learn_frames(page, capture.log.frames)
+    began = await capture.go_on()
+    wanted = (given.url_pattern or "").lower()
+    may_read = make_origin_filter(context)
+
+    def fits(request: Request) -> bool:
+        return wanted in request.url.lower() and may_read(request.origin)
+
+    newest, found = capture.log.newest(given.limit or LIMIT, fits=fits)
+    is_one = bool(wanted) and len(newest) == 1 and may_read(origins.get_origin(newest[0].url))
+    content = await _content(page, newest[0]) if is_one else None
+    requests = [_exchange(request) for request in newest]
+    lines = fit_latest(MAX_SHOWN, [_exchange_line(request) for request in requests])
+    requests = requests[len(requests) - len(lines) :]
+    sentences = [_BEGAN_NETWORK[began], format_count("request", len(lines), found, capture)]
+    if found and content is None:
+        sentences.append("A urlPattern that leaves one (or limit 1 with it) shows its headers and bodies.")
+    if given.clear is True:
+        capture.clear()
+        sentences.append("All are forgotten now.")
+    told = Requests(
+        message=join_sentences(sentences, place.tab.tab_id),
+        tab_id=place.tab.tab_id,
+        requests=requests,
+        found=found,
+        content=content,
+        untrusted=("requests", "content"),
+    )
+    text = "\n".join(lines) + (_content_text(content) if content else "")
+    return ToolResult(told, text, place.tab.origin)
+
+
+_BEGAN_NETWORK = {
+    Began.NOW: (
+        "The requests of tab {tab} are captured from now on. To see what the page asks for as it loads, "
+        "load it again."
+    ),
+    Began.AGAIN: "The browser had let go of tab {tab} meanwhile; its requests are captured again now.",
+    Began.EARLIER: "",
+}
+
+
+def _exchange(request: Request) -> Exchange:
+    return Exchange(
+        request.method,
+        multi_line(request.url),
+        request.status,
+        request.kind,
+        request.time,
+        None if request.seconds is None else round(request.seconds * 1000),
+        request.size,
+        request.failure,
+        request.is_cached,
+        multi_line(request.initiator) + (", answered by the page's service worker" * request.is_by_worker),
+    )
+
+
+def _exchange_line(request: Exchange) -> str:
+    status = request.failure or (str(request.status) if request.status is not None else "no response yet")
+    about = [request.type]
+    if request.size is not None:
+        about.append(f"{request.size} bytes")
+    if request.milliseconds is not None:
+        about.append(f"{request.milliseconds} ms")
+    if request.from_cache:
+        about.append("from the cache")
+    if request.initiator:
+        about.append(f"by {request.initiator}")
+    return f"{request.time} {request.method} {request.url} → {status} ({', '.join(filter(None, about))})"
+
+
+async def _content(page: Page, request: Request) -> Content:
+    return Content(
+        masked_headers(request.headers),
+        _sent_body(request),
+        masked_headers(request.response_headers),
+        await _response_body(page, request),
+    )
+
+
+def _sent_body(request: Request) -> str:
+    if request.has_body and not request.sent:
+        return f"(not text, or more than {SENT_BODY_BYTES} bytes)"
+    return _shown_body(request.sent)
+
+
+async def _response_body(page: Page, request: Request) -> str:
+    if request.is_redirected or request.status is None:
+        return ""
+    try:
+        asked = {"requestId": request.id}
+        found = await page.command("Network.getResponseBody", asked, session=request.session)
+    except (CommandError, CallError):
+        return f"(the browser has none: it loads still, has more than {KEPT_BODY_BYTES} bytes, or is gone)"
+    body: str = found["body"]
+    if found["base64Encoded"]:
+        data = b64decode(body)
+        if not any(kind in request.mime_type for kind in TEXT_KINDS):
+            return f"({request.mime_type or 'binary'}, {len(data)} bytes, no text)"
+        body = data.decode(errors="replace")
+    return _shown_body(body)
+
+
+def _shown_body(text: str) -> str:
+    return truncate(multi_line(masked_body(text[: 2 * MAX_BODY])), MAX_BODY)
+
+
+def _content_text(content: Content) -> str:
+    parts = [
+        ("Request headers", _header_lines(content.request_headers)),
+        ("Request body", content.request_body),
+        ("Response headers", _header_lines(content.response_headers)),
+        ("Response body", content.response_body),
+    ]
+    return "".join(f"\n\n{name}:\n{text}" for name, text in parts if text)
+
+
+def _header_lines(headers: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in headers.items())
+
+
+TOOLS = (
+    Tool(
+        name="read_network_requests",
+        title="Read network requests",
+        description=(
+            "The requests of a tab: method, URL, status, type, size, duration, why one failed. Capturing "
+            "begins with the first call for a tab: call it, then load the page or do what makes the "
+            "requests, then call it again. With a urlPattern that leaves one request, its headers and "
+            "bodies are shown too; passwords, tokens and cookies are masked. Leaving for another site "
+            "forgets what was there."
+        ),
+        input_type=ReadNetwork,
+        output_type=Requests,
+        run=read_network_requests,
+        is_read_only=True,
+    ),
+)
