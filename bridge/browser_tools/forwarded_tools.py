@@ -26,7 +26,8 @@ from bridge.browser_tools.session.tab_access import called
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.tool import ToolInput
 from bridge.browser_tools.tool_output import Image, ToolError, ToolOutput, ToolResult
-from bridge.browser_tools.tools import computer, file_upload, navigate
+from bridge.browser_tools.tools import file_upload, navigate
+from bridge.browser_tools.tools.computer_action import Computer
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.registry import Browser
@@ -155,7 +156,7 @@ async def _check(context: CallContext, channel: Browser, given: ToolInput, rule:
             files = await file_upload.files_at(paths, context)  # it would take them from wherever they are
             if asked := file_upload.unconfigured_paths(files):
                 await admit_upload(context, "", asked, f"a page in {called(channel)}")
-        case computer.Computer(action="key", text=str(text)) if keyboard.has_paste(text):
+        case Computer(action="key", text=str(text)) if keyboard.has_paste(text):
             raise ToolError(
                 f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "
                 "type with the text."

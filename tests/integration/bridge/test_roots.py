@@ -143,7 +143,7 @@ class Client:
             await trio.sleep_forever()
         return self._roots
 
-    def turn(self, working: Path | None = None, *, is_local: bool = True) -> CallContext:
+    def context(self, working: Path | None = None, *, is_local: bool = True) -> CallContext:
         """A call of it, as far as roots go."""
         around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
         session = Session("s1", folder=str(working or ""), is_local=is_local)
@@ -161,32 +161,32 @@ def poem(tmp_path: Path) -> Path:
     return poem
 
 
-async def refused(path: Path | str, turn: CallContext) -> str:
+async def refused(path: Path | str, context: CallContext) -> str:
     with pytest.raises(ToolError) as caught:
-        await files_at([str(path)], turn)
+        await files_at([str(path)], context)
     return str(caught.value)
 
 
 async def test_a_client_is_asked_once_in_a_call_also_in_one_of_several_steps(poem: Path) -> None:
     client = Client("https://shop.example/", poem.as_uri(), "file:///srv/shop")
-    turn = client.turn()
+    context = client.context()
     with trio.fail_after(SOON_S):
-        for step in (turn, replace(turn), replace(turn)):
+        for step in (context, replace(context), replace(context)):
             assert [file.data for file in await files_at([str(poem)], step)] == [b"quiet"]
             assert f"from below {poem}, /srv/shop." in await refused("/etc/hostname", step)
         assert client.asked == 1
-        await files_at([str(poem)], client.turn())
+        await files_at([str(poem)], client.context())
         assert client.asked == 2
 
 
 async def test_it_is_not_asked_for_files_in_a_folder_that_is_known(poem: Path) -> None:
     client = Client("file:///srv/shop")
     with trio.fail_after(SOON_S):
-        turn = client.turn(poem.parent)
-        assert len(await files_at([poem.name, str(poem)], turn)) == 2
-        assert "There is no file" in await refused("nothing.txt", turn)
+        context = client.context(poem.parent)
+        assert len(await files_at([poem.name, str(poem)], context)) == 2
+        assert "There is no file" in await refused("nothing.txt", context)
         assert client.asked == 0
-        assert f"from below {poem.parent}, /srv/shop." in await refused("/etc/hostname", turn)
+        assert f"from below {poem.parent}, /srv/shop." in await refused("/etc/hostname", context)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ async def test_it_is_not_asked_for_files_in_a_folder_that_is_known(poem: Path) -
 )
 async def test_a_client_may_have_no_roots_that_help(poem: Path, client: Client) -> None:
     with trio.fail_after(SOON_S):
-        assert "no folder is known" in await refused(poem, client.turn())
+        assert "no folder is known" in await refused(poem, client.context())
 
 
 async def test_a_client_that_may_be_on_another_machine_is_not_asked(poem: Path) -> None:
     client = Client(poem.parent.as_uri())
     with trio.fail_after(SOON_S):
-        assert "no folder is known" in await refused(poem, client.turn(is_local=False))
+        assert "no folder is known" in await refused(poem, client.context(is_local=False))
     assert client.asked == 0
 
 
@@ -210,9 +210,9 @@ async def test_a_client_that_does_not_answer_counts_as_one_without_roots(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     client = Client(is_silent=True)
-    turn = client.turn()
-    with turn.prompts.limit_time(ROOTS_S / 2) as limit:
-        assert await turn.prompts.roots() == []
+    context = client.context()
+    with context.prompts.limit_time(ROOTS_S / 2) as limit:
+        assert await context.prompts.roots() == []
         assert trio.current_time() == pytest.approx(ROOTS_S, abs=0.1)
-        assert await turn.prompts.roots() == []
+        assert await context.prompts.roots() == []
     assert (client.asked, limit.cancelled_caught) == (1, False)

@@ -1,0 +1,222 @@
+"""Input, output and context of one action of the `computer` tool."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from msgspec import field as argument
+
+from bridge.browser_tools.page import element_refs
+from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.page.pointer import Pointer, Seen, look
+from bridge.browser_tools.page.screenshots import Point, Shot, Shown, View
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, ToolInput
+from bridge.browser_tools.tool_output import ToolOutput
+from bridge.browser_tools.tools import gif_creator, read_page
+
+LEFT = "Then the tab left for another document, and the rest was not done. Look at it before you go on."
+"""End of a sentence about an action that was interrupted."""
+
+
+class Computer(ToolInput):
+    """What to do, and where."""
+
+    always: ClassVar[tuple[str, ...]] = ("tabId",)
+    action: Annotated[
+        Literal[
+            "left_click",
+            "right_click",
+            "type",
+            "screenshot",
+            "wait",
+            "scroll",
+            "key",
+            "left_click_drag",
+            "double_click",
+            "triple_click",
+            "zoom",
+            "scroll_to",
+            "hover",
+        ],
+        Meta(description="What to do."),
+    ]
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+    coordinate: (
+        Annotated[
+            list[float],
+            Meta(
+                min_length=2,
+                max_length=2,
+                description="x, y in a screenshot's pixels: clicks, hover, scroll; the end of a drag.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    text: (
+        Annotated[
+            str, Meta(description="type: the text. key: keys with spaces between, such as `ctrl+a Delete`.")
+        ]
+        | UnsetType
+    ) = UNSET
+    duration: Annotated[float, Meta(ge=0, le=30, description="wait: seconds.")] | UnsetType = UNSET
+    scroll_direction: (
+        Annotated[Literal["up", "down", "left", "right"], Meta(description="scroll: which way.")] | UnsetType
+    ) = UNSET
+    scroll_amount: (
+        Annotated[
+            float, Meta(ge=1, le=10, description="scroll: clicks of the wheel, 100 px each. Default: 3.")
+        ]
+        | UnsetType
+    ) = UNSET
+    start_coordinate: (
+        Annotated[
+            list[float], Meta(min_length=2, max_length=2, description="left_click_drag: where it begins.")
+        ]
+        | UnsetType
+    ) = UNSET
+    region: (
+        Annotated[
+            list[float],
+            Meta(
+                min_length=4,
+                max_length=4,
+                description="zoom: x0, y0, x1, y1 in a screenshot's pixels; the page goes on beyond it.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    scale: (
+        Annotated[
+            float,
+            Meta(
+                ge=0.1,
+                le=1,
+                description="screenshot, zoom: a smaller picture. Coordinates stay those of scale 1.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    repeat: Annotated[int, Meta(ge=1, le=100, description="key: how often. Default: 1.")] | UnsetType = UNSET
+    ref: (
+        Annotated[
+            str,
+            Meta(description="An element (from read_page or find), instead of a point, or to be dragged."),
+        ]
+        | UnsetType
+    ) = UNSET
+    modifiers: (
+        Annotated[str, Meta(description="Keys held meanwhile: ctrl, shift, alt, cmd, joined with +.")]
+        | UnsetType
+    ) = UNSET
+    save_to_disk: (
+        Annotated[
+            bool,
+            Meta(description="screenshot, zoom: also save it among the user's downloads, and say where."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class Taken(msgspec.Struct, rename="camel", kw_only=True):
+    """A picture that was taken."""
+
+    image_id: str
+    uri: str
+    mime_type: str
+    width: int
+    height: int
+    path: str | None = None
+    """Where it was saved."""
+
+
+class Acted(ToolOutput, kw_only=True):
+    """What was done."""
+
+    action: str
+    tab_id: int
+    target: str = ""
+    """What it was done to, in the page's words."""
+    picture: Taken | None = None
+    untrusted: tuple[str, ...] = ("target",)
+
+
+@dataclass(frozen=True)
+class ActionResult:
+    """What an action has done."""
+
+    said: str
+    """A sentence."""
+    target: str = ""
+    shot: Shot | None = None
+
+
+@dataclass
+class ActionContext:
+    """What an action works with."""
+
+    given: Computer
+    context: CallContext
+    page: Page
+    main: Frame
+    view: View
+    pointer: Pointer
+
+    def at(self, coordinate: list[float]) -> Point:
+        """A point that a model has seen in a screenshot, in the viewport.
+
+        Raises:
+            ToolError: it is outside, or the screenshot was of another size.
+        """
+        self.context.state.of(Shown).check(self.page, self.view)
+        return self.view.point_at(coordinate)
+
+    def told(self, point: Point) -> str:
+        """A point in a screenshot's pixels."""
+        x, y = self.view.shown_at(point)
+        return f"({x:.0f}, {y:.0f})"
+
+    async def frame(self, ref: element_refs.Ref) -> Frame:
+        """The document that an element is in. Raises as `reading.frame_of`."""
+        return await read_page.frame_of(self.context, self.page, ref)
+
+    async def look(self, point: Point) -> Seen:
+        """What is at a point.
+
+        Raises:
+            ToolError: it is of a site that may not be used, in a frame, or its site is not known.
+        """
+        seen = await look(self.page, self.main, point)
+        self.context.check_silent_frames(self.page)
+        for frame, _ in seen.frames[1:]:
+            self.context.check_frame(frame.origin)
+        return seen
+
+    async def aim(self, what: str, *points: Point) -> None:
+        """Something is about to be done there: the recording shows it."""
+        label = f"{self.given.action} {what}".strip()
+        await gif_creator.before_action(self.context, self.page, label, *points)
+
+    @asynccontextmanager
+    async def input(self) -> AsyncIterator[None]:
+        """What is pressed here may open a dialog, which is then told of: the input has arrived.
+
+        A file chooser would be the system's, in front of the user and out of our reach: it is not shown.
+        """
+        await self.page.keep_choosers()
+        try:
+            yield
+        except DialogError:
+            if self.page.dialog is None:
+                raise
+
+
+def add_article(what: str) -> str:
+    """Return the words for an element with an article; empty words mean that there is none."""
+    return f"the {what}" if what else "nothing"
