@@ -88,14 +88,14 @@ class CallContext:
         except NoBrowserError as error:
             raise NoBrowserError(self.services.whats_missing() or str(error)) from None
 
-    async def place(self, tab_id: int | UnsetType, *, leaves: bool = False) -> TabRef:
-        """The tab that is meant, if this session may use it; from now on it is the current one.
+    async def use_tab(self, tab_id: int | UnsetType, *, leaves: bool = False) -> TabRef:
+        """Return the tab that the call names, and make it the session's current tab.
 
-        The person may be asked first. With `leaves`, what the tab shows is only left: no matter what it is.
+        The user may be asked first. With `leaves`, the call leaves the page, whose site does not matter then.
 
         Raises:
-            CallError: there is no such tab, it is another's, or its site may not be used.
-            ToolError: none is named, and the session has none; or nobody answered.
+            CallError: the tab does not exist or has another owner, or a rule or the user forbids its site.
+            ToolError: the call names no tab, and the session has none.
         """
         browser = self.browser()
         wanted = self._current(browser) if tab_id is UNSET else tab_id
@@ -115,7 +115,7 @@ class CallContext:
     async def _admit_all(self, requests: list[AccessRequest]) -> bool:
         """Return whether all are allowed already; else ask the user, after which things may be different.
 
-        Raises as `place` does.
+        Raises as `use_tab` does.
         """
         if all(self.permissions.judge(request).outcome == "yes" for request in requests):
             return True
@@ -154,7 +154,7 @@ class CallContext:
         return [AccessRequest(place.browser, origin, tab, leaves) for origin in found]
 
     async def admit(self, url: str) -> None:
-        """This address may be opened, if need be after the person was asked. Raises as `place` does."""
+        """Let the call open this address, after a prompt where rules want one. Raises as `use_tab` does."""
         browser, origin = self.browser(), origins.get_origin(url)
         self.record(browser, origin, self.recording.site.tab_id)
         await self.permissions.admit(AccessRequest(browser, origin))
@@ -269,8 +269,8 @@ class CallContext:
             self.recording.touched[origin] = None
 
     async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
-        """The tab that is meant, for DevTools. Raises as `place` does."""
-        return self.page_of(await self.place(tab_id))
+        """Return the DevTools of the tab that the call names. Raises as `use_tab` does."""
+        return self.page_of(await self.use_tab(tab_id))
 
     def page_of(self, place: TabRef) -> Page:
         """A tab that this session may use, for DevTools."""

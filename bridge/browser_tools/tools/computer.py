@@ -39,7 +39,7 @@ LIMIT_S = 60.0
 
 async def computer(given: Computer, context: CallContext) -> ToolResult:
     """Do it, wait for what it has begun, and tell what came of it."""
-    place = await context.place(given.tab_id)
+    place = await context.use_tab(given.tab_id)
     if given.action == "wait":
         return await _wait(given, context, place)
     page = context.page_of(place)

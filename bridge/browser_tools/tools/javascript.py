@@ -108,7 +108,7 @@ class _UnparsedError(_ThrownError):
 
 async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     """Run it, and tell what came of it."""
-    place = await context.place(given.tab_id)
+    place = await context.use_tab(given.tab_id)
     page, tab_id = context.page_of(place), place.tab.tab_id
     script = await _script(page, given.text)
     told = await _told(page, script, tab_id)

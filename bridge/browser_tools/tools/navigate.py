@@ -74,7 +74,7 @@ async def navigate(given: Navigate, context: CallContext) -> ToolResult:
     if url and given.tab_id is UNSET and not _has_tab(context):
         place = await context.new_tab()
     else:
-        place = await context.place(given.tab_id, leaves=True)
+        place = await context.use_tab(given.tab_id, leaves=True)
     page = context.state.pages.get((place.browser.host, place.tab.tab_id))
     going = partial(_step, context, place, step) if step else partial(_go, context, place, url)
     downloads = page.downloads if page else 0

@@ -75,7 +75,7 @@ class Messages(ToolOutput):
 async def read_console_messages(given: ReadConsole, context: CallContext) -> ToolResult:
     """Begin to capture, and tell what was captured."""
     has_match = compiled(given.pattern) if given.pattern else None
-    place = await context.place(given.tab_id)
+    place = await context.use_tab(given.tab_id)
     page = context.page_of(place)
     capture = get_captures(context).console(page, place.tab.url)
     await learn_frames(page, capture.log.frames)

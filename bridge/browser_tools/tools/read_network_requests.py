@@ -87,7 +87,7 @@ class Requests(ToolOutput):
 
 async def read_network_requests(given: ReadNetwork, context: CallContext) -> ToolResult:
     """Begin to capture, and tell what was captured."""
-    place = await context.place(given.tab_id)
+    place = await context.use_tab(given.tab_id)
     page = context.page_of(place)
     capture = get_captures(context).network(page, place.tab.url)
     await learn_frames(page, capture.log.frames)

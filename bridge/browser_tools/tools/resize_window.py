@@ -49,7 +49,7 @@ class Resized(ToolOutput, kw_only=True):
 
 async def resize_window(given: ResizeWindow, context: CallContext) -> ToolResult:
     """Make it so, and wait until the page knows."""
-    place = await context.place(given.tab_id)
+    place = await context.use_tab(given.tab_id)
     before = await _view(context, place)
     async with _in_front(context, place):
         window = await _resize(given, context, place)

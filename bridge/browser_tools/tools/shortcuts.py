@@ -178,7 +178,7 @@ async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> Too
     except ShortcutsError as error:
         raise ToolError(f"{error}. Nothing was run.") from None
     if given.tab_id is not UNSET:
-        await context.place(given.tab_id, leaves=True)  # the steps' current tab
+        await context.use_tab(given.tab_id, leaves=True)  # the steps' current tab
     ran = await batch.run_in_order(context, to_run)
     told = Executed(
         message=f"Shortcut {shortcut.name}: {ran.message}",

@@ -99,7 +99,7 @@ async def tabs_create(_given: NoArguments, context: CallContext) -> ToolResult:
 
 async def tabs_close(given: CloseTab, context: CallContext) -> ToolResult:
     """One less."""
-    place = await context.place(given.tab_id, leaves=True)
+    place = await context.use_tab(given.tab_id, leaves=True)
     tab_id, browser = place.tab.tab_id, place.browser
     session = context.session.id if place.is_mine(context.session) else ""
     if page := context.state.pages.pop((browser.host, tab_id), None):
