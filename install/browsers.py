@@ -76,8 +76,8 @@ class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Target:
     """A folder in which the host is to be registered, or is."""
 
-    title: str
-    """Of the browsers that share it, with commas."""
+    browsers: str
+    """Titles of the browsers that share it, with commas; empty for a directory that a user named."""
     kind: Kind
     directory: Path
     """Of manifests."""
@@ -86,6 +86,15 @@ class Target:
     data: Path | None = None
     """The browser's own folder, there when it has been used. None: not known, or of all users."""
     level: Level = "user"
+    location: Path | None = None
+    """Directory that distinguishes it from other targets of the browser; None for the usual one."""
+
+    @property
+    def title(self) -> str:
+        """Name for users."""
+        if self.location is None:
+            return self.browsers
+        return f"{self.browsers} in {self.location}" if self.browsers else str(self.location)
 
     @property
     def manifest(self) -> Path:
@@ -182,12 +191,12 @@ def system_target(browser: Browser, machine: Machine) -> Target | None:
 def user_data_dir_target(user_data_dir: Path) -> Target:
     """A Chromium that is started with `--user-data-dir` looks there, and at no other user's place."""
     directory = user_data_dir / _CHROMIUMS
-    return Target(f"Chromium in {user_data_dir}", "chromium", directory, data=user_data_dir)
+    return Target("Chromium", "chromium", directory, data=user_data_dir, location=user_data_dir)
 
 
 def directory_target(directory: Path, kind: Kind) -> Target:
     """A folder of manifests that the person names."""
-    return Target(str(directory), kind, directory)
+    return Target("", kind, directory, location=directory)
 
 
 def folder_target(directory: Path, kind: Kind, browser: str = "") -> Target:
@@ -235,8 +244,8 @@ def _each_folder_once(targets: Iterable[Target]) -> list[Target]:
     found: dict[Path, Target] = {}
     for target in targets:
         known = found.setdefault(target.directory, target)
-        if target.title not in known.title.split(", "):
-            found[target.directory] = replace(known, title=f"{known.title}, {target.title}")
+        if target.browsers not in known.browsers.split(", "):
+            found[target.directory] = replace(known, browsers=f"{known.browsers}, {target.browsers}")
     return list(found.values())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from install.browsers import Kind
-from install.findings import Finding
+from install.findings import Finding, FindingCode, Message, Part, Value, foreign, path_value, public
 from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 
@@ -89,16 +89,26 @@ def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list
     """
     manifest = read_manifest(content, kind)
     if manifest is None:
-        return [_finding("manifest-not-json", f"{file} is not a JSON object ({_json_error(content, kind)})")]
+        reason = foreign(_json_error(content, kind))
+        return [
+            _finding(
+                FindingCode.MANIFEST_NOT_JSON, file, _fault("is not a JSON object ({reason})", reason=reason)
+            )
+        ]
     checks = _chromium_faults if kind == "chromium" else _firefox_faults
-    found: dict[str, str] = {}
-    for code, text in checks(manifest, file, caller):
-        found.setdefault(code, text)
-    return [_finding(code, f"{file} {text}") for code, text in found.items()]
+    found: dict[FindingCode, Message] = {}
+    for code, fault in checks(manifest, file, caller):
+        found.setdefault(code, fault)
+    return [_finding(code, file, fault) for code, fault in found.items()]
 
 
-def _finding(code: str, text: str) -> Finding:
-    return Finding(code=code, hop="manifest", text=text)
+def _finding(code: FindingCode, file: Path, fault: Message) -> Finding:
+    values = {"file": path_value(file), **fault.values}
+    return Finding(code=code, hop="manifest", template=f"{{file}} {fault.template}", values=values)
+
+
+def _fault(template: str, **values: Part) -> Message:
+    return Message(template=template, values=values)
 
 
 # ── JSON, as each browser reads it ──────────────────────────────────────────────────────────────────────────
@@ -166,8 +176,8 @@ def _json_error(content: bytes, kind: Kind) -> str:
 # ── The checks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_Fault = tuple[str, str]
-"""A code, and what is wrong with the file."""
+_Fault = tuple[FindingCode, Message]
+"""Code, and predicate of a sentence about the file."""
 
 
 def _chromium_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterator[_Fault]:
@@ -180,10 +190,8 @@ def _chromium_faults(manifest: dict[str, Any], file: Path, caller: str) -> Itera
 def _firefox_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterator[_Fault]:
     yield from _shape_faults(manifest, "firefox")
     if unknown := [key for key in manifest if key not in _FIREFOX_KEYS]:
-        yield (
-            "manifest-unknown-key",
-            f"has the key {_shown(unknown[0])}, and Firefox takes no file with such a key",
-        )
+        template = "has the key {key}: Firefox rejects a manifest with an unknown key"
+        yield FindingCode.MANIFEST_UNKNOWN_KEY, _fault(template, key=_shown(unknown[0]))
     yield from _name_fault(manifest, file)
     yield from _path_fault(manifest)
     yield from _caller_fault(manifest, "firefox", caller)
@@ -193,27 +201,36 @@ def _shape_faults(manifest: dict[str, Any], kind: Kind) -> Iterator[_Fault]:
     """What is said of a file before its name is compared."""
     name = manifest.get("name")
     if not (isinstance(name, str) and _NAME[kind].fullmatch(name)):
-        yield "manifest-name", f'has no valid "name" ({_shown(name)})'
+        yield FindingCode.MANIFEST_NAME, _fault('has no valid "name" ({found})', found=_shown(name))
     description = manifest.get("description")
     if not isinstance(description, str) or (kind == "chromium" and not description):
-        yield "manifest-description", 'has no "description"'
+        yield FindingCode.MANIFEST_DESCRIPTION, _fault('has no "description"')
     if manifest.get("type") != "stdio":
-        yield "manifest-type", f'has not "type": "stdio" ({_shown(manifest.get("type"))})'
+        fault = _fault('has not "type": "stdio" ({found})', found=_shown(manifest.get("type")))
+        yield FindingCode.MANIFEST_TYPE, fault
     path = manifest.get("path")
     if not (isinstance(path, str) and path):
-        yield "manifest-path", 'has no "path"'
+        yield FindingCode.MANIFEST_PATH, _fault('has no "path"')
     yield from _callers_fault(manifest.get(CALLERS_KEY[kind]), kind)
 
 
 def _callers_fault(listed: object, kind: Kind) -> Iterator[_Fault]:
     if not isinstance(listed, list):
-        yield "manifest-callers", f'has no list "{CALLERS_KEY[kind]}"'
+        yield FindingCode.MANIFEST_CALLERS, _fault('has no list "{key}"', key=public(CALLERS_KEY[kind]))
         return
     malformed = [item for item in listed if not _is_taken(item, kind)]
     if malformed:
         wanted = "chrome-extension://<32 letters>/" if kind == "chromium" else "an add-on's id"
-        entry = f'{_shown(malformed[0])} in "{CALLERS_KEY[kind]}"'
-        yield "origin-malformed", f"has {entry}, which is not {wanted}: one such entry spoils the whole file"
+        template = 'has {entry} in "{key}", which is not {wanted}: the browser rejects the whole manifest'
+        yield (
+            FindingCode.ORIGIN_MALFORMED,
+            _fault(
+                template,
+                entry=_shown(malformed[0]),
+                key=public(CALLERS_KEY[kind]),
+                wanted=public(wanted),
+            ),
+        )
 
 
 def _is_taken(item: object, kind: Kind) -> bool:
@@ -224,13 +241,15 @@ def _is_taken(item: object, kind: Kind) -> bool:
 
 def _name_fault(manifest: dict[str, Any], file: Path) -> Iterator[_Fault]:
     if manifest.get("name") != file.stem:
-        yield "manifest-name", f'has the "name" {_shown(manifest.get("name"))}, not that of the file'
+        template = 'has the "name" {found}, which differs from the file name'
+        yield FindingCode.MANIFEST_NAME, _fault(template, found=_shown(manifest.get("name")))
 
 
 def _caller_fault(manifest: dict[str, Any], kind: Kind, caller: str) -> Iterator[_Fault]:
     listed = manifest.get(CALLERS_KEY[kind])
     if isinstance(listed, list) and not any(_admits(item, kind, caller) for item in listed):
-        yield "origin-missing", f'does not have {caller} in "{CALLERS_KEY[kind]}"'
+        values = {"caller": public(caller), "key": public(CALLERS_KEY[kind])}
+        yield FindingCode.ORIGIN_MISSING, _fault('does not have {caller} in "{key}"', **values)
 
 
 def _admits(item: object, kind: Kind, caller: str) -> bool:
@@ -245,15 +264,19 @@ def _path_fault(manifest: dict[str, Any]) -> Iterator[_Fault]:
     if not (isinstance(path, str) and path):
         return
     if not path.startswith("/"):
-        yield "manifest-relative-path", f'has the relative "path" {_shown(path)}: it must begin with /'
+        fault = _fault('has the relative "path" {path}: it must begin with /', path=_shown(path))
+        yield FindingCode.MANIFEST_RELATIVE_PATH, fault
     elif path.endswith(("/", "/.")):
-        yield "manifest-path", f'has the "path" {_shown(path)}: a folder, not a program'
+        fault = _fault('has the "path" {path}: a directory, not a program', path=_shown(path))
+        yield FindingCode.MANIFEST_PATH, fault
 
 
-def _shown(value: object) -> str:
-    """As JSON, and not too long of it: the file may be anybody's."""
-    text = escape(json.dumps(value, ensure_ascii=False)) if value is not None else "missing"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+def _shown(value: object) -> Value:
+    """Return foreign JSON, shortened."""
+    if value is None:
+        return public("missing")
+    text = escape(json.dumps(value, ensure_ascii=False))
+    return foreign(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
 _ORIGIN = re.compile(r"chrome-extension://[a-p]{32}/")

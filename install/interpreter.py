@@ -129,20 +129,20 @@ def clone() -> Path | None:
     return folder if url.scheme == "file" and (folder / _SCRIPT).is_file() else None
 
 
-def installing(folder: Path | None) -> str:
-    """The command that installs mcpb from this clone so that it stays; empty where there is none."""
-    return f"sh {shlex.quote(str(folder / _SCRIPT))}" if folder else ""
+def find_install_script(folder: Path) -> Path:
+    """Return the script of a clone that installs mcpb into an environment of its own."""
+    return folder / _SCRIPT
 
 
 def how_to_install(folder: Path | None) -> str:
-    """The same as a sentence, with the ways beside it."""
+    """Return the ways to install mcpb from a clone into an environment of its own, as a sentence."""
     if folder is None:
         return (
             "Install it from its clone into an environment of its own: install/install.sh "
             "(or: pipx install DIR, uv tool install DIR)"
         )
-    here = shlex.quote(str(folder))
+    here, script = shlex.quote(str(folder)), shlex.quote(str(find_install_script(folder)))
     return (
-        f"Install it into an environment of its own: {installing(folder)} "
+        f"Install it into an environment of its own: sh {script} "
         f"(or: pipx install {here}, uv tool install {here})"
     )

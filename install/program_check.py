@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from install.findings import Finding
+from install.findings import Finding, FindingCode, Message, Part, path_value, public
 
 HEAD_BYTES = 256
 """Of a `#!` line the kernel reads no more (BINPRM_BUF_SIZE)."""
@@ -39,39 +39,47 @@ def program_fault(path: Path, look: LookAtProgram) -> Finding | None:
     """
     found = look(path)
     if found.closed_by:
-        text = f"{path}, which the browser is to start, is behind {found.closed_by}, which you may not enter"
-        return _finding("program-not-executable", text)
+        code, template = FindingCode.PROGRAM_NOT_EXECUTABLE, "{program}: you may not enter {directory}"
+        return _finding(code, template, path, directory=path_value(found.closed_by))
+    if not found.mode and found.leads_to:
+        template = "{program} does not exist: it is a link to {destination}"
+        return _finding(FindingCode.PROGRAM_MISSING, template, path, destination=path_value(found.leads_to))
     if not found.mode:
-        dangling = f": it is a link to {found.leads_to}" if found.leads_to else ""
-        return _finding("program-missing", f"{path}, which the browser is to start, does not exist{dangling}")
+        return _finding(FindingCode.PROGRAM_MISSING, "{program} does not exist", path)
     if not stat.S_ISREG(found.mode):
-        return _finding("program-not-a-file", f"{path}, which the browser is to start, is not a file")
+        return _finding(FindingCode.PROGRAM_NOT_A_FILE, "{program} is not a file", path)
     if not found.is_executable:
-        return _finding(
-            "program-not-executable", f"{path} may not be executed (mode {found.mode & 0o777:04o})"
-        )
+        template, mode = "{program} is not executable (mode {mode})", public(f"{found.mode & 0o777:04o}")
+        return _finding(FindingCode.PROGRAM_NOT_EXECUTABLE, template, path, mode=mode)
     if reason := _shebang_fault(found.head, path, look):
-        return _finding("program-shebang", f"the first line of {path} names {reason}")
+        template = "the first line of {program} names {interpreter}"
+        return _finding(FindingCode.PROGRAM_SHEBANG, template, path, interpreter=reason)
     return None
 
 
-def _finding(code: str, text: str) -> Finding:
-    return Finding(code=code, hop="wrapper", text=text)
+def _finding(code: FindingCode, template: str, program: Path, **values: Part) -> Finding:
+    return Finding(
+        code=code, hop="wrapper", template=template, values={"program": path_value(program), **values}
+    )
 
 
-def _shebang_fault(head: bytes, path: Path, look: LookAtProgram) -> str:
+def _shebang_fault(head: bytes, path: Path, look: LookAtProgram) -> Message | None:
     if not head.startswith(b"#!"):
-        return ""
+        return None
     line = head.removeprefix(b"#!").partition(b"\n")[0].strip(b" \t")
     words = line.replace(b"\t", b" ").split(b" ", 1)
     name = words[0].decode(errors="replace")
     if not name:
-        return "no interpreter"
+        return Message(template="no interpreter")
     if name.endswith("\r"):
-        return f"the interpreter {name!r}: the file has the line ends of Windows"
+        return _interpreter("the interpreter {interpreter}: the file has Windows line endings", repr(name))
     found = look(path.parent / name)
     if not found.mode:
-        return f"the interpreter {name}, which does not exist"
+        return _interpreter("the interpreter {interpreter}, which does not exist", name)
     if not (stat.S_ISREG(found.mode) and found.is_executable):
-        return f"the interpreter {name}, which may not be executed"
-    return ""
+        return _interpreter("the interpreter {interpreter}, which is not executable", name)
+    return None
+
+
+def _interpreter(template: str, name: str) -> Message:
+    return Message(template=template, values={"interpreter": path_value(name)})

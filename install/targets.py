@@ -93,9 +93,10 @@ class Choice:
         browser = find_browser(target.browser, self.browsers)
         if browser is None:
             return target
-        usual = {known.directory: known.title for known in self.usual()}
-        title = f"{browser.title} in {target.directory.parent}"
-        return replace(target, title=usual.get(target.directory, title))
+        usual = next((known for known in self.usual() if known.directory == target.directory), None)
+        if usual is not None:
+            return replace(target, browsers=usual.browsers, location=usual.location)
+        return replace(target, browsers=browser.title, location=target.directory.parent)
 
     def sharing(self, targets: Sequence[Target]) -> list[str]:
         """The other browsers that are there and read one of these folders, for people."""
@@ -163,12 +164,18 @@ class Choice:
 
 
 def selector(target: Target) -> str:
-    """The options that name a target."""
+    """Return the options that name a target."""
+    system = ["--system"] if target.browser and target.level == "system" else []
+    return shlex.join([*map(str, target_options(target)), *system])
+
+
+def target_options(target: Target) -> list[str | Path]:
+    """Return the options that name a target, without `--system`."""
     if target.browser:
-        return f"--browser {target.browser}" + (" --system" if target.level == "system" else "")
+        return ["--browser", target.browser]
     if target.kind == "chromium" and target.directory.name == "NativeMessagingHosts":
-        return f"--user-data-dir {shlex.quote(str(target.directory.parent))}"
-    return f"--dir {shlex.quote(str(target.directory))} --kind {target.kind}"
+        return ["--user-data-dir", target.directory.parent]
+    return ["--dir", target.directory, "--kind", target.kind]
 
 
 def _snap(browser: Browser) -> str:

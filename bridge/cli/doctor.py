@@ -15,12 +15,13 @@ import trio
 
 from bridge.cli.doctor_output import as_text
 from bridge.diagnostics.fixes import fix
-from bridge.diagnostics.observation import observe, private_names
-from bridge.diagnostics.redaction import named_folders, redacted, without_sites
+from bridge.diagnostics.observation import find_homes, observe
+from bridge.diagnostics.redaction import make_redacted_report
 from bridge.diagnostics.report import diagnose
 from bridge.state import log_file
 from install.browsers import TableError, known_browsers
 from install.cli import check_home_owner, this_host
+from install.findings import Part
 from install.ledger import LedgerError
 from install.machine import this_machine
 from install.plan.apply import ApplyError
@@ -68,12 +69,7 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
     log_file.configure()
     looked = trio.run(observe, names, _fix_all() if is_fixing else None)
-    if is_public:
-        looked = msgspec.structs.replace(looked, seen=without_sites(looked.seen))
-    diagnosis = diagnose(looked)
-    if is_public:
-        commands = str(Path(sys.executable).parent)
-        diagnosis = redacted(diagnosis, private_names(), [*named_folders(looked), commands])
+    diagnosis = make_redacted_report(looked, find_homes()) if is_public else diagnose(looked)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
     else:
@@ -82,9 +78,9 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
     sys.exit(0 if diagnosis.healthy else 1)
 
 
-def _fix_all() -> list[str]:
+def _fix_all() -> list[Part]:
     """Fix what is safe to fix; return what was done. Errors go to stderr, and the report shows the rest."""
-    done: list[str] = []
+    done: list[Part] = []
     try:
         done.extend(fix(this_host(), endpoint.candidates()))
     except (LedgerError, ApplyError, click.ClickException) as error:

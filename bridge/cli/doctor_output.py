@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
-from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport
+from bridge.diagnostics.report import BrowserReport, Diagnosis, FindingReport, HopReport
 from install.checks.other_hosts import Neighbour
-from install.findings import Finding, Level
+from install.findings import Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"
@@ -69,7 +69,7 @@ def _heading(browser: BrowserReport) -> str:
     return f"{called}, not connected" if browser.state == "idle" else called
 
 
-def _hop_lines(hops: Sequence[HopReport], findings: Sequence[Finding], width: int) -> Iterator[str]:
+def _hop_lines(hops: Sequence[HopReport], findings: Sequence[FindingReport], width: int) -> Iterator[str]:
     for hop in hops:
         label: str = hop.hop
         its = [finding for finding in findings if finding.hop == hop.hop]

@@ -13,7 +13,18 @@ from bridge import __version__
 from bridge.hub.catalog import Catalog
 from bridge.hub.registry import Browser, Registry
 from bridge.origins import get_host, get_web_origin
-from install.findings import Finding
+from install.findings import (
+    Finding,
+    FindingCode,
+    Level,
+    Message,
+    Part,
+    Privacy,
+    Value,
+    foreign,
+    mcpb_command,
+    public,
+)
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
 
@@ -124,10 +135,10 @@ def see(registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]) -> 
     ]
 
 
-def findings_of(browser: SeenBrowser, where: str, now: float = 0.0) -> Iterator[Finding]:
-    """What stands between this browser and its pages' tools.
+def findings_of(browser: SeenBrowser, where: Part, now: float = 0.0) -> Iterator[Finding]:
+    """Find faults between this browser and the tools of its pages.
 
-    `where` is what the report calls it, `now` is in seconds since the epoch.
+    `where` is the browser's name in the report, `now` is in seconds since the epoch.
     """
     found = [*_host_findings(browser)]
     if not browser.is_channel:
@@ -136,16 +147,33 @@ def findings_of(browser: SeenBrowser, where: str, now: float = 0.0) -> Iterator[
         yield msgspec.structs.replace(finding, where=where)
 
 
-def unlinked(host: UnlinkedHost, where: str) -> Finding:
-    """A host that lives and is not linked."""
+def unlinked(host: UnlinkedHost, where: Part) -> Finding:
+    """Return the finding about a live host without a connection."""
+    reason = foreign(host.reason)
     if host.is_final:
-        return Finding(code="wire-version", hop="socket", text=host.reason, where=where)
-    text = (
-        f"the native host {host.host} (process {host.host_pid}, started by {where}, process "
-        f"{host.browser_pid}) lives, but cannot be spoken with: {host.reason}. Reload the extension on "
-        f"{_extensions_page(host)}: the browser ends this host and starts another"
+        return Finding(
+            code=FindingCode.WIRE_VERSION,
+            hop="socket",
+            template="{reason}",
+            values={"reason": public(host.reason)},
+            where=where,
+        )
+    return Finding(
+        code=FindingCode.HOST_NOT_LINKED,
+        hop="socket",
+        template="the native host {host} (process {host_pid}, started by {browser}, process {browser_pid}) "
+        "runs, but mcpb cannot connect to it: {reason}. Reload the extension on {page}: the browser ends "
+        "this host and starts another",
+        values={
+            "host": public(host.host),
+            "host_pid": public(host.host_pid),
+            "browser": where,
+            "browser_pid": public(host.browser_pid),
+            "reason": reason,
+            "page": _extensions_page(host),
+        },
+        where=where,
     )
-    return Finding(code="host-not-linked", hop="socket", text=text, where=where)
 
 
 # ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
@@ -209,24 +237,31 @@ def _is_open_to_extensions(tab: wire.Tab) -> bool:
 
 def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
     if browser.host_version != __version__:
-        text = (
-            f"the native host was started by mcpb {browser.host_version}, this is mcpb {__version__}. Reload "
-            f"the extension on {_extensions_page(browser)}, and the new one takes its place"
+        template = (
+            f"the native host was started by mcpb {{version}}, this is mcpb {__version__}. Reload the "
+            "extension on {page}: the browser then starts the new one"
         )
-        yield Finding(code="host-outdated", hop="host", level="warning", text=text)
+        yield Finding(
+            code=FindingCode.HOST_OUTDATED,
+            hop="host",
+            level="warning",
+            template=template,
+            values={"version": public(browser.host_version), "page": _extensions_page(browser)},
+        )
 
 
 def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
+    page = _extensions_page(browser)
     if not browser.brand:
-        text = (
-            "the native host runs, but the extension behind it has not introduced itself. "
-            f"Reload it on {_extensions_page(browser)}"
+        template = "the native host runs, but the extension behind it sends no hello. Reload it on {page}"
+        yield Finding(
+            code=FindingCode.EXTENSION_SILENT, hop="extension", template=template, values={"page": page}
         )
-        yield Finding(code="extension-silent", hop="extension", text=text)
         return
     if browser.silence:
-        text = f"the extension does not answer: {browser.silence}. Reload it on {_extensions_page(browser)}"
-        yield Finding(code="extension-no-answer", hop="worker", text=text)
+        template = "the extension does not answer: {reason}. Reload it on {page}"
+        values = {"reason": foreign(browser.silence), "page": page}
+        yield Finding(code=FindingCode.EXTENSION_NO_ANSWER, hop="worker", template=template, values=values)
     if not browser.sites_allowed:
         yield _kept_out(browser)
     if browser.extension_version != __version__:
@@ -236,40 +271,40 @@ def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
 
 
 def _kept_out(browser: SeenBrowser) -> Finding:
-    """Some people mean it: where the other sites offer tools, it may be what they want."""
-    text = (
-        "the browser keeps the extension out of some or all sites, and their tools are not found. Let it in "
-        "with the button in its popup, then reload the pages that are open"
+    """Return a warning if other sites offer tools: a user may have restricted the extension on purpose."""
+    template = (
+        "the browser keeps the extension out of some or all sites, and mcpb does not find their tools. Give "
+        "access with the button in its popup, then reload the open pages"
     )
-    return Finding(
-        code="sites-not-allowed",
-        hop="extension",
-        level="warning" if browser.tools else "fault",
-        text=text,
-    )
+    level: Level = "warning" if browser.tools else "fault"
+    return Finding(code=FindingCode.SITES_NOT_ALLOWED, hop="extension", level=level, template=template)
 
 
 def _other_version(browser: SeenBrowser) -> Finding:
-    text = (
-        f"the extension is version {browser.extension_version}, this is mcpb {__version__}. Run the command, "
-        f"then reload the extension on {_extensions_page(browser)}"
-    )
     return Finding(
-        code="extension-old",
+        code=FindingCode.EXTENSION_OLD,
         hop="extension",
         level="warning",
-        text=text,
-        command=f"mcpb extension{' --firefox' if browser.is_firefox else ''}",
+        template=f"the extension is version {{version}}, this is mcpb {__version__}. Run the command, then "
+        "reload the extension on {page}",
+        values={"version": public(browser.extension_version), "page": _extensions_page(browser)},
+        command=mcpb_command("extension", *["--firefox"] * browser.is_firefox),
     )
 
 
 def _reported(trouble: wire.Trouble, now: float) -> Finding:
     times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times in a row"
-    words = single_line(trouble.reason, _MAX_REASON)
-    text = f"it is connected now. Earlier ({_ago(now - trouble.at / 1000)}) it could not be, {times}. " + (
-        f"The browser's own words then: {words}" if words else "The browser did not say why"
+    reason = single_line(trouble.reason, _MAX_REASON)
+    template = "it is connected now. Earlier ({time}) the connection failed, {times}. "
+    template += "The browser's reason: {reason}" if reason else "The browser gave no reason"
+    values: dict[str, Part] = {"time": public(_ago(now - trouble.at / 1000)), "times": public(times)}
+    return Finding(
+        code=FindingCode.EXTENSION_REPORTED,
+        hop="extension",
+        level="note",
+        template=template,
+        values={**values, "reason": foreign(reason)},
     )
-    return Finding(code="extension-reported", hop="extension", level="note", text=text)
 
 
 def _ago(seconds: float) -> str:
@@ -283,25 +318,47 @@ def _ago(seconds: float) -> str:
 def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
     silent = [tab for tab in browser.tabs if tab.is_silent]
     if silent and browser.sites_allowed:
-        text = (
-            f"the extension is not in {_named(silent)}. Reload {'it' if len(silent) == 1 else 'them'}: "
+        template = (
+            f"the extension is not in {{tabs}}. Reload {'it' if len(silent) == 1 else 'them'}: "
             "a tab that is older than the extension may need that once"
         )
-        yield Finding(code="tab-needs-reload", hop="page", level="warning", text=text)
+        yield Finding(
+            code=FindingCode.TAB_NEEDS_RELOAD,
+            hop="page",
+            level="warning",
+            template=template,
+            values={"tabs": _list_tabs(silent)},
+        )
     if browser.forbidden:
-        text = f"pages offer tools, but config.toml does not allow them: {browser.forbidden}"
-        yield Finding(code="tools-forbidden", hop="page", level="warning", text=text)
+        yield Finding(
+            code=FindingCode.TOOLS_FORBIDDEN,
+            hop="page",
+            level="warning",
+            template="pages offer tools, but config.toml does not allow them: {rule}",
+            values={"rule": foreign(browser.forbidden)},
+        )
     elif browser.brand and not browser.tools:
-        text = "no open page offers a tool. Open a page that does; `mcpb demo --serve` serves one"
-        yield Finding(code="page-offers-nothing", hop="page", level="note", text=text)
+        template = "no open page offers a tool. Open a page that does; `{command}` serves one"
+        yield Finding(
+            code=FindingCode.PAGE_OFFERS_NOTHING,
+            hop="page",
+            level="note",
+            template=template,
+            values={"command": mcpb_command("demo", "--serve")},
+        )
 
 
-def _named(tabs: Sequence[SeenTab]) -> str:
-    names = [f"“{tab.title}” ({tab.origin})" for tab in tabs[:_MAX_NAMED]]
+def _list_tabs(tabs: Sequence[SeenTab]) -> Part:
+    values: dict[str, Part] = {}
+    for number, tab in enumerate(tabs[:_MAX_NAMED]):
+        values[f"title_{number}"] = Value(tab.title, Privacy.TITLE)
+        values[f"origin_{number}"] = Value(tab.origin, Privacy.ORIGIN)
+    names = [f"“{{title_{number}}}” ({{origin_{number}}})" for number in range(len(tabs[:_MAX_NAMED]))]
     more = len(tabs) - len(names)
     kind = "tab" if len(tabs) == 1 else "tabs"
-    return f"{len(tabs)} {kind}: {', '.join(names)}{f' and {more} more' if more else ''}"
+    template = f"{len(tabs)} {kind}: {', '.join(names)}{f' and {more} more' if more else ''}"
+    return Message(template=template, values=values)
 
 
-def _extensions_page(browser: LinkedHost) -> str:
-    return "about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions"
+def _extensions_page(browser: LinkedHost) -> Value:
+    return public("about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions")

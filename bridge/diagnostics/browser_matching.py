@@ -13,12 +13,12 @@ from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
 from install.checks.running_browsers import RunningBrowser
-from install.findings import Finding, Hop
+from install.findings import MCPB, NOTHING, Finding, FindingCode, Hop, Part, Value, public
 from native_host.existing_channel.published_socket import PublishedSocket
 
 Host = TypeVar("Host", bound=LinkedHost)
 
-NOT_THERE = "extension-missing"
+NOT_THERE = FindingCode.EXTENSION_MISSING
 Role = Literal["connected", "has the extension", "unused"]
 """It answers; or it has our extension, as far as is known; or nobody means to use mcpb with it."""
 
@@ -43,14 +43,14 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """By the configuration a socket of ours is to stand beside theirs."""
     published: Sequence[PublishedSocket] = ()
     """Those that stand there."""
-    details: Mapping[Hop, str] = {}
+    details: Mapping[Hop, Part] = {}
     """What is there, of the hops that all browsers share."""
-    fixed: Sequence[str] | None = None
+    fixed: Sequence[Part] | None = None
     """What `--fix` did; None where it was not asked for."""
     is_partial: bool = False
     """Only the browsers of `files` were asked for."""
-    called: str = "mcpb"
-    """How a terminal starts this mcpb."""
+    called: Value = MCPB
+    """Name that starts this mcpb in a terminal."""
     now: float = 0.0
     """Seconds since the epoch."""
 
@@ -76,6 +76,11 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     def is_startable(self) -> bool:
         """It can start our host, as far as files tell."""
         return self.target is not None and self.target.is_startable
+
+    @property
+    def name(self) -> Part:
+        """Title with its directory as a value."""
+        return self.target.name if self.target else public(self.title)
 
 
 def browsers_of(looked: Looked) -> list[KnownBrowser]:
@@ -112,7 +117,7 @@ def _role(
     if connected or unlinked:
         return "has the extension"
     is_removed = any(target.is_removed for target in looked.files.targets if target.title == title)
-    is_missing = any(item.code == NOT_THERE and item.where == title for item in looked.files.findings)
+    is_missing = any(item.code == NOT_THERE and item.where.text == title for item in looked.files.findings)
     return "unused" if is_removed or is_missing else "has the extension"
 
 
@@ -126,7 +131,7 @@ def _by_title(hosts: Iterable[Host], looked: Looked) -> dict[str, list[Host]]:
 
 def _title(host: LinkedHost, looked: Looked) -> str:
     """By its process; a confined browser's host is started by another one: then by kind and brand."""
-    if title := title_of_process(host.browser_pid, looked.files):
+    if title := name_of_process(host.browser_pid, looked.files).text:
         return title
     kind = "firefox" if host.is_firefox else "chromium"
     titles = [target.title for target in looked.files.targets if target.kind == kind]
@@ -135,10 +140,10 @@ def _title(host: LinkedHost, looked: Looked) -> str:
     return next((title for title in titles if host.brand and host.brand in title), host.title)
 
 
-def title_of_process(pid: int, files: Report) -> str:
-    """What the report calls the browser that is this process; empty where it knows none."""
+def name_of_process(pid: int, files: Report) -> Part:
+    """Return the name of the browser with this process; empty if the report has none."""
     targets = (_target_of(each, files.targets) for each in files.running if each.pid == pid)
-    return next((target.title for target in targets if target), "")
+    return next((target.name for target in targets if target), NOTHING)
 
 
 def _target_of(running: RunningBrowser, targets: Sequence[TargetReport]) -> TargetReport | None:

@@ -143,4 +143,4 @@ def find_registration_problem() -> str:
     if fault is None:
         return ""
     text = f"No browser can start the native host: {fault.text}."
-    return f"{text} Run: {fault.command}" if fault.command else text
+    return f"{text} Run: {fault.command_line}" if fault.command else text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from install.findings import Command, Message, Part, path_value, public
 from install.installation import Host
 from install.plan import apply
 from install.plan import install_plan as planning
@@ -23,7 +23,7 @@ WRITABLE = 0o022
 """Others may change what a browser starts."""
 
 
-def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
+def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[Part]:
     """Do it, and say what was done, thing by thing.
 
     `run_directories` are those of `endpoint.candidates`.
@@ -37,13 +37,15 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[str]:
     for directory, bits in ours.items():
         if is_open_to_others(directory, bits):
             directory.chmod(0o700)
-            yield f"chmod 700 {shlex.quote(str(directory))}"
+            yield Command(("chmod", "700", path_value(directory)))
     for directory in run_directories:
         yield from _swept(directory)
     plan = planning.repair(host, apply.look)
     if plan.steps:
         apply.apply(plan)
-        yield from (f"wrote {step.path}" for step in plan.steps if _is_news(step))
+        for step in plan.steps:
+            if _is_news(step):
+                yield Message(template="wrote {file}", values={"file": path_value(step.path)})
 
 
 def is_open_to_others(directory: Path, bits: int = OPEN) -> bool:
@@ -60,10 +62,15 @@ def _is_news(step: Step) -> bool:
     return isinstance(step, Write) and not step.path.match(HomeLayout.ledger.name)
 
 
-def _swept(directory: Path) -> Iterator[str]:
+def _swept(directory: Path) -> Iterator[Part]:
     with suppress(PrivateFileError, OSError):  # the report says it
         check_directory(directory)
         if left := endpoint.find_leftovers(directory):
             endpoint.sweep(directory)
-            names = ", ".join(path.name for path in left)
-            yield f"removed what dead native hosts left in {directory}: {names}"
+            values = {
+                "directory": path_value(directory),
+                "files": public(", ".join(path.name for path in left)),
+            }
+            yield Message(
+                template="removed files of dead native hosts in {directory}: {files}", values=values
+            )

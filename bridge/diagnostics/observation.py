@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import shlex
-import socket
 import sys
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -23,7 +20,6 @@ from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.diagnostics.browser_matching import Looked
 from bridge.diagnostics.fixes import is_open_to_others
-from bridge.diagnostics.redaction import Private
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
@@ -35,7 +31,19 @@ from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, called, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
-from install.findings import Finding, Hop, Level
+from install.findings import (
+    Command,
+    Finding,
+    FindingCode,
+    Hop,
+    Level,
+    Message,
+    Part,
+    foreign,
+    mcpb_command,
+    path_value,
+    public,
+)
 from install.machine import Machine, this_machine
 from install.plan.apply import look
 from install.plan.ownership import installed_wrapper
@@ -55,7 +63,7 @@ from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
 
-async def observe(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
+async def observe(names: Sequence[str], fixed: Sequence[Part] | None) -> Looked:
     """Observe files and processes first, then the connected browsers."""
     machine, home = this_machine(), mcpb_home()
     files, config = Report(), Config()
@@ -64,11 +72,11 @@ async def observe(names: Sequence[str], fixed: Sequence[str] | None) -> Looked:
     try:
         files = await examine_and_try(machine, home, names)
     except TableError as error:
-        shared.append(Finding(code="browsers-table", hop="environment", text=str(error)))
+        shared.append(_file_finding(FindingCode.BROWSERS_TABLE, "browsers.toml", error))
     try:
         config = read_config(home)
     except ConfigError as error:
-        shared.append(Finding(code="config-invalid", hop="environment", text=str(error)))
+        shared.append(_file_finding(FindingCode.CONFIG_INVALID, "config.toml", error))
     shared += _of_browser_tools(home)
     seen, unlinked = await _ask_browsers(Policy(config.policy))
     channel = config.existing_channel
@@ -97,11 +105,21 @@ def _of_browser_tools(home: Path) -> Iterator[Finding]:
     try:
         Approvals(HomeLayout(home).state.path).refresh()
     except ApprovalsError as error:
-        yield Finding(code="approvals-invalid", hop="environment", text=str(error), level="warning")
+        yield _file_finding(FindingCode.APPROVALS_INVALID, "approvals.json", error, "warning")
     try:
         shortcuts_file.read(home)
     except shortcuts_file.ShortcutsError as error:
-        yield Finding(code="shortcuts-invalid", hop="environment", text=str(error), level="warning")
+        yield _file_finding(FindingCode.SHORTCUTS_INVALID, "shortcuts.toml", error, "warning")
+
+
+def _file_finding(code: FindingCode, name: str, error: Exception, level: Level = "fault") -> Finding:
+    return Finding(
+        code=code,
+        hop="environment",
+        template="{file} cannot be used: {reason}",
+        values={"file": public(name), "reason": foreign(str(error))},
+        level=level,
+    )
 
 
 def _channels(
@@ -200,52 +218,83 @@ def _sockets() -> Iterator[Finding]:
         with suppress(PrivateFileError, OSError):
             check_directory(directory)
             if left := endpoint.find_leftovers(directory):
-                names = ", ".join(path.name for path in left)
-                text = f"{directory} has {names} of native hosts that were killed"
-                yield _socket_finding("socket-stale", text, "mcpb doctor --fix", "note", is_safe=True)
+                yield _socket_finding(
+                    FindingCode.SOCKET_STALE,
+                    "{directory} has {files} of native hosts that were killed",
+                    mcpb_command("doctor", "--fix"),
+                    "note",
+                    is_safe=True,
+                    directory=path_value(directory),
+                    files=public(", ".join(path.name for path in left)),
+                )
 
 
 def _unusable(directory: Path) -> Iterator[Finding]:
-    """Why hosts cannot meet bridges there. One that is missing is made by the next host."""
+    """Find why hosts and bridges cannot use a directory. The next host creates a missing one."""
+    at = path_value(directory)
     try:
         endpoint.check_length(endpoint.socket_path(directory, "0" * 8))
     except EndpointError as error:
-        yield _socket_finding("socket-path-long", str(error))
+        reason = foreign(str(error))
+        template = "{directory} is too long for a socket: {reason}"
+        yield _socket_finding(FindingCode.SOCKET_PATH_LONG, template, directory=at, reason=reason)
     if not os.path.lexists(directory):
         return
     try:
         check_directory(directory)
     except PrivateFileError as error:
         is_ours = is_open_to_others(directory)
-        command = f"chmod 700 {shlex.quote(str(directory))}" if is_ours else ""
-        yield _socket_finding("socket-directory", f"{directory} {error.reason}", command, is_safe=is_ours)
+        yield _socket_finding(
+            FindingCode.SOCKET_DIRECTORY,
+            "{directory} {reason}",
+            Command(("chmod", "700", at)) if is_ours else None,
+            is_safe=is_ours,
+            directory=at,
+            reason=public(error.reason),
+        )
 
 
 def _socket_finding(
-    code: str, text: str, command: str = "", level: Level = "fault", *, is_safe: bool = False
+    code: FindingCode,
+    template: str,
+    command: Command | None = None,
+    level: Level = "fault",
+    *,
+    is_safe: bool = False,
+    **values: Part,
 ) -> Finding:
-    return Finding(code=code, hop="socket", text=text, command=command, level=level, is_safe=is_safe)
+    return Finding(
+        code=code,
+        hop="socket",
+        template=template,
+        values=values,
+        command=command,
+        level=level,
+        is_safe=is_safe,
+    )
 
 
-def _details(home: Path) -> dict[Hop, str]:
-    found: dict[Hop, str] = {"environment": f"mcpb {__version__}, {sys.executable}"}
-    if directories := [str(directory) for directory in endpoint.candidates() if directory.is_dir()]:
-        found["socket"] = ", ".join(directories)
+def _details(home: Path) -> dict[Hop, Part]:
+    interpreter = {"interpreter": path_value(sys.executable)}
+    found: dict[Hop, Part] = {
+        "environment": Message(template=f"mcpb {__version__}, {{interpreter}}", values=interpreter)
+    }
+    directories = [path_value(each) for each in endpoint.candidates() if each.is_dir()]
+    if directories:
+        template = ", ".join(f"{{part_{number}}}" for number in range(len(directories)))
+        values = {f"part_{number}": each for number, each in enumerate(directories)}
+        found["socket"] = Message(template=template, values=values)
     if installed_wrapper(home, look):
-        found["wrapper"] = str(HomeLayout(home).wrapper)
+        found["wrapper"] = path_value(HomeLayout(home).wrapper)
     return found
 
 
-# ── What nobody else need know ──────────────────────────────────────────────────────────────────────────────
+# ── Homes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def private_names() -> Private:
-    """Return the names of this user and machine that `--redact` removes."""
-    home = mcpb_home()
-    paths = {str(each): "~" for each in (user_home(), password_home()) if each != Path("/")}
+def find_homes() -> dict[str, str]:
+    """Return the home directories of this user with the names that `--redact` shows."""
+    homes = {str(each): "~" for each in (user_home(), password_home()) if each != Path("/")}
     if is_home_chosen():
-        paths[str(home)] = "$MCPB_HOME"
-    user = ""
-    with suppress(OSError, KeyError):  # a user without a name
-        user = getpass.getuser()
-    return Private(paths=paths, user=user, machine=socket.gethostname())
+        homes[str(mcpb_home())] = "$MCPB_HOME"
+    return homes

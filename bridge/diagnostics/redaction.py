@@ -1,88 +1,69 @@
-"""What of a report may be shown in public: no site, no title, no person, no folder that somebody named. Pure.
+"""Redaction of a doctor report: shows each value as its privacy class allows. Pure.
 
-Only what is said in words is changed; codes, hops, levels and states are not.
+It never searches text: a value of a private class is replaced wherever a report has it. Codes, hops, levels
+and states stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from bridge.diagnostics.browser_checks import SeenBrowser
 from bridge.diagnostics.browser_matching import Looked
-from bridge.diagnostics.report import BrowserReport, Diagnosis, HopReport
-from install.checks.existing_channel import Channel
+from bridge.diagnostics.report import BrowserReport, Diagnosis, diagnose
+from install.checks.existing_channel import Channel, describe_use, make_channel_command
 from install.checks.other_hosts import Neighbour
-from install.findings import Finding
+from install.findings import Part, Privacy, Show, Value, foreign, path_value, public
 from native_host.protocol.untrusted_text import escape
 
-_URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'“”<>)]+")
-_PATH = re.compile(r"(?<![\w.$~<>/:#-])~?/[^\s\"'“”<>(),;:`]*[^\s\"'“”<>(),;:`.]")
-_OF_EVERYBODY = re.compile(
+_SYSTEM_DIRECTORIES = re.compile(
     r"/(usr|bin|etc|opt|lib|snap|app|run/user|proc|dev|var/lib|Library|Applications)(/|$)"
     r"|~/(\.mcpb|\.config|\.mozilla|\.local|\.cache|\.var/app|snap|Library)(/|$)"
+    r"|\$MCPB_HOME(/|$)|~$"
 )
-"""Folders whose names say nothing of whom they belong to."""
+"""Directories with names that the system, a browser or mcpb chose."""
 
-_WORDS_OF_OTHERS: Mapping[str, tuple[str, str]] = {
-    "config-invalid": (r".+", "config.toml cannot be used. (What it says is left out.)"),
-    "browsers-table": (r".+", "browsers.toml cannot be used. (What it says is left out.)"),
-    "approvals-invalid": (r".+", "approvals.json cannot be used. (What it says is left out.)"),
-    "shortcuts-invalid": (r".+", "shortcuts.toml cannot be used. (What it says is left out.)"),
-    "environment-shared": (r"(?<=Beside it: ).+", "<packages>"),
-    "package-taken": (r"(?<=is that of ).+(?= as well)", "<package>"),
-    "host-exits": (r"(?<=Its last words: ).+", "<words>"),
-    "host-silent": (r"(?<=Its last words: ).+", "<words>"),
-    "host-prints": (r"(?<=what is no message: ).+|(?<=does not end it: ).+", "<words>"),
-    "host-not-ours": (r"(?<=it says ).+", "<words>"),
-    "host-refuses": (r"(?<=refuses: ).+", "<words>"),
-    "extension-folder-gone": (r"(?<=was loaded from ).+(?=, which is gone)", "<folder>"),
+_NUMBERED = {
+    Privacy.PATH: "folder",
+    Privacy.ORIGIN: "site",
+    Privacy.TITLE: "title",
+    Privacy.PROFILE: "profile",
+    Privacy.PROGRAM: "program",
 }
-"""Of a finding's text, by its code: what is not mcpb's, and what is shown instead."""
-_PROFILE = r"(?<=, profile ).+(?=: the extension )"
-"""What the examination says of an extension begins with the person's name for its profile."""
-
-_OWN_WORDS = frozenset({
-    "browser", "chrome", "chromium", "command", "extension", "fault", "firefox", "home", "host", "it",
-    "machine", "manifest", "mcp", "mcpb", "native", "page", "profile", "python", "root", "socket", "tool",
-    "user", "work", "works", "wrapper",
-})  # fmt: skip
-"""A machine that is called like one of these is known by what stands before it alone."""
+_UNNUMBERED = {
+    Privacy.USER: "<user>",
+    Privacy.HOST_NAME: "<machine>",
+    Privacy.FOREIGN_TEXT: "<words>",
+}
 
 
-class Private(msgspec.Struct, frozen=True, kw_only=True):
-    """What only this person and machine have."""
-
-    paths: Mapping[str, str] = {}
-    """And what is shown in their place."""
-    user: str = ""
-    machine: str = ""
-    """With or without its domain."""
-
-
-def without_sites(browsers: Sequence[SeenBrowser]) -> list[SeenBrowser]:
-    """The same browsers; profiles, tabs and rules are told apart by a number only."""
-    return [_anonymous(browser, number) for number, browser in enumerate(browsers, 1)]
-
-
-def _anonymous(browser: SeenBrowser, number: int) -> SeenBrowser:
-    sites = list(dict.fromkeys(tab.origin for tab in browser.tabs))
+def make_redacted_report(looked: Looked, homes: Mapping[str, str]) -> Diagnosis:
+    """Return the report with placeholders for private values; `homes` are directories with their names."""
+    show = Redactor(homes, find_named_directories(looked)).show
+    diagnosis = diagnose(looked, show)
+    names = {target.title: target.name for target in looked.files.targets}
     return msgspec.structs.replace(
-        browser,
-        label=f"<profile {number}>" if browser.label else "",
-        tabs=tuple(
-            msgspec.structs.replace(tab, origin=f"<site {sites.index(tab.origin) + 1}>", title=f"<title {n}>")
-            for n, tab in enumerate(browser.tabs, 1)
+        diagnosis,
+        browsers=tuple(_redact_browser(browser, show) for browser in diagnosis.browsers),
+        channels=tuple(
+            _redact_channel(channel, show, is_attached=looked.is_attached) for channel in diagnosis.channels
         ),
-        forbidden="<rule>" if browser.forbidden else "",
+        published=tuple(
+            msgspec.structs.replace(each, path=show(path_value(each.path))) for each in diagnosis.published
+        ),
+        neighbours=tuple(
+            _redact_neighbour(each, number, names.get(each.title, public(each.title)), show)
+            for number, each in enumerate(diagnosis.neighbours, 1)
+        ),
     )
 
 
-def named_folders(looked: Looked) -> list[str]:
-    """Folders and programs that somebody named, not mcpb or a browser."""
+def find_named_directories(looked: Looked) -> list[str]:
+    """Return the directories and programs that a user named, not mcpb or a browser."""
     by_hand = [target for target in looked.files.targets if not target.browser]
     paths = [Path(target.manifest).parent for target in by_hand]
     paths += [path.parent for path in paths if path.name == "NativeMessagingHosts"]
@@ -93,172 +74,89 @@ def named_folders(looked: Looked) -> list[str]:
     return [str(path) for path in paths]
 
 
-def redacted(diagnosis: Diagnosis, private: Private, folders: Sequence[str] = ()) -> Diagnosis:
-    """The report without URLs, names of folders, and what is `private`.
+class Redactor:
+    """Placeholders of one report: equal values have equal placeholders."""
 
-    Each folder has a number, which is its own in the whole report.
-    """
-    veil = _Veil(private, folders)
-    return msgspec.structs.replace(
-        diagnosis,
-        verdict=veil.over(_verdict(diagnosis)),
-        fixed=tuple(map(veil.over, diagnosis.fixed)),
-        left=tuple(map(veil.over, _left(diagnosis))),
-        fix=veil.over(diagnosis.fix),
-        hops=_hops(diagnosis.hops, veil),
-        browsers=tuple(_browser(browser, veil) for browser in diagnosis.browsers),
-        findings=tuple(_finding(finding, veil) for finding in diagnosis.findings),
-        channels=tuple(_channel(channel, veil) for channel in diagnosis.channels),
-        published=tuple(
-            msgspec.structs.replace(each, path=veil.over(each.path)) for each in diagnosis.published
-        ),
-        neighbours=tuple(_unnamed(one, number, veil) for number, one in enumerate(diagnosis.neighbours, 1)),
-    )
+    def __init__(self, homes: Mapping[str, str], directories: Sequence[str] = ()) -> None:
+        """Paths below one of the `directories` keep the part that follows it."""
+        self._homes = {path: homes[path] for path in sorted(homes, key=len, reverse=True) if path.strip("/")}
+        self._directories = sorted({path for path in directories if path.strip("/")}, key=len, reverse=True)
+        self._numbers: dict[Privacy, dict[str, str]] = {privacy: {} for privacy in _NUMBERED}
 
+    def show(self, value: Value) -> str:
+        """Return the text of a public value, the placeholder of another."""
+        if value.privacy is Privacy.PUBLIC or not value.text:
+            return value.text
+        if value.privacy is Privacy.PATH:
+            return self._show_path(value.text)
+        if value.privacy in _NUMBERED:
+            return self._number(value.text, value.privacy)
+        return _UNNUMBERED[value.privacy]
 
-# ── The parts of a report ───────────────────────────────────────────────────────────────────────────────────
+    def _show_path(self, path: str) -> str:
+        shown = self._below_home(path)
+        if _SYSTEM_DIRECTORIES.match(shown):
+            return shown
+        for directory in self._directories:
+            if _is_below(path, directory):
+                return self._number(directory, Privacy.PATH) + path.removeprefix(directory)
+        return self._number(path, Privacy.PATH)
 
+    def _below_home(self, path: str) -> str:
+        for home, name in self._homes.items():
+            if _is_below(path, home):
+                return name + path.removeprefix(home)
+        return path
 
-def _verdict(diagnosis: Diagnosis) -> str:
-    return _without_words(diagnosis.verdict, diagnosis.findings)
-
-
-def _left(diagnosis: Diagnosis) -> Iterator[str]:
-    return (_without_words(text, diagnosis.findings) for text in diagnosis.left)
-
-
-def _without_words(text: str, findings: Sequence[Finding]) -> str:
-    """A sentence that may have a finding's text in it."""
-    for finding in findings:
-        said = finding.text.removesuffix(".")
-        text = text.replace(said, _own_words(finding).removesuffix("."))
-    return text
+    def _number(self, text: str, privacy: Privacy) -> str:
+        numbers = self._numbers[privacy]
+        return numbers.setdefault(escape(text), f"<{_NUMBERED[privacy]} {len(numbers) + 1}>")
 
 
-def _own_words(finding: Finding) -> str:
-    text = finding.text
-    if finding.code in _WORDS_OF_OTHERS:
-        text = re.sub(*_WORDS_OF_OTHERS[finding.code], text)
-    return re.sub(_PROFILE, "<profile>", text) if finding.hop == "extension" else text
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")
 
 
-def _finding(finding: Finding, veil: _Veil) -> Finding:
-    return msgspec.structs.replace(
-        finding,
-        text=veil.over(_own_words(finding)),
-        command=veil.over(finding.command),
-        where=veil.over(finding.where),
-    )
+# ── Parts of a report without findings ──────────────────────────────────────────────────────────────────────
 
 
-def _browser(browser: BrowserReport, veil: _Veil) -> BrowserReport:
-    return msgspec.structs.replace(
-        browser,
-        title=veil.over(browser.title),
-        hops=_hops(browser.hops, veil),
-        seen=tuple(_seen(seen, veil) for seen in browser.seen),
-    )
+def _redact_browser(browser: BrowserReport, show: Show) -> BrowserReport:
+    return msgspec.structs.replace(browser, seen=tuple(_redact_profile(seen, show) for seen in browser.seen))
 
 
-def _hops(hops: Sequence[HopReport], veil: _Veil) -> tuple[HopReport, ...]:
-    return tuple(msgspec.structs.replace(hop, text=veil.over(hop.text)) for hop in hops)
-
-
-def _seen(seen: SeenBrowser, veil: _Veil) -> SeenBrowser:
+def _redact_profile(seen: SeenBrowser, show: Show) -> SeenBrowser:
     trouble = seen.trouble
     return msgspec.structs.replace(
         seen,
-        silence=veil.over(seen.silence),
-        trouble=trouble and msgspec.structs.replace(trouble, reason=veil.over(trouble.reason)),
+        label=show(Value(seen.label, Privacy.PROFILE)),
+        tabs=tuple(
+            msgspec.structs.replace(
+                tab,
+                origin=show(Value(tab.origin, Privacy.ORIGIN)),
+                title=show(Value(tab.title, Privacy.TITLE)),
+            )
+            for tab in seen.tabs
+        ),
+        silence=show(foreign(seen.silence)),
+        forbidden=show(foreign(seen.forbidden)),
+        trouble=trouble and msgspec.structs.replace(trouble, reason=show(foreign(trouble.reason))),
     )
 
 
-def _channel(channel: Channel, veil: _Veil) -> Channel:
-    """Whose programs use it is told nobody."""
+def _redact_channel(channel: Channel, show: Show, *, is_attached: bool) -> Channel:
+    """Remove the programs of its clients too."""
+    command = make_channel_command(channel)
     return msgspec.structs.replace(
         channel,
-        use=veil.over(channel.use),
-        path=veil.over(channel.path),
-        program=veil.over(channel.program),
-        user_data_dir=veil.over(channel.user_data_dir),
+        use=describe_use(channel, is_attached=is_attached).render(show),
+        path=show(path_value(channel.path)),
+        program=show(path_value(channel.program)),
+        user_data_dir=show(path_value(channel.user_data_dir)),
         clients=tuple(msgspec.structs.replace(client, program="") for client in channel.clients),
-        fault=veil.over(channel.fault),
-        mend=veil.over(channel.mend),
+        mend=command.render(show) if command else "",
     )
 
 
-def _unnamed(neighbour: Neighbour, number: int, veil: _Veil) -> Neighbour:
-    """Which other products somebody has is told nobody."""
-    title = veil.over(neighbour.title)
-    name = f"<host {number}>"
-    return msgspec.structs.replace(
-        neighbour, name=name, title=title, manifest="", program="", lacks="", callers=()
-    )
-
-
-# ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Veil:
-    """Shows the same in place of the same, in a whole report."""
-
-    def __init__(self, private: Private, folders: Sequence[str]) -> None:
-        paths = {escape(path): shown for path, shown in private.paths.items() if _is_path(path)}
-        self._numbers: dict[str, str] = {}
-        self._folders = sorted({escape(path) for path in folders if _is_path(path)}, key=len, reverse=True)
-        self._homes = [(_beginning(path), paths[path]) for path in sorted(paths, key=len, reverse=True)]
-        self._names = [*_user(private.user), *_machine(private.machine)]
-
-    def over(self, text: str) -> str:
-        text = _URL.sub("<address>", text)
-        for folder in self._folders:
-            if not _OF_EVERYBODY.match(self._below_home(folder)):
-                text = self._without(folder, text)
-        text = self._below_home(text)
-        text = _PATH.sub(lambda found: self._shown(found[0]), text)
-        for pattern, stand_in in self._names:
-            text = pattern.sub(stand_in, text)
-        return text
-
-    def _without(self, folder: str, text: str) -> str:
-        for spelt in (folder, folder.replace("'", """'"'"'""")):  # the second as shlex.quote has it
-            text = _beginning(spelt).sub(lambda _: self._number(folder), text)
-        return text
-
-    def _below_home(self, text: str) -> str:
-        for pattern, stand_in in self._homes:
-            text = pattern.sub(stand_in, text)
-        return text
-
-    def _shown(self, path: str) -> str:
-        return path if _OF_EVERYBODY.match(path) else self._number(path)
-
-    def _number(self, folder: str) -> str:
-        return self._numbers.setdefault(folder, f"<folder {len(self._numbers) + 1}>")
-
-
-def _is_path(text: str) -> bool:
-    return text.startswith("/") and text != "/"
-
-
-def _beginning(path: str) -> re.Pattern[str]:
-    """The path itself, or the beginning of a longer one."""
-    return re.compile(re.escape(path) + r"(?![\w.-])")
-
-
-_Rule = tuple[re.Pattern[str], str]
-
-
-def _user(name: str) -> Iterator[_Rule]:
-    """Whole parts of paths are dealt with as paths: elsewhere a user may be called like any word of ours."""
-    if name:
-        yield re.compile(rf"(?<![\w.-]){re.escape(name)}(?=@)"), "<user>"
-
-
-def _machine(name: str) -> Iterator[_Rule]:
-    short, _, domain = name.partition(".")
-    if domain:
-        yield re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE), "<machine>"
-    if short:
-        before = "(?<=@)" if short.lower() in _OWN_WORDS else r"(?<![\w./-])"
-        yield re.compile(rf"{before}{re.escape(short)}(?![\w/-])", re.IGNORECASE), "<machine>"
+def _redact_neighbour(host: Neighbour, number: int, browser: Part, show: Show) -> Neighbour:
+    """Keep only the browser: other installed products are private."""
+    return Neighbour(name=f"<host {number}>", manifest="", title=browser.render(show), is_there=host.is_there)

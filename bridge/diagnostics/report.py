@@ -5,7 +5,6 @@ Its shape is that of `--json` and is stable: docs/TROUBLESHOOTING.md describes i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -13,19 +12,32 @@ import msgspec
 
 from bridge import __version__
 from bridge.diagnostics.browser_checks import SeenBrowser, findings_of, unlinked
-from bridge.diagnostics.browser_matching import NOT_THERE, KnownBrowser, Looked, browsers_of, title_of_process
+from bridge.diagnostics.browser_matching import NOT_THERE, KnownBrowser, Looked, browsers_of, name_of_process
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
 from install.checks.other_hosts import WRAPPER_GONE, Neighbour
-from install.findings import Finding, Hop, Level
+from install.findings import (
+    NOTHING,
+    Finding,
+    FindingCode,
+    Hop,
+    Level,
+    Message,
+    Part,
+    Privacy,
+    Show,
+    Value,
+    mcpb_command,
+    path_value,
+    public,
+    show_all,
+)
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol.untrusted_text import escape
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
-_OURS = re.compile(r"^mcpb(?= )|(?<=command -v )mcpb(?=\))")
-"""Our own name where a command starts it; sudo, which has a PATH of its own, is told where it is."""
-_FOR_THE_PERSON = {"manifest-missing", "user-data-dir"}
+_FOR_THE_PERSON = {FindingCode.MANIFEST_MISSING, FindingCode.USER_DATA_DIR}
 """Whether a browser starts mcpb is not for `--fix` to decide."""
 
 
@@ -52,6 +64,21 @@ class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its profiles that are connected."""
 
 
+class FindingReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Rendered finding."""
+
+    code: FindingCode
+    hop: Hop
+    text: str
+    command: str = ""
+    """Fixes it; empty if no command does."""
+    level: Level = "fault"
+    where: str = ""
+    """Title of a browser; else the finding concerns all browsers."""
+    is_safe: bool = False
+    """True if `--fix` fixes it."""
+
+
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything."""
 
@@ -70,7 +97,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hops: tuple[HopReport, ...] = ()
     """What all browsers share."""
     browsers: tuple[BrowserReport, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FindingReport, ...] = ()
     """Faults first, those of browsers without the extension after the others; then in the order of the hops,
     of one hop what a browser stumbles over first."""
     channels: tuple[Channel, ...] = ()
@@ -81,32 +108,44 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Native hosts of other products: for information."""
 
 
-def diagnose(looked: Looked) -> Diagnosis:
-    """The report: what of all that was found counts, and for whom."""
+def diagnose(looked: Looked, show: Show = show_all) -> Diagnosis:
+    """Return the report of all observations; `show` renders its values."""
     browsers = browsers_of(looked)
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
     used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
     judged = _judged(files, looked.shared, browsers, has_other=looked.wants_channels)
     others = _of_others(looked, browsers)
     findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *others]
-    findings = sorted((_called(finding, looked.called) for finding in findings), key=_order(browsers))
-    reports = tuple(_report(browser, findings) for browser in browsers)
+    findings.sort(key=_order(browsers))
+    threats = _threats(files, judged, browsers)
     is_fixing = looked.fixed is not None
     diagnosis = Diagnosis(
         healthy=all(finding.level != "fault" for finding in findings),
-        verdict=_verdict(browsers, used, findings, _threats(files, judged, browsers)),
+        verdict=_verdict(browsers, used, findings, threats).render(show),
         is_fixing=is_fixing,
-        fixed=tuple(looked.fixed or ()),
-        left=tuple(_left(browsers, findings)) if is_fixing else (),
-        fix=_fix(findings, looked.called),
-        hops=tuple(_shared_hops(looked.details, findings, browsers)),
-        browsers=reports,
-        findings=tuple(findings),
+        fixed=tuple(done.render(show) for done in looked.fixed or ()),
+        left=tuple(_left(browsers, findings, looked.called, show)) if is_fixing else (),
+        fix=_fix(findings, looked.called, show),
+        hops=tuple(_shared_hops(looked.details, findings, browsers, show)),
+        browsers=tuple(_report(browser, findings, show) for browser in browsers),
+        findings=tuple(_render(finding, looked.called, show) for finding in findings),
         channels=tuple(looked.channels),
         published=tuple(looked.published),
         neighbours=looked.files.neighbours,
     )
     return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
+
+
+def _render(finding: Finding, called: Value, show: Show) -> FindingReport:
+    return FindingReport(
+        code=finding.code,
+        hop=finding.hop,
+        text=finding.render(show),
+        command=finding.command.render(show, called) if finding.command else "",
+        level=finding.level,
+        where=finding.where.render(show),
+        is_safe=finding.is_safe,
+    )
 
 
 def _printable(value: Any) -> Any:
@@ -127,7 +166,7 @@ def _printable(value: Any) -> Any:
 def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
     """An extension that was loaded for the moment leaves no trace in the profile, and yet it is there."""
     with_hosts = {browser.title for browser in browsers if browser.profiles or browser.unlinked}
-    return finding.code == NOT_THERE and finding.where in with_hosts
+    return finding.code == NOT_THERE and finding.where.text in with_hosts
 
 
 def _as_wanted(finding: Finding, looked: Looked) -> Finding:
@@ -152,14 +191,14 @@ def _judged(
     has_any = has_other or any(role != "unused" for role in roles.values())
     # What concerns all browsers is as bad as it is for the one that still has to connect.
     all_of_them = "has the extension" if "has the extension" in roles.values() or not has_any else "connected"
-    stopped = {finding.where for finding in (*files, *shared) if finding.level == "fault"}
+    stopped = {finding.where.text for finding in (*files, *shared) if finding.level == "fault"}
     is_all_stopped = not stopped <= roles.keys()
 
     def level(finding: Finding) -> Level:
-        role = roles.get(finding.where, all_of_them)
+        role = roles.get(finding.where.text, all_of_them)
         if finding.level == "fault" and (role == "connected" or (role == "unused" and has_any)):
             return "warning"
-        if finding.code == NOT_THERE and not (has_any or is_all_stopped or finding.where in stopped):
+        if finding.code == NOT_THERE and not (has_any or is_all_stopped or finding.where.text in stopped):
             return "fault"
         return finding.level
 
@@ -174,19 +213,19 @@ def _threats(
     return [
         after
         for before, after in zip(files, judged, strict=True)
-        if before.level == "fault" != after.level and after.where not in unused
+        if before.level == "fault" != after.level and after.where.text not in unused
     ]
 
 
 def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: Looked) -> Iterator[Finding]:
     """What a running chain tells, and that there is none."""
     is_any_connected = any(browser.role == "connected" for browser in browsers)
-    stopped = {finding.where for finding in judged if finding.level == "fault"}
+    stopped = {finding.where.text for finding in judged if finding.level == "fault"}
     for browser in browsers:
         for profile in browser.profiles:
-            findings = findings_of(profile, browser.title, looked.now)
+            findings = findings_of(profile, browser.name, looked.now)
             yield from _named(findings, profile if len(browser.profiles) > 1 else None)
-        yield from (unlinked(host, browser.title) for host in browser.unlinked)
+        yield from (unlinked(host, browser.name) for host in browser.unlinked)
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
         if browser.role == "has the extension" and browser.is_startable and is_silent:
             yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
@@ -198,7 +237,7 @@ def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Fin
     works = "connected" in roles or any(channel.is_usable for channel in looked.channels)
     is_all = not (works or "has the extension" in roles)
     for channel in looked.channels:
-        where = title_of_process(channel.browser_pid, looked.files)
+        where = name_of_process(channel.browser_pid, looked.files)
         level = _weight(channel, looked, works=works)
         for finding in channel_findings(channel):
             yield msgspec.structs.replace(finding, level=level, where=where)
@@ -217,37 +256,48 @@ def _weight(channel: Channel, looked: Looked, *, works: bool) -> Level:
 
 
 def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected: bool) -> Iterator[Finding]:
-    title = browser.title
+    values = {"browser": browser.name}
     if host_elsewhere:
-        text = (
-            f"{title} runs a native host (process {host_elsewhere}) that is not to be found where this mcpb "
-            "looks: another installation started it, or it had another MCPB_HOME. Use that one; or restart "
-            "the browser, which then starts this one's"
+        yield Finding(
+            code=FindingCode.CONNECTED_ELSEWHERE,
+            hop="host",
+            template="{browser} runs a native host (process {pid}) outside the directories of this mcpb: "
+            "another installation started it, or it had another MCPB_HOME. Use that installation, or restart "
+            "the browser, which then starts the host of this one",
+            values={**values, "pid": public(host_elsewhere)},
+            where=browser.name,
         )
-        yield Finding(code="connected-elsewhere", hop="host", text=text, where=title)
     elif browser.pid:
-        text = (
-            f"{title} runs and can start the native host, and yet is not connected. Open the popup of "
-            "the extension: it connects at once, or says why not. Without that it may take a minute"
+        template = (
+            "{browser} runs and can start the native host, but is not connected. Open the popup of the "
+            "extension: it connects at once, or shows the reason. Without that it may take a minute"
         )
-        yield Finding(code="not-connected", hop="host", text=text, where=title)
+        code = FindingCode.NOT_CONNECTED
+        yield Finding(code=code, hop="host", template=template, values=values, where=browser.name)
     elif not is_any_connected:
-        text = f"{title} does not run; start it"
-        yield Finding(code="not-running", hop="browser", text=text, where=title, level="warning")
+        yield Finding(
+            code=FindingCode.NOT_RUNNING,
+            hop="browser",
+            template="{browser} does not run; start it",
+            values=values,
+            where=browser.name,
+            level="warning",
+        )
 
 
 def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator[Finding]:
+    """Add the profile to findings of a browser with several connected profiles."""
     for finding in findings:
         if profile is None:
             yield finding
-        else:
-            called = f"profile “{profile.label}”" if profile.label else f"host {profile.host}"
-            yield msgspec.structs.replace(finding, text=f"{called}: {finding.text}")
-
-
-def _called(finding: Finding, called: str) -> Finding:
-    """A terminal may know this mcpb by another name."""
-    return msgspec.structs.replace(finding, command=_OURS.sub(lambda _: called, finding.command))
+            continue
+        label, host = Value(profile.label, Privacy.PROFILE), public(profile.host)
+        prefix, connected = ("profile “{connected}”", label) if profile.label else ("host {connected}", host)
+        yield msgspec.structs.replace(
+            finding,
+            template=f"{prefix}: {finding.template}",
+            values={**finding.values, "connected": connected},
+        )
 
 
 def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, int, int]]:
@@ -256,7 +306,7 @@ def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, i
     }
     return lambda finding: (
         _WORST_FIRST.index(finding.level),
-        later.get(finding.where, 0),
+        later.get(finding.where.text, 0),
         HOPS.index(finding.hop),
     )
 
@@ -264,30 +314,33 @@ def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, i
 # ── What is put right ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fix(findings: Sequence[Finding], called: str) -> str:
+def _fix(findings: Sequence[Finding], called: Value, show: Show) -> str:
     is_wanted = any(finding.is_safe and finding.level != "note" for finding in findings)
-    return f"{called} doctor --fix" if is_wanted else ""
+    return mcpb_command("doctor", "--fix").render(show, called) if is_wanted else ""
 
 
-def _left(browsers: Sequence[KnownBrowser], findings: Sequence[Finding]) -> Iterator[str]:
+def _left(
+    browsers: Sequence[KnownBrowser], findings: Sequence[Finding], called: Value, show: Show
+) -> Iterator[str]:
     unused = {browser.title for browser in browsers if browser.role == "unused"}
     for finding in findings:
-        is_only_unused = finding.level != "fault" and finding.where in unused
+        is_only_unused = finding.level != "fault" and finding.where.text in unused
         if finding.command and finding.level != "note" and not is_only_unused:
-            why = " (which browsers start mcpb is yours to say)" if finding.code in _FOR_THE_PERSON else ""
-            yield f"Not mine to mend{why}: {_blamed(finding)}; run {finding.command}"
+            why = " (you decide which browsers start mcpb)" if finding.code in _FOR_THE_PERSON else ""
+            command = finding.command.render(show, called)
+            yield f"Not fixed{why}: {_blamed(finding).render(show)}; run {command}"
 
 
 # ── The parts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(browser: KnownBrowser, findings: Sequence[Finding]) -> BrowserReport:
-    its = [finding for finding in findings if finding.where == browser.title]
+def _report(browser: KnownBrowser, findings: Sequence[Finding], show: Show) -> BrowserReport:
+    its = [finding for finding in findings if finding.where.text == browser.title]
     return BrowserReport(
-        title=browser.title,
+        title=browser.name.render(show),
         name=browser.target.browser if browser.target else "",
         state=_state(browser, its),
-        hops=tuple(_hops(_details(browser), its)),
+        hops=tuple(_hops(_details(browser), its, show)),
         seen=browser.profiles,
     )
 
@@ -301,22 +354,23 @@ def _state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "b
     return "idle" if target is None or target.is_startable or target.is_removed else "broken"
 
 
-def _details(browser: KnownBrowser) -> dict[Hop, str]:
+def _details(browser: KnownBrowser) -> dict[Hop, Part]:
     """What there is to say of each hop that was reached."""
-    found: dict[Hop, str] = {}
+    found: dict[Hop, Part] = {}
     profiles = browser.profiles
     if browser.target and browser.target.is_startable:
-        found["manifest"] = browser.target.manifest
+        found["manifest"] = path_value(browser.target.manifest)
     if browser.pid or profiles:
-        found["browser"] = ", ".join(profile.title for profile in profiles) or "runs"
+        found["browser"] = public(", ".join(profile.title for profile in profiles) or "runs")
     if profiles:
-        found["host"] = ", ".join(f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles)
+        hosts = [f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles]
+        found["host"] = public(", ".join(hosts))
     if known := [seen for seen in profiles if seen.brand]:
-        found["extension"] = ", ".join(map(_extension, known))
+        found["extension"] = public(", ".join(map(_extension, known)))
     if known := [seen for seen in known if not seen.is_channel]:
         times = [f"answers in {seen.answered_ms:g} ms" for seen in known if seen.answered_ms is not None]
-        found["worker"] = ", ".join(times)
-        found["page"] = _counted(sum(seen.tools for seen in known), "tool")
+        found["worker"] = public(", ".join(times))
+        found["page"] = public(_counted(sum(seen.tools for seen in known), "tool"))
     return found
 
 
@@ -325,18 +379,21 @@ def _extension(seen: SeenBrowser) -> str:
 
 
 def _shared_hops(
-    details: Mapping[Hop, str], findings: Sequence[Finding], browsers: Sequence[KnownBrowser]
+    details: Mapping[Hop, Part],
+    findings: Sequence[Finding],
+    browsers: Sequence[KnownBrowser],
+    show: Show,
 ) -> Iterator[HopReport]:
     titles = {browser.title for browser in browsers}
-    return _hops(details, [finding for finding in findings if finding.where not in titles])
+    return _hops(details, [finding for finding in findings if finding.where.text not in titles], show)
 
 
-def _hops(details: Mapping[Hop, str], findings: Sequence[Finding]) -> Iterator[HopReport]:
+def _hops(details: Mapping[Hop, Part], findings: Sequence[Finding], show: Show) -> Iterator[HopReport]:
     for hop in HOPS:
         levels = {finding.level for finding in findings if finding.hop == hop}
         if levels or hop in details:
             worst: State = next((level for level in _WORST_FIRST if level in levels), "ok")
-            yield HopReport(hop=hop, state=worst, text=details.get(hop, ""))
+            yield HopReport(hop=hop, state=worst, text=details.get(hop, NOTHING).render(show))
 
 
 def _counted(count: int, what: str) -> str:
@@ -351,49 +408,66 @@ def _verdict(
     channels: Sequence[Channel],
     findings: Sequence[Finding],
     threats: Sequence[Finding],
-) -> str:
-    """`channels` are those that are to be used, and can be."""
+) -> Message:
+    """Summarize the report; `channels` are usable and to be used."""
     working = [browser for browser in browsers if browser.role == "connected"]
     faults = [finding for finding in findings if finding.level == "fault"]
     if not (working or channels or faults):
-        return _waiting([finding.where for finding in findings if finding.code == "not-running"])
+        return _waiting([finding.where for finding in findings if finding.code == FindingCode.NOT_RUNNING])
     if not (working or channels):
-        return f"It does not work: {_ended(_blamed(faults[0]))}"
-    parts = {
-        "Connected": ", ".join(map(_connected, working)),
-        "Existing channel": " and ".join(channel.title for channel in channels),
-    }
-    connected = " ".join(f"{what}: {which}." for what, which in parts.items() if which)
+        return _end_sentence("It does not work: {fault}", fault=_blamed(faults[0]))
+    parts = [
+        (what, _join(names, separator))
+        for what, names, separator in (
+            ("Connected", [_connected(browser) for browser in working], ", "),
+            ("Existing channel", [public(channel.title) for channel in channels], " and "),
+        )
+        if names
+    ]
+    template = " ".join(f"{what}: {{connected_{number}}}." for number, (what, _) in enumerate(parts))
+    connected = {f"connected_{number}": names for number, (_, names) in enumerate(parts)}
     if worst := [*faults, *(threats if working else ())]:
-        return f"{connected} But {_ended(_blamed(worst[0]))}"
+        return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blamed(worst[0]))
     left = [
-        browser.title
+        browser.name
         for browser in browsers
         if browser.role == "unused" and browser.target and not browser.target.is_removed
         if not browser.is_startable
     ]
-    unused = f" Not {' nor '.join(left)}, where the extension is not seen either." if left else ""
-    return f"It works. {connected}{unused}"
+    unused = " Not {unused}, where the extension is not seen either." if left else ""
+    values = {**connected, "unused": _join(left, " nor ")}
+    return Message(template=f"It works. {template}{unused}", values=values)
 
 
-def _waiting(titles: Sequence[str]) -> str:
-    if len(titles) == 1:
-        return f"Nothing is wrong, but {titles[0]} is not running. Start it."
-    if titles:
-        return f"Nothing is wrong, but {' and '.join(titles)} are not running. Start one."
-    return "Nothing is wrong, but no browser is connected. Start one that has the extension."
+def _waiting(browsers: Sequence[Part]) -> Message:
+    if not browsers:
+        return Message(
+            template="Nothing is wrong, but no browser is connected. Start one that has the extension."
+        )
+    end = "is not running. Start it." if len(browsers) == 1 else "are not running. Start one."
+    values = {"browsers": _join(browsers, " and ")}
+    return Message(template=f"Nothing is wrong, but {{browsers}} {end}", values=values)
 
 
-def _connected(browser: KnownBrowser) -> str:
-    if all(seen.is_channel for seen in browser.profiles):
-        return f"{browser.title} (another product's extension)"
-    return f"{browser.title} ({_counted(sum(seen.tools for seen in browser.profiles), 'tool')})"
+def _connected(browser: KnownBrowser) -> Message:
+    tools = _counted(sum(seen.tools for seen in browser.profiles), "tool")
+    is_channel = all(seen.is_channel for seen in browser.profiles)
+    about = "another product's extension" if is_channel else tools
+    return Message(template=f"{{browser}} ({about})", values={"browser": browser.name})
 
 
-def _blamed(finding: Finding) -> str:
-    where = "" if finding.where in finding.text else f"{finding.where}: "
-    return f"{where}{finding.text.removesuffix('.')}"
+def _join(parts: Sequence[Part], separator: str) -> Message:
+    values = {f"part_{number}": part for number, part in enumerate(parts)}
+    return Message(template=separator.join(f"{{{name}}}" for name in values), values=values)
 
 
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith(("?", "!")) else f"{sentence}."
+def _blamed(finding: Finding) -> Message:
+    """Return the finding after the name of its browser, unless its message has that name."""
+    sentence = msgspec.structs.replace(finding, template=finding.template.removesuffix("."))
+    if finding.where == NOTHING or finding.where in finding.values.values():
+        return sentence
+    return Message(template="{where}: {finding}", values={"where": finding.where, "finding": sentence})
+
+
+def _end_sentence(template: str, **values: Part) -> Message:
+    return Message(template=f"{template}.", values=values)

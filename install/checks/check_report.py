@@ -42,11 +42,19 @@ from install.checks.profiles import (
     is_used_in,
 )
 from install.checks.running_browsers import RunningBrowser, confinement_finding, running_browsers
-from install.findings import Finding, Level
+from install.findings import (
+    INSTALL_COMMAND,
+    NOTHING,
+    Finding,
+    FindingCode,
+    Level,
+    Part,
+    mcpb_command,
+    public,
+)
 from install.host_manifest import callers_in
 from install.installation import Home, system_home
 from install.machine import Machine
-from install.targets import INSTALL
 from native_host.system.untrusted_files import is_file, resolved, status, whole
 
 
@@ -56,7 +64,7 @@ class Report:
 
     findings: tuple[Finding, ...] = ()
     """All, in order: wrapper, manifests (browser by browser), trials, running browsers, policies, extension,
-    neighbours. `where` is a target's title; empty for what concerns all browsers."""
+    neighbours. `where` is a target's name; empty for findings about all browsers."""
     targets: tuple[TargetReport, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     running: tuple[RunningBrowser, ...] = ()
@@ -138,10 +146,10 @@ class _Examination:
                 *self.environment,
                 *(finding for findings in self.wrappers.values() for finding in findings),
                 *(finding for target in self.targets for finding in self._of_target(target)),
-                *dict.fromkeys(trials),
+                *(each for number, each in enumerate(trials) if each not in trials[:number]),
                 *self.browser,
                 *self.extension,
-                *neighbour_findings(self.neighbours),
+                *neighbour_findings(self.neighbours, {each.title: each.name for each in self.targets}),
             ),
             targets=tuple(self._judged(target) for target in self.targets),
             neighbours=tuple(self.neighbours),
@@ -188,8 +196,8 @@ def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examinatio
     extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}
     for each in running:
         if finding := confinement_finding(each):
-            title = _title(each.browser, found.targets)
-            found.browser.append(msgspec.structs.replace(finding, where=title))
+            name = _name(each.browser, found.targets)
+            found.browser.append(msgspec.structs.replace(finding, where=name))
     for browser in used:
         found.browser += _policies(browser, machine, found.targets)
     for target in found.targets:
@@ -233,11 +241,11 @@ def _registrations(
 
 def _no_browser() -> Finding:
     return Finding(
-        code="no-browser",
+        code=FindingCode.NO_BROWSER,
         hop="browser",
-        text="No browser that mcpb knows has been used here. Start yours once, or name its folder with "
-        "--user-data-dir or --dir",
-        command="mcpb install-native-host --help",
+        template="No browser that mcpb knows has been used here. Start yours once, or name its directory "
+        "with --user-data-dir or --dir",
+        command=mcpb_command("install-native-host", "--help"),
     )
 
 
@@ -255,12 +263,13 @@ def _policies(browser: Browser, machine: Machine, targets: Sequence[TargetReport
     system = system_target(browser, machine)
     is_for_all = system is not None and is_file(system.manifest)
     findings = policy_findings(browser, managed_policies(browser, machine), has_system_manifest=is_for_all)
-    return [msgspec.structs.replace(finding, where=_title(browser, targets)) for finding in findings]
+    return [msgspec.structs.replace(finding, where=_name(browser, targets)) for finding in findings]
 
 
-def _title(browser: Browser, targets: Sequence[TargetReport]) -> str:
-    """Its target's, which it may share with others."""
-    return next((target.title for target in targets if target.browser == browser.name), browser.title)
+def _name(browser: Browser, targets: Sequence[TargetReport]) -> Part:
+    """Return the name of its target, which other browsers may share."""
+    found = (target.name for target in targets if target.browser == browser.name)
+    return next(found, public(browser.title))
 
 
 # ── The extension ───────────────────────────────────────────────────────────────────────────────────────────
@@ -292,7 +301,7 @@ def _of_extension(target: TargetReport, found: Sequence[InstalledExtension] | No
     if not found and target.kind == "chromium" and is_used_in(Path(target.manifest).parent.parent):
         return []  # it was loaded some seconds ago
     manifest = whole(Path(target.reads), LARGEST_MANIFEST_BYTES) if target.reads else None
-    return extension_findings(target.title, target.kind, found, callers_in(manifest or b"", target.kind))
+    return extension_findings(target.name, target.kind, found, callers_in(manifest or b"", target.kind))
 
 
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,8 +312,8 @@ async def _try(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> Non
     first = targets[0]
     trial = await try_host(Path(first.program), first.kind, OUR_CALLER[first.kind], Path(first.reads))
     if finding := trial.finding:
-        command = first.command if finding.command == INSTALL else finding.command
-        where = first.title if len(targets) == 1 else ""
+        command = first.command if finding.command == INSTALL_COMMAND else finding.command
+        where = first.name if len(targets) == 1 else NOTHING
         finding = msgspec.structs.replace(finding, where=where, command=command)
         trial = replace(trial, finding=finding)
     trials.update({target.title: trial for target in targets})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import site
 import sys
@@ -17,8 +16,22 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from install.findings import Finding, Level
-from install.interpreter import clone, how_to_install, installing, is_temporary, vanishing
+from install.findings import (
+    INSTALL_COMMAND,
+    NOTHING,
+    Command,
+    Finding,
+    FindingCode,
+    Level,
+    Mcpb,
+    Message,
+    Part,
+    Privacy,
+    Value,
+    path_value,
+    public,
+)
+from install.interpreter import clone, find_install_script, is_temporary, vanishing
 from install.machine import Machine
 from install.wsl import is_wsl
 
@@ -72,105 +85,153 @@ def examine_environment(environment: Environment, wrapper_interpreter: Path | No
 
 
 def _whether_it_stays(environment: Environment) -> list[Finding]:
-    where = environment.interpreter
+    interpreter = path_value(environment.interpreter)
     if environment.vanishing:
-        text = f"this mcpb will not stay: {where} is {environment.vanishing}"
-        return [_mended_by_installing("interpreter-vanishes", text, environment)]
-    if environment.is_temporary:
-        text = f"this mcpb is in a temporary folder ({where}) and is gone when that is cleaned up"
-        if environment.is_home_temporary:
-            text += ". So is your home: give install/install.sh another folder, --prefix DIR"
-            return [_finding("interpreter-temporary", text, "", "warning", str(where))]
-        return [_mended_by_installing("interpreter-temporary", text, environment, "warning")]
-    return []
+        template = "this mcpb will not stay: {interpreter} is {reason}"
+        values = {"interpreter": interpreter, "reason": public(environment.vanishing)}
+        return [_fixed_by_installing(FindingCode.INTERPRETER_VANISHES, template, values, environment)]
+    if not environment.is_temporary:
+        return []
+    template = "this mcpb is in a temporary directory ({interpreter}) that the system deletes"
+    code, values = FindingCode.INTERPRETER_TEMPORARY, {"interpreter": interpreter}
+    if environment.is_home_temporary:
+        template += ". Your home is temporary too: pass another directory to install/install.sh, --prefix DIR"
+        return [_finding(code, template, values, level="warning", where=interpreter)]
+    return [_fixed_by_installing(code, template, values, environment, "warning")]
 
 
 def _who_lives_there(environment: Environment) -> list[Finding]:
     rivals = [
-        _mended_by_installing(
-            "package-taken",
-            f"the package `{name}` of this mcpb is that of {owner} as well: one of the two does not work",
+        _fixed_by_installing(
+            FindingCode.PACKAGE_TAKEN,
+            "{owner} has a package `{name}` too: one of the two does not work",
+            {"name": public(name), "owner": Value(owner, Privacy.PROGRAM)},
             environment,
         )
         for name, owner in environment.rivals.items()
     ]
     if rivals or not (environment.is_shared or environment.neighbours):
         return rivals
-    whose = "no environment of its own" if environment.is_shared else "an environment that it shares"
-    text = (
-        f"this mcpb has {whose} ({environment.interpreter}): its packages have plain names such as `bridge`, "
-        f"and what others need there can change what it needs{_beside(environment.neighbours)}"
+    template = (
+        f"this mcpb {'has no environment of its own' if environment.is_shared else 'shares its environment'} "
+        "({interpreter}): its packages have plain names such as `bridge`, and other packages can change the "
+        "versions of its dependencies"
     )
+    values: dict[str, Part] = {"interpreter": path_value(environment.interpreter)}
+    if environment.neighbours:
+        template += ". Other packages: {packages}"
+        values["packages"] = _list_neighbours(environment.neighbours)
     level: Level = "warning" if environment.is_shared else "note"
-    return [_mended_by_installing("environment-shared", text, environment, level)]
+    return [_fixed_by_installing(FindingCode.ENVIRONMENT_SHARED, template, values, environment, level)]
 
 
-def _beside(neighbours: Sequence[str]) -> str:
-    if not neighbours:
-        return ""
+def _list_neighbours(neighbours: Sequence[str]) -> Part:
     more = len(neighbours) - _SHOWN_NEIGHBOURS
-    named = ", ".join(neighbours[:_SHOWN_NEIGHBOURS]) + (f" and {more} more" if more > 0 else "")
-    return f". Beside it: {named}"
+    shown = neighbours[:_SHOWN_NEIGHBOURS]
+    template = ", ".join(f"{{part_{number}}}" for number in range(len(shown)))
+    values = {f"part_{number}": Value(name, Privacy.PROGRAM) for number, name in enumerate(shown)}
+    return Message(template=template + (f" and {more} more" if more > 0 else ""), values=values)
 
 
 def _whose_wrapper(environment: Environment, wrapper_interpreter: Path | None) -> list[Finding]:
     if wrapper_interpreter is None or wrapper_interpreter == environment.interpreter:
         return []
     if not os.access(wrapper_interpreter, os.X_OK):
-        return []  # that is the wrapper's own finding
-    text = (
-        f"browsers start another installation of mcpb: {wrapper_interpreter}, and not "
-        f"{environment.interpreter}, which is asked now. The command makes them start this one"
+        return []  # The checks of the wrapper report it.
+    other = path_value(wrapper_interpreter)
+    template = (
+        "browsers start another installation of mcpb: {other}, not {interpreter}. The command makes them "
+        "start this one"
     )
-    where = str(wrapper_interpreter)
-    return [_finding("wrapper-of-another-installation", text, "mcpb install-native-host", "warning", where)]
+    values = {"other": other, "interpreter": path_value(environment.interpreter)}
+    code = FindingCode.WRAPPER_OF_ANOTHER_INSTALLATION
+    return [_finding(code, template, values, INSTALL_COMMAND, "warning", other)]
 
 
 def _which_mcpb(environment: Environment) -> list[Finding]:
     if _is_ours(environment.found, environment, _DISTRIBUTION):
         return []
+    directory = path_value(environment.commands)
     if environment.found is None:
-        text = f"a terminal finds no `mcpb`: {environment.commands} is not on PATH, nor is a link to it"
-        command = f"export PATH={shlex.quote(str(environment.commands))}:$PATH"
-        return [_finding("mcpb-not-on-path", text, command, "warning", str(environment.commands))]
-    text = (
-        f"`mcpb` in a terminal is {environment.found}, and not {environment.commands / _DISTRIBUTION}, which "
-        f"is asked now. In MCP clients and terminals say {called(environment)} instead"
-    )
-    command = f"claude mcp add browser -- {called(environment)} bridge"
-    return [_finding("mcpb-is-another", text, command, "warning", str(environment.found))]
+        template = "a terminal finds no `mcpb`: neither {directory} nor a link to it is on PATH"
+        command = Command((directory,), "export PATH={}:$PATH")
+        values: dict[str, Part] = {"directory": directory}
+        return [_finding(FindingCode.MCPB_NOT_ON_PATH, template, values, command, "warning", directory)]
+    found = path_value(environment.found)
+    template = "`mcpb` in a terminal is {found}, not {own}. In MCP clients and terminals use {called} instead"
+    values = {
+        "found": found,
+        "own": path_value(environment.commands / _DISTRIBUTION),
+        "called": Command((called(environment),)),
+    }
+    command = Command(("claude", "mcp", "add", "browser", "--", Mcpb.NAME, "bridge"))
+    return [_finding(FindingCode.MCPB_IS_ANOTHER, template, values, command, "warning", found)]
 
 
-def called(environment: Environment) -> str:
-    """What a terminal starts this mcpb with: `mcpb`, its second name, or the path of its command, quoted."""
+def called(environment: Environment) -> Value:
+    """Return the name that starts this mcpb in a terminal: `mcpb`, its second name, or its path."""
     if _is_ours(environment.found, environment, _DISTRIBUTION):
-        return _DISTRIBUTION
+        return public(_DISTRIBUTION)
     if _is_ours(environment.found_second, environment, _SECOND_NAME):
-        return _SECOND_NAME
-    return shlex.quote(str(environment.commands / _SECOND_NAME))
+        return public(_SECOND_NAME)
+    return path_value(environment.commands / _SECOND_NAME)
 
 
 def _beside_windows(environment: Environment) -> list[Finding]:
     if not environment.is_in_wsl:
         return []
-    text = (
-        "this is WSL: a browser of Windows looks for native hosts in Windows, where mcpb writes nothing. The "
+    template = (
+        "this is WSL: a browser on Windows looks for native hosts in Windows, where mcpb writes nothing. The "
         "command prints what to do there"
     )
-    return [_finding("browsers-of-windows", text, "mcpb install-native-host", "note")]
+    return [_finding(FindingCode.BROWSERS_OF_WINDOWS, template, {}, INSTALL_COMMAND, "note")]
 
 
 def _is_ours(found: Path | None, environment: Environment, name: str) -> bool:
     return found is not None and found.resolve() == (environment.commands / name).resolve()
 
 
-def _mended_by_installing(code: str, text: str, environment: Environment, level: Level = "fault") -> Finding:
-    how, command = how_to_install(environment.clone), installing(environment.clone)
-    return _finding(code, f"{text}. {how}", command, level, str(environment.interpreter))
+def _fixed_by_installing(
+    code: FindingCode,
+    template: str,
+    values: Mapping[str, Part],
+    environment: Environment,
+    level: Level = "fault",
+) -> Finding:
+    where, clone_directory = path_value(environment.interpreter), environment.clone
+    if clone_directory is None:
+        template += (
+            ". Install it from its clone into an environment of its own: install/install.sh "
+            "(or: pipx install DIR, uv tool install DIR)"
+        )
+        return _finding(code, template, values, level=level, where=where)
+    command = Command(("sh", path_value(find_install_script(clone_directory))))
+    template += ". Install it into an environment of its own: {script} (or: {pipx}, {uv})"
+    ways = {
+        "script": command,
+        "pipx": Command(("pipx", "install", path_value(clone_directory))),
+        "uv": Command(("uv", "tool", "install", path_value(clone_directory))),
+    }
+    return _finding(code, template, {**values, **ways}, command, level, where)
 
 
-def _finding(code: str, text: str, command: str, level: Level = "fault", where: str = "") -> Finding:
-    return Finding(code=code, hop="environment", text=text, command=command, level=level, where=where)
+def _finding(
+    code: FindingCode,
+    template: str,
+    values: Mapping[str, Part],
+    command: Command | None = None,
+    level: Level = "fault",
+    where: Part = NOTHING,
+) -> Finding:
+    return Finding(
+        code=code,
+        hop="environment",
+        template=template,
+        values=values,
+        command=command,
+        level=level,
+        where=where,
+    )
 
 
 # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,14 +17,13 @@ import msgspec
 
 from install.browsers import known_browsers
 from install.checks.running_browsers import RunningBrowser, running_browsers
-from install.findings import Finding, Level
+from install.findings import Command, Finding, FindingCode, Level, Message, Part, path_value, public
 from install.machine import Machine
 from native_host.existing_channel.channel_messages import BRAND, OLD_SOCKETS
 from native_host.existing_channel.channel_sockets import (
     OPEN_RECONNECT,
     RECONNECT,
     FoundChannel,
-    describe_directory,
     describe_stopped_host,
     find_channels,
 )
@@ -110,7 +109,10 @@ def existing_channels(
     elsewhere = find_channels() if directory else []
     with_sockets = {system.owner(channel) for channel in [*found, *elsewhere]}
     stopped = [_of_process(pid, system) for pid in system.stopped_hosts(with_sockets)]
-    return [msgspec.structs.replace(each, use=_use(each, is_attached)) for each in [*seen, *stopped]]
+    return [
+        msgspec.structs.replace(each, use=describe_use(each, is_attached=is_attached).text)
+        for each in [*seen, *stopped]
+    ]
 
 
 def channels_here(machine: Machine, home: Path, directory: Path | None, is_attached: bool) -> list[Channel]:
@@ -172,16 +174,21 @@ def _title(pid: int, *, is_theirs: bool, is_left: bool) -> str:
     return f"A socket in {BRAND}'s place, of an unknown program{f' (pid {pid})' if pid else ''}"
 
 
-def _use(channel: Channel, is_attached: bool) -> str:
+def describe_use(channel: Channel, *, is_attached: bool) -> Message:
+    """Return whether mcpb uses a channel, or why not and what changes it."""
     if channel.is_dead:
-        return f"it {_STOPPED}"
+        return Message(template=f"it {_STOPPED}")
     if channel.holder:
-        return f"used by mcpb (pid {channel.holder})"
+        return Message(template=f"used by mcpb (pid {channel.holder})")
     if channel.fault:
-        return f"not used: {channel.fault}" + (f". Run: {channel.mend}" if channel.mend else "")
+        fault = {"fault": public(channel.fault)}
+        command = make_channel_command(channel)
+        if command is None:
+            return Message(template="not used: {fault}", values=fault)
+        return Message(template="not used: {fault}. Run: {command}", values={**fault, "command": command})
     if is_attached:
-        return "used as soon as an MCP client runs"
-    return f"not used by mcpb. {_TO_USE}"
+        return Message(template="used as soon as an MCP client runs")
+    return Message(template=f"not used by mcpb. {_TO_USE}")
 
 
 _STOPPED = (
@@ -194,35 +201,61 @@ _STOPPED = (
 
 
 def channel_findings(channel: Channel) -> Iterator[Finding]:
-    """Notes: whether they are more is for those to say who know whether it is to be used.
+    """Return notes; the caller raises their level if the channel is to be used.
 
     Codes: channel-dead, channel-unusable, channel-old.
     """
+    socket = path_value(channel.path)
     if channel.is_dead:
-        yield _finding("channel-dead", f"{channel.title}, {_STOPPED}")
+        yield _finding(FindingCode.CHANNEL_DEAD, f"{{channel}}, {_STOPPED}", channel=public(channel.title))
     elif channel.fault:
-        text = f"{channel.path}, of {BRAND}, cannot be used: {channel.fault}"
-        yield _finding("channel-unusable", text, command=channel.mend)
-    elif channel.is_old:
-        text = (
-            f"{channel.path} is where {BRAND}'s hosts of 2025 had their socket. Its answers do not say "
-            "whose they are, so that mcpb makes one call at a time. Bring that product up to date"
+        yield _finding(
+            FindingCode.CHANNEL_UNUSABLE,
+            f"{{socket}}, of {BRAND}, cannot be used: {{fault}}",
+            command=make_channel_command(channel),
+            socket=socket,
+            fault=public(channel.fault),
         )
-        yield _finding("channel-old", text)
+    elif channel.is_old:
+        template = (
+            f"{{socket}} is where {BRAND}'s hosts of 2025 had their socket. Their results do not name their "
+            f"request, so mcpb makes one call at a time. Update {BRAND}"
+        )
+        yield _finding(FindingCode.CHANNEL_OLD, template, socket=socket)
+
+
+def make_channel_command(channel: Channel) -> Command | None:
+    """Return the command that makes a channel usable; None if no command does."""
+    return make_closing_command(Path(channel.path)) if channel.mend else None
+
+
+def make_closing_command(socket: Path) -> Command:
+    """Make the command that closes the directory of a socket to other users."""
+    return Command(("chmod", "700", path_value(socket.parent)))
 
 
 def missing_channel(level: Level = "warning", directory: Path | None = None) -> Finding:
-    """It is to be used, and there is none, in the only `directory` if one is set. Code: channel-missing."""
-    where = f" {describe_directory(directory)}" if directory else ""
-    text = (
-        f"{BRAND} is to be used, and no host of its serves{where}. Start the browser that has it, or open "
-        f"{RECONNECT} in it"
+    """Return the finding that no host serves, in `directory` if one is set. Code: channel-missing."""
+    end = f"Start the browser that has it, or open {RECONNECT} in it"
+    if directory is None:
+        template = f"{BRAND} is to be used, and none of its hosts serves. {end}"
+        return _finding(FindingCode.CHANNEL_MISSING, template, level)
+    template = (
+        f"{BRAND} is to be used, and none of its hosts serves in {{directory}} (existing_channel.directory "
+        f"of the configuration{'' if directory.is_dir() else '; this directory does not exist'}). {end}"
     )
-    return _finding("channel-missing", text, level)
+    return _finding(FindingCode.CHANNEL_MISSING, template, level, directory=path_value(directory))
 
 
-def _finding(code: str, text: str, level: Level = "note", command: str = "") -> Finding:
-    return Finding(code=code, hop="socket", text=text, level=level, command=command)
+def _finding(
+    code: FindingCode,
+    template: str,
+    level: Level = "note",
+    *,
+    command: Command | None = None,
+    **values: Part,
+) -> Finding:
+    return Finding(code=code, hop="socket", template=template, values=values, level=level, command=command)
 
 
 # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -298,7 +331,7 @@ def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
         clients=tuple(ChannelClient(pid=client, program=system.program(client)) for client in clients),
         holder=holder,
         fault=escape(found.fault),
-        mend=escape(found.mend),
+        mend=escape(make_closing_command(found.path).text) if found.is_directory_open else "",
         is_old=fnmatch(found.path.name, OLD_SOCKETS),
         is_left=is_left,
     )

@@ -23,9 +23,20 @@ import trio
 
 from install import wrapper
 from install.browsers import Kind
-from install.findings import Finding, Level
+from install.findings import (
+    INSTALL_COMMAND,
+    Command,
+    Finding,
+    FindingCode,
+    Level,
+    Mcpb,
+    Part,
+    Value,
+    foreign,
+    path_value,
+    public,
+)
 from install.plan.apply import LARGEST_FILE_BYTES
-from install.targets import INSTALL
 from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
@@ -106,8 +117,8 @@ async def try_host(program: Path, kind: Kind, caller: str, manifest: Path) -> Tr
                 ended_by_itself, lingers = await _end(process)
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
     except OSError as error:
-        text = f"{program} cannot be started: {error.strerror}"
-        return Trial(_finding("host-not-started", text))
+        template, reason = "{program} cannot be started: {reason}", public(error.strerror)
+        return Trial(_finding(FindingCode.HOST_NOT_STARTED, program, template, reason=reason))
     hello = _hello(heard)
     finding = _fault(program, heard, process.returncode if ended_by_itself else None)
     if finding is None and hello is not None:
@@ -250,59 +261,90 @@ def _params(heard: _Heard, method: str) -> bytes:
 
 
 def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
-    """`code` is that of a program which ended by itself."""
+    """Return the first fault; `code` is the exit code of a program that ended by itself."""
     if heard.noise:
-        text = f"{program} writes to its stdout what is no message: {_shown(heard.noise)}"
-        return _finding("host-prints", text)
+        template, output = "{program} writes to stdout what is not a message: {output}", _shown(heard.noise)
+        return _finding(FindingCode.HOST_PRINTS, program, template, output=output)
     if heard.is_too_much:
-        text = f"{program} is no host of mcpb: it says more than {STDOUT_BYTES >> 20} MiB unasked"
-        return _finding("host-not-ours", text)
+        template = f"{{program}} is not a host of mcpb: it sends more than {STDOUT_BYTES >> 20} MiB unasked"
+        return _finding(FindingCode.HOST_NOT_OURS, program, template)
     if _params(heard, "host/error"):
         return _refusal(program, heard)
     if hello := _hello(heard):
         if hello.wire == wire.WIRE_VERSION:
             return None
-        text = f"{program} speaks wire version {hello.wire}, this mcpb {wire.WIRE_VERSION}"
-        return _finding("host-other-wire", text)
+        template = f"{{program}} speaks wire version {{version}}, this mcpb {wire.WIRE_VERSION}"
+        return _finding(FindingCode.HOST_OTHER_WIRE, program, template, version=public(hello.wire))
     if heard.body:
-        text = f"{program} is no host of mcpb: it says {_shown(heard.body)}"
-        return _finding("host-not-ours", text)
+        template, output = "{program} is not a host of mcpb: it sends {output}", _shown(heard.body)
+        return _finding(FindingCode.HOST_NOT_OURS, program, template, output=output)
     if code is not None:
-        return _finding(
-            "host-exits", f"{program} ends at once, with {_ending(code)}{_last_line(heard.stderr)}"
-        )
+        template, ending = "{program} ends at once, with {ending}", public(_ending(code))
+        return _finding_with_stderr(FindingCode.HOST_EXITS, program, template, heard, ending=ending)
     if heard.rest:
-        return _finding(
-            "host-prints", f"{program} begins a message and does not end it: {_shown(heard.rest)}"
-        )
-    text = f"{program} says nothing within {HELLO_SECONDS:g} s{_last_line(heard.stderr)}"
-    return _finding("host-silent", text)
+        template, output = "{program} begins a message and does not end it: {output}", _shown(heard.rest)
+        return _finding(FindingCode.HOST_PRINTS, program, template, output=output)
+    template = f"{{program}} sends nothing within {HELLO_SECONDS:g} s"
+    return _finding_with_stderr(FindingCode.HOST_SILENT, program, template, heard)
 
 
 def _refusal(program: Path, heard: _Heard) -> Finding:
+    template = "{program} reports: {reason}"
     try:
         said = msgspec.json.decode(_params(heard, "host/error"), type=wire.HostError)
     except msgspec.DecodeError:
-        return _finding("host-refuses", f"{program} refuses: {_shown(heard.body)}")
-    command = said.command if _PLAIN_COMMAND.fullmatch(said.command) else INSTALL
-    # Only the wrapper, which speaks when there is no Python to speak, sends people to the installer for this.
-    by_wrapper = said.code == wire.Code.INTERNAL_ERROR and command == INSTALL
-    code = "interpreter-gone" if by_wrapper else "host-refuses"
-    return _finding(code, f"{program} refuses: {_shown(said.message.encode())}", command)
+        return _finding(FindingCode.HOST_REFUSES, program, template, reason=_shown(heard.body))
+    command = _plain_command(said.command) or INSTALL_COMMAND
+    # Only the wrapper, which runs without Python, names the installer as the remedy for this code.
+    is_wrapper = said.code == wire.Code.INTERNAL_ERROR and command == INSTALL_COMMAND
+    code = FindingCode.INTERPRETER_GONE if is_wrapper else FindingCode.HOST_REFUSES
+    return _finding(code, program, template, command, reason=_shown(said.message.encode()))
+
+
+def _plain_command(line: str) -> Command | None:
+    """Accept a command of mcpb without shell syntax; its arguments are foreign text."""
+    if line == INSTALL_COMMAND.text or not _PLAIN_COMMAND.fullmatch(line):
+        return None
+    _, *arguments = line.split()
+    return Command((Mcpb.NAME, *map(foreign, arguments)))
 
 
 def _warning(program: Path, hello: wire.HostHello, *, lingers: bool) -> Finding | None:
     if hello.version != __version__:
-        text = f"{program} starts mcpb {_shown(hello.version.encode())}, this is mcpb {__version__}"
-        return _finding("host-version", text, level="warning")
+        template = f"{{program}} starts mcpb {{version}}, this is mcpb {__version__}"
+        version = _shown(hello.version.encode())
+        return _finding(FindingCode.HOST_VERSION, program, template, level="warning", version=version)
     if lingers:
-        text = f"{program} does not end within {END_SECONDS:g} s when the browser closes its input"
-        return _finding("host-lingers", text, level="warning")
+        template = f"{{program}} still runs {END_SECONDS:g} s after the browser has closed its input"
+        return _finding(FindingCode.HOST_LINGERS, program, template, level="warning")
     return None
 
 
-def _finding(code: str, text: str, command: str = INSTALL, level: Level = "fault") -> Finding:
-    return Finding(code=code, hop="host", text=text, command=command, level=level)
+def _finding_with_stderr(
+    code: FindingCode, program: Path, template: str, heard: _Heard, **values: Part
+) -> Finding:
+    if lines := heard.stderr.strip().splitlines():
+        values["stderr"] = _shown(lines[-1])
+        template += ". Last line of stderr: {stderr}"
+    return _finding(code, program, template, INSTALL_COMMAND, "fault", **values)
+
+
+def _finding(
+    code: FindingCode,
+    program: Path,
+    template: str,
+    command: Command = INSTALL_COMMAND,
+    level: Level = "fault",
+    **values: Part,
+) -> Finding:
+    return Finding(
+        code=code,
+        hop="host",
+        template=template,
+        values={"program": path_value(program), **values},
+        command=command,
+        level=level,
+    )
 
 
 def _is_json(body: bytes) -> bool:
@@ -321,12 +363,7 @@ def _ending(code: int) -> str:
     return f"signal {-code}"
 
 
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.strip().splitlines()
-    return f". Its last words: {_shown(lines[-1])}" if lines else ""
-
-
-def _shown(data: bytes) -> str:
-    """Anybody's bytes, cut, on one line and harmless to a terminal."""
+def _shown(data: bytes) -> Value:
+    """Return foreign bytes, shortened, on one line and harmless to a terminal."""
     text = data.decode(errors="backslashreplace")
-    return escape(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
+    return foreign(escape(text[:SHOWN]) + ("…" if len(text) > SHOWN else ""))

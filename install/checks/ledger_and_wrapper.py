@@ -12,7 +12,17 @@ from pathlib import Path
 import msgspec
 
 from install import wrapper
-from install.findings import Finding, Level, registering, shell_line
+from install.findings import (
+    Command,
+    Finding,
+    FindingCode,
+    Level,
+    Part,
+    foreign,
+    make_register_command,
+    path_value,
+    public,
+)
 from install.installation import Home
 from install.ledger import Entry, Ledger, LedgerError
 from install.plan.apply import LARGEST_FILE_BYTES, look
@@ -56,18 +66,20 @@ def installed(home: Home) -> Installed:
     try:
         return Installed(home, ledger_of(home, look))
     except LedgerError as error:
-        return Installed(home, ledger_fault=_ledger_fault(str(error)))
+        return Installed(home, ledger_fault=_ledger_fault("{reason}", reason=foreign(str(error))))
 
 
 def _no_ledger(path: Path) -> Finding:
     """The installer would take it for none."""
-    aside = shell_line("mv", str(path), f"{path}.damaged")
-    why = "is not a file that can be read"
-    return _ledger_fault(f"{path} {why}. Move it away and run the command again: {aside}")
+    template = "{file} is not a readable file. Move it away and run the command again: {command}"
+    aside = Command(("mv", path_value(path), path_value(f"{path}.damaged")))
+    return _ledger_fault(template, file=path_value(path), command=aside)
 
 
-def _ledger_fault(text: str) -> Finding:
-    return Finding(code="ledger-unreadable", hop="wrapper", text=text, level="warning")
+def _ledger_fault(template: str, **values: Part) -> Finding:
+    return Finding(
+        code=FindingCode.LEDGER_UNREADABLE, hop="wrapper", template=template, values=values, level="warning"
+    )
 
 
 def look_at_program(path: Path) -> Program:
@@ -99,17 +111,21 @@ def _faults(here: Installed) -> Iterator[Finding]:
         return
     content = head(path, LARGEST_FILE_BYTES) or b""
     if not is_our_wrapper(content, here.wrapper_entry):
-        text = f"{path} was not written by mcpb, and the browser starts it"
-        yield finding("wrapper-foreign", text, command=_command(here, replace=True), is_safe=False)
+        template = "{wrapper} was not written by mcpb, and the browser starts it"
+        yield finding(
+            FindingCode.WRAPPER_FOREIGN, template, command=_command(here, replace=True), is_safe=False
+        )
         return
     made = wrapper.read(content.decode(errors="replace"))
     if made is None:
-        return  # the trial tells whether it works
+        return  # The trial shows whether it works.
     if not os.access(made.interpreter, os.X_OK):
-        yield finding("interpreter-gone", f"{path} starts {made.interpreter}, which is gone")
+        template, interpreter = "{wrapper} starts {interpreter}, which is gone", path_value(made.interpreter)
+        yield finding(FindingCode.INTERPRETER_GONE, template, interpreter=interpreter)
     if here.home.level == "user" and _home_of(made) != here.home.path:
-        text = f"{path} keeps its sockets in {_home_of(made)}, this mcpb looks in {here.home.path}"
-        yield finding("wrapper-home", text)
+        template = "{wrapper} keeps its sockets in {home}, this mcpb looks in {own_home}"
+        home, own_home = path_value(_home_of(made)), path_value(here.home.path)
+        yield finding(FindingCode.WRAPPER_HOME, template, home=home, own_home=own_home)
 
 
 def _warnings(here: Installed) -> Iterator[Finding]:
@@ -118,45 +134,62 @@ def _warnings(here: Installed) -> Iterator[Finding]:
     if not found.mode:
         return
     if stat.S_ISLNK(found.mode):
-        text = f"{path} is a link, and mcpb wrote a file. It is started, but cannot be mended"
-        yield finding("wrapper-link", text, command=_command(here, replace=True), is_safe=False)
+        template = "{wrapper} is a link, and mcpb wrote a file. It works, but mcpb cannot repair it"
+        yield finding(FindingCode.WRAPPER_LINK, template, command=_command(here, replace=True), is_safe=False)
         return
     yield from _exposed(here)
     made = wrapper.read(found.content.decode(errors="replace")) if found.content is not None else None
     entry = here.wrapper_entry
     if made and entry and not entry.holds(found.content):
-        yield finding("wrapper-changed", f"{path} is not as mcpb wrote it")
+        yield finding(FindingCode.WRAPPER_CHANGED, "{wrapper} differs from the file that mcpb wrote")
     if made and made.version != __version__:
-        of = made.version or "an earlier version"
-        yield finding("wrapper-version", f"{path} was written by mcpb {of}, this is mcpb {__version__}")
+        template = f"{{wrapper}} was written by mcpb {{version}}, this is mcpb {__version__}"
+        version = public(made.version or "an earlier version")
+        yield finding(FindingCode.WRAPPER_VERSION, template, version=version)
 
 
 def _exposed(here: Installed) -> Iterator[Finding]:
-    """Others could change what the browser starts, with this user's rights."""
+    """Find files and directories that let other users change the program that a browser starts."""
+    finding = partial(_finding, here, FindingCode.WRAPPER_EXPOSED, level="warning")
     for path in (here.home.wrapper, here.home.wrapper.parent, here.home.path):
-        found = look(path)
+        found, at = look(path), path_value(path)
         if found.mode and found.mode & 0o022:
-            text = f"{path} can be written by others, who could change what the browser starts"
-            command = shell_line("chmod go-w", str(path))
-            yield _finding(here, "wrapper-exposed", text, level="warning", command=command)
+            template = (
+                "{path} is writable for other users, who can change the program that the browser starts"
+            )
+            yield finding(template, path=at, command=Command(("chmod", "go-w", at)))
         elif found.mode and not found.is_users and here.home.level == "user":
-            text = f"{path} belongs to another user, who could change what the browser starts"
-            command = shell_line("sudo chown -h", str(os.getuid()), str(path))
-            yield _finding(here, "wrapper-exposed", text, level="warning", command=command, is_safe=False)
+            template = "{path} belongs to another user, who can change the program that the browser starts"
+            command = Command(("sudo", "chown", "-h", str(os.getuid()), at))
+            yield finding(template, path=at, command=command, is_safe=False)
 
 
 def _finding(
-    here: Installed, code: str, text: str, *, level: Level = "fault", command: str = "", is_safe: bool = True
+    here: Installed,
+    code: FindingCode,
+    template: str,
+    *,
+    level: Level = "fault",
+    command: Command | None = None,
+    is_safe: bool = True,
+    **values: Part,
 ) -> Finding:
-    command = command or _command(here)
-    return Finding(code=code, hop="wrapper", text=text, level=level, command=command, is_safe=is_safe)
+    return Finding(
+        code=code,
+        hop="wrapper",
+        template=template,
+        values={"wrapper": path_value(here.home.wrapper), **values},
+        level=level,
+        command=command or _command(here),
+        is_safe=is_safe,
+    )
 
 
-def _command(here: Installed, *, replace: bool = False) -> str:
-    """Registering one browser again writes the wrapper as well, and brings none back that was removed."""
+def _command(here: Installed, *, replace: bool = False) -> Command:
+    """Register one browser again: this also writes the wrapper and restores no browser that was removed."""
     targets = registered_targets(here.ledger, look)
     first = targets[0] if targets else None
-    return registering(first, replace=replace, for_all=here.home.level == "system")
+    return make_register_command(first, replace=replace, for_all=here.home.level == "system")
 
 
 def _home_of(made: wrapper.Wrapper) -> Path:

@@ -4,7 +4,7 @@ browser that runs looks instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,16 @@ from install.browsers import (
 from install.checks.ledger_and_wrapper import Installed
 from install.checks.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
 from install.checks.running_browsers import RunningBrowser, its_machine
-from install.findings import Finding, Level, registering
+from install.findings import (
+    Finding,
+    FindingCode,
+    Level,
+    Message,
+    Part,
+    make_register_command,
+    path_value,
+    public,
+)
 from install.ledger import Entry
 from install.machine import Machine
 from install.plan.apply import look
@@ -63,7 +72,7 @@ def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
     row = find_browser(entry.browser, rows)
     if row is None:
         return target
-    return replace(target, title=f"{row.title} in {directory.parent}", data=directory.parent)
+    return replace(target, browsers=row.title, location=directory.parent, data=directory.parent)
 
 
 # ── Another home ────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,11 +86,17 @@ def foreign_home_finding(machine: Machine) -> Finding | None:
     home = foreign_home(machine.environ)
     if home is None:
         return None
-    text = (
-        f"HOME is {home}, which is another user's: mcpb ignores it and uses {machine.user_home}. To examine "
-        "that user's browsers, run the command as that user, without sudo"
+    template = (
+        "HOME is {home}, which belongs to another user: mcpb ignores it and uses {own_home}. To examine that "
+        "user's browsers, run the command as that user, without sudo"
     )
-    return Finding(code="home-of-another-user", hop="environment", text=text, level="warning")
+    return Finding(
+        code=FindingCode.HOME_OF_ANOTHER_USER,
+        hop="environment",
+        template=template,
+        values={"home": path_value(home), "own_home": path_value(machine.user_home)},
+        level="warning",
+    )
 
 
 # ── Browsers that run ───────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +130,9 @@ def _places(running: RunningBrowser, machine: Machine, rows: Sequence[Browser]) 
     # Brave looks in its usual place all the same (brave-core: app/brave_main_delegate.cc).
     if running.user_data_dir is not None and not running.browser.name.startswith("brave"):
         target = user_data_dir_target(running.user_data_dir)
-        yield _elsewhere("user-data-dir", running, target, f"--user-data-dir {running.user_data_dir}")
+        directory = path_value(running.user_data_dir)
+        option = Message(template="--user-data-dir {directory}", values={"directory": directory})
+        yield _elsewhere(FindingCode.USER_DATA_DIR, running, target, option)
         return
     its = its_machine(running, machine)
     changed = [
@@ -128,21 +145,34 @@ def _places(running: RunningBrowser, machine: Machine, rows: Sequence[Browser]) 
     if {target.directory for target in usual} & {target.directory for target in targets}:
         return  # it goes by another variable, or by none
     for target in targets[:1]:
-        said = " and ".join(f"{name}={its.environ.get(name, '')}" for name in changed)
-        yield _elsewhere("settings-folder", running, target, said)
+        yield _elsewhere(FindingCode.SETTINGS_FOLDER, running, target, _variables(changed, its.environ))
 
 
-def _elsewhere(code: str, running: RunningBrowser, place: Target, started_with: str) -> Elsewhere:
-    """A fault where our extension is. Other programs start browsers of their own, too, that need no host."""
+def _variables(names: Sequence[str], environ: Mapping[str, str]) -> Message:
+    values = {name: path_value(escape(environ.get(name, ""))) for name in names}
+    return Message(template=" and ".join(f"{name}={{{name}}}" for name in names), values=values)
+
+
+def _elsewhere(code: FindingCode, running: RunningBrowser, place: Target, started_with: Part) -> Elsewhere:
+    """Return a fault if the extension is there, else a note: other programs start browsers without it too."""
     title = running.browser.title
     data = place.data or place.directory.parent
-    target = replace(place, title=f"{title} in {data}", browser="")  # named by its folder
-    text = (
-        f"{title} (process {running.pid}) was started with {escape(started_with)}, and looks for hosts "
-        f"only in {data}, where mcpb is not registered"
-    )
+    target = replace(place, browsers=title, location=data, browser="")  # selected by its directory
     level: Level = "fault" if _has_extension(target, data) else "note"
-    missing = Finding(code=code, hop="browser", text=text, command=registering(target), level=level)
+    missing = Finding(
+        code=code,
+        hop="browser",
+        template="{browser} (process {pid}) was started with {option}, and looks for hosts only in "
+        "{directory}, where mcpb is not registered",
+        values={
+            "browser": public(title),
+            "pid": public(running.pid),
+            "option": started_with,
+            "directory": path_value(data),
+        },
+        command=make_register_command(target),
+        level=level,
+    )
     return Elsewhere(running, target, missing)
 
 

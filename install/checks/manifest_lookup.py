@@ -11,7 +11,16 @@ import msgspec
 from install import wrapper
 from install.browsers import Kind, Target
 from install.checks.ledger_and_wrapper import Installed, look_at_program
-from install.findings import Finding, Level, registering, shell_line
+from install.findings import (
+    Command,
+    Finding,
+    FindingCode,
+    Level,
+    Part,
+    make_register_command,
+    name_target,
+    path_value,
+)
 from install.host_manifest import manifest_faults, origin, program_named_in
 from install.plan.apply import LARGEST_FILE_BYTES
 from install.program_check import program_fault
@@ -23,15 +32,15 @@ OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIRE
 LARGEST_MANIFEST_BYTES = 8 * 1024 * 1024
 """Browsers know no bound."""
 
-FOREIGN_PROGRAM = "manifest-foreign-program"
-ANOTHER_MCPB = "manifest-of-another-mcpb"
+FOREIGN_PROGRAM = FindingCode.MANIFEST_FOREIGN_PROGRAM
+ANOTHER_MCPB = FindingCode.MANIFEST_OF_ANOTHER_MCPB
 
 
 class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One folder of manifests: what a browser that looks there finds."""
 
-    title: str
-    """Of the browsers, for people; no other target has it. The `where` of its findings."""
+    name: Part
+    """Title of the browsers, with its directory as a value; unique. `where` of its findings."""
     browser: str
     """The row of the table; empty for a folder that was named by hand."""
     kind: Kind
@@ -47,10 +56,15 @@ class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The person took this browser out: that it has no manifest is no fault."""
     is_startable: bool = False
     """As far as files tell, this browser can start our host."""
-    command: str = ""
+    command: Command | None = None
     """Registers it, whatever is wrong."""
     findings: tuple[Finding, ...] = ()
     """Of this folder, what the browser stumbles over first comes first."""
+
+    @property
+    def title(self) -> str:
+        """Name for users."""
+        return self.name.text
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ def examine_target(
     is_known = here.ledger is not None and here.ledger.entry(target.manifest) is not None
     is_safe = own is not None and taken is own and is_known and not is_replacing
     return TargetReport(
-        title=target.title,
+        name=name_target(target),
         browser=target.browser,
         kind=target.kind,
         manifest=str(target.manifest),
@@ -109,7 +123,7 @@ def examine_target(
         findings=tuple(
             msgspec.structs.replace(
                 finding,
-                where=target.title,
+                where=name_target(target),
                 command=finding.command or command,
                 is_safe=is_safe and not finding.command,
             )
@@ -129,14 +143,23 @@ def _judged(
     target: Target, own: _Manifest | None, all_users: _Manifest | None, taken: _Manifest
 ) -> Iterator[Finding]:
     if taken is own and own.findings and all_users and not all_users.findings:
-        instead = f"{target.title} takes it instead of {all_users.file}, which is all right"
-        text = f"{own.file} is broken, and {instead}: {own.findings[0].text}"
-        yield _finding("manifest-shadows", text)
+        template = "{file} is broken, and {browser} takes it instead of {usable}, which is usable: {fault}"
+        yield _finding(
+            FindingCode.MANIFEST_SHADOWS,
+            template,
+            file=path_value(own.file),
+            browser=name_target(target),
+            usable=path_value(all_users.file),
+            fault=own.findings[0],
+        )
     if taken is not own and own is not None:
         for finding in own.findings:
-            text = f"{finding.text}. {target.title} takes {taken.file} instead"
             yield msgspec.structs.replace(
-                finding, text=text, level="warning", command=_command(target, replace=True)
+                finding,
+                template=f"{finding.template}. {{browser}} takes {{taken}} instead",
+                values={**finding.values, "browser": name_target(target), "taken": path_value(taken.file)},
+                level="warning",
+                command=_command(target, replace=True),
             )
     yield from taken.findings
 
@@ -148,14 +171,22 @@ def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | Non
     """None where a browser sees none, also for a link that leads nowhere."""
     file = target.manifest
     if folder := closed_folder(file):
-        text = f"{file} cannot be read: you may not enter {folder}"
-        open_it = shell_line("chmod u+rwx", str(folder))
-        return _Manifest(file, b"", reading=[_finding("manifest-unreadable", text, command=open_it)])
+        template = "{file} cannot be read: you may not enter {directory}"
+        command = Command(("chmod", "u+rwx", path_value(folder)))
+        fault = _finding(
+            FindingCode.MANIFEST_UNREADABLE,
+            template,
+            command=command,
+            file=path_value(file),
+            directory=path_value(folder),
+        )
+        return _Manifest(file, b"", reading=[fault])
     if status(file) is None:
         return None
     content = whole(file, LARGEST_MANIFEST_BYTES)
     if content is None:
-        return _Manifest(file, b"", reading=[_finding("manifest-unreadable", f"{file} cannot be read")])
+        fault = _finding(FindingCode.MANIFEST_UNREADABLE, "{file} cannot be read", file=path_value(file))
+        return _Manifest(file, b"", reading=[fault])
     program = program_named_in(content, target.kind)
     is_ours = program is not None and any(_is_same(program, each.home.wrapper) for each in installations)
     return _Manifest(
@@ -175,12 +206,18 @@ def _is_same(program: Path, wrapper_file: Path) -> bool:
 def _foreign(file: Path, program: Path) -> Finding:
     """What is wrong with a program that is not our wrapper (whose faults are said once, for all browsers)."""
     if fault := program_fault(program, look_at_program):
-        return msgspec.structs.replace(fault, hop="manifest", text=f"{file}: {fault.text}")
+        return msgspec.structs.replace(
+            fault,
+            hop="manifest",
+            template=f"{{file}}: {fault.template}",
+            values={**fault.values, "file": path_value(file)},
+        )
     content = head(program, LARGEST_FILE_BYTES)
-    starts = f"{file} makes the browser start {program}"
+    code, owner = FindingCode.MANIFEST_FOREIGN_PROGRAM, "which does not belong to mcpb"
     if content is not None and wrapper.is_ours(content.decode(errors="replace")):
-        return _finding(ANOTHER_MCPB, f"{starts}, which another installation of mcpb wrote")
-    return _finding(FOREIGN_PROGRAM, f"{starts}, which is not mcpb's")
+        code, owner = ANOTHER_MCPB, "which another installation of mcpb wrote"
+    template = f"{{file}} makes the browser start {{program}}, {owner}"
+    return _finding(code, template, file=path_value(file), program=path_value(program))
 
 
 # ── No manifest ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,12 +225,12 @@ def _foreign(file: Path, program: Path) -> Finding:
 
 def _missing(target: Target) -> Finding:
     """Also for a link that leads nowhere."""
-    file = target.manifest
-    if leads_to := link(file):
-        text = f"{file} is a link to {leads_to}, which does not exist"
-    else:
-        text = f"{target.title} has no host manifest: there is no {file}"
-    return _finding("manifest-missing", text)
+    file = path_value(target.manifest)
+    if leads_to := link(target.manifest):
+        template = "{file} is a link to {destination}, which does not exist"
+        return _finding(FindingCode.MANIFEST_MISSING, template, file=file, destination=path_value(leads_to))
+    template = "{browser} has no host manifest: {file} does not exist"
+    return _finding(FindingCode.MANIFEST_MISSING, template, browser=name_target(target), file=file)
 
 
 def _is_removed(target: Target, here: Installed) -> bool:
@@ -202,15 +239,20 @@ def _is_removed(target: Target, here: Installed) -> bool:
 
 
 def _removed(target: Target) -> Finding:
-    text = (
-        f"{target.title} was taken out with mcpb uninstall-native-host. To bring it back, register it again"
-    )
-    return _finding("browser-removed", text, "note")
+    template = "{browser} was removed with mcpb uninstall-native-host. To restore it, register it again"
+    return _finding(FindingCode.BROWSER_REMOVED, template, "note", browser=name_target(target))
 
 
-def _command(target: Target, *, replace: bool) -> str:
-    return registering(target, replace=replace, for_all=target.level == "system")
+def _command(target: Target, *, replace: bool) -> Command:
+    return make_register_command(target, replace=replace, for_all=target.level == "system")
 
 
-def _finding(code: str, text: str, level: Level = "fault", command: str = "") -> Finding:
-    return Finding(code=code, hop="manifest", text=text, level=level, command=command)
+def _finding(
+    code: FindingCode,
+    template: str,
+    level: Level = "fault",
+    *,
+    command: Command | None = None,
+    **values: Part,
+) -> Finding:
+    return Finding(code=code, hop="manifest", template=template, values=values, level=level, command=command)

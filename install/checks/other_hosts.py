@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from install.browsers import Kind, Target
-from install.findings import Finding
+from install.findings import Finding, FindingCode, Part, path_value, public
 from install.host_manifest import callers_in, program_named_in
 from native_host.existing_channel.channel_messages import CLAUDE_CODE, CLAUDES
 from native_host.protocol.untrusted_text import escape
@@ -20,7 +20,7 @@ from native_host.system.untrusted_files import entries, head, is_file
 MOST = 100
 """In a folder. Nobody has so many."""
 LARGEST_BYTES = 64 * 1024
-WRAPPER_GONE = "channel-wrapper-gone"
+WRAPPER_GONE = FindingCode.CHANNEL_WRAPPER_GONE
 _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
 """Of what an interpreter is given to run."""
 
@@ -107,13 +107,15 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def neighbour_findings(found: Sequence[Neighbour]) -> list[Finding]:
-    """Notes on what a person may take for our fault: whose host Anthropic's extension would use.
+def neighbour_findings(found: Sequence[Neighbour], browsers: Mapping[str, Part]) -> list[Finding]:
+    """Return notes on the host that Anthropic's extension would start.
 
-    Codes: neighbour-order, channel-wrapper-gone.
+    `browsers` are the names of browsers by their titles. Codes: neighbour-order, channel-wrapper-gone.
     """
+    names: dict[str, Part] = {each.title: public(each.title) for each in found}
+    names |= browsers
     titles = dict.fromkeys(neighbour.title for neighbour in found)
-    return [finding for title in titles for finding in _of_claude(title, found)]
+    return [finding for title in titles for finding in _of_claude(title, names[title], found)]
 
 
 def taken(title: str, found: Sequence[Neighbour]) -> Neighbour | None:
@@ -128,33 +130,47 @@ def _claudes(title: str, found: Sequence[Neighbour]) -> list[Neighbour]:
     return [each for each in hosts if each]
 
 
-def _of_claude(title: str, found: Sequence[Neighbour]) -> Iterator[Finding]:
+def _of_claude(title: str, browser: Part, found: Sequence[Neighbour]) -> Iterator[Finding]:
     there = _claudes(title, found)
-    yield from (_gone(each) for each in there if each.lacks)
+    yield from (_gone(each, browser) for each in there if each.lacks)
     if winner := taken(title, found):
-        yield _order(title, winner, there)
+        yield _order(browser, winner, there)
 
 
-def _order(title: str, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
-    called = f"{CLAUDES[winner.name]}'s"
+def _order(browser: Part, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
     if len(there) == 1:
-        text = f"In {title} Anthropic's extension would take {called} host, which alone is registered"
-    else:
-        because = ", as Claude Desktop's program is gone" if winner.name == CLAUDE_CODE else ""
-        text = (
-            f"In {title} Claude Desktop and Claude Code are both registered for Anthropic's extension, which "
-            f"asks Desktop first and talks to one host alone: it would take {called}{because}"
+        template = (
+            "In {browser} Anthropic's extension would start {winner}'s host, the only one that is registered"
         )
-    text += ". mcpb has nothing to do with it"
-    return Finding(code="neighbour-order", hop="browser", text=text, level="note", where=title)
-
-
-def _gone(host: Neighbour) -> Finding:
-    product = CLAUDES[host.name]
-    through = f"{host.program}, which starts " if host.lacks != host.program else ""
-    text = (
-        f"{host.title} cannot start {product}'s host for Anthropic's extension: {host.manifest} names "
-        f"{through}{host.lacks}, which is not there to be run"
+    else:
+        because = ", because Claude Desktop's program is gone" if winner.name == CLAUDE_CODE else ""
+        template = (
+            "In {browser} Claude Desktop and Claude Code are both registered for Anthropic's extension, "
+            f"which asks Claude Desktop first and uses one host: it would start {{winner}}'s{because}"
+        )
+    return Finding(
+        code=FindingCode.NEIGHBOUR_ORDER,
+        hop="browser",
+        template=f"{template}. This does not concern mcpb",
+        values={"browser": browser, "winner": public(CLAUDES[winner.name])},
+        level="note",
+        where=browser,
     )
-    text = f"{text}. {product} puts that right when it is started"
-    return Finding(code=WRAPPER_GONE, hop="browser", text=text, level="note", where=host.title)
+
+
+def _gone(host: Neighbour, browser: Part) -> Finding:
+    through = "{program}, which starts " if host.lacks != host.program else ""
+    template = (
+        "{browser} cannot start {product}'s host for Anthropic's extension: {manifest} names "
+        f"{through}{{missing}}, which is not an executable file. Start {{product}} to repair it"
+    )
+    values: dict[str, Part] = {
+        "browser": browser,
+        "product": public(CLAUDES[host.name]),
+        "manifest": path_value(host.manifest),
+        "program": path_value(host.program),
+        "missing": path_value(host.lacks),
+    }
+    return Finding(
+        code=WRAPPER_GONE, hop="browser", template=template, values=values, level="note", where=browser
+    )

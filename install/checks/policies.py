@@ -16,7 +16,7 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
-from install.findings import Finding, installing
+from install.findings import Command, Finding, FindingCode, mcpb_command, path_value, public
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from native_host.system.untrusted_files import entries, head
@@ -98,18 +98,23 @@ def _findings(
 ) -> Iterator[Finding]:
     user_hosts = policies.get("NativeMessagingUserLevelHosts")
     if user_hosts and user_hosts.value is False and not has_system_manifest:
-        said = f"{user_hosts.file} (NativeMessagingUserLevelHosts)"
-        text = f"{said} lets {browser.title} start only what is for all users"
-        command = installing("--system", "--browser", browser.name, as_root=True)
-        yield _finding("policy-user-hosts", browser, text, command)
-    if blocked := _blocking(policies, "NativeMessagingBlocklist", "NativeMessagingAllowlist", HOST_NAME):
-        text = f"{blocked.file} (NativeMessagingBlocklist) forbids {browser.title} to start {HOST_NAME}"
-        yield _finding("policy-host-blocked", browser, f"{text}. Ask your administrator to allow it")
-    if blocked := _blocking(policies, "ExtensionInstallBlocklist", "ExtensionInstallAllowlist", EXTENSION_ID):
-        text = f"{blocked.file} (ExtensionInstallBlocklist) forbids the extension in {browser.title}"
-        yield _finding(
-            "policy-extension-blocked", browser, f"{text}. Ask your administrator to allow {EXTENSION_ID}"
+        template = (
+            "{file} (NativeMessagingUserLevelHosts) lets {browser} start only native hosts for all users"
         )
+        command = mcpb_command("install-native-host", "--system", "--browser", browser.name, as_root=True)
+        yield _finding(FindingCode.POLICY_USER_HOSTS, browser, user_hosts, template, command)
+    if blocked := _blocking(policies, "NativeMessagingBlocklist", "NativeMessagingAllowlist", HOST_NAME):
+        template = (
+            f"{{file}} (NativeMessagingBlocklist) forbids {{browser}} to start {HOST_NAME}. Ask your "
+            "administrator to allow it"
+        )
+        yield _finding(FindingCode.POLICY_HOST_BLOCKED, browser, blocked, template)
+    if blocked := _blocking(policies, "ExtensionInstallBlocklist", "ExtensionInstallAllowlist", EXTENSION_ID):
+        template = (
+            "{file} (ExtensionInstallBlocklist) forbids the extension in {browser}. Ask your administrator "
+            f"to allow {EXTENSION_ID}"
+        )
+        yield _finding(FindingCode.POLICY_EXTENSION_BLOCKED, browser, blocked, template)
 
 
 def _blocking(policies: dict[str, Policy], blocklist: str, allowlist: str, name: str) -> Policy | None:
@@ -125,5 +130,9 @@ def _listed(policy: Policy | None) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _finding(code: str, browser: Browser, text: str, command: str = "") -> Finding:
-    return Finding(code=code, hop="browser", text=text, command=command, where=browser.title)
+def _finding(
+    code: FindingCode, browser: Browser, policy: Policy, template: str, command: Command | None = None
+) -> Finding:
+    title = public(browser.title)
+    values = {"file": path_value(policy.file), "browser": title}
+    return Finding(code=code, hop="browser", template=template, values=values, command=command, where=title)

@@ -17,7 +17,18 @@ from typing import Any
 import msgspec
 
 from install.browsers import Kind
-from install.findings import Finding, Level, installing
+from install.findings import (
+    Command,
+    Finding,
+    FindingCode,
+    Level,
+    Part,
+    Privacy,
+    Value,
+    mcpb_command,
+    path_value,
+    public,
+)
 from install.host_manifest import is_caller, origin
 from native_host import __version__
 from native_host.protocol.untrusted_text import escape
@@ -36,7 +47,10 @@ _UNPACKED = {4, 8}
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
-_REFRESH: dict[Kind, str] = {"chromium": "mcpb extension", "firefox": "mcpb extension --firefox"}
+_REFRESH: dict[Kind, Command] = {
+    "chromium": mcpb_command("extension"),
+    "firefox": mcpb_command("extension", "--firefox"),
+}
 
 
 @dataclass(frozen=True)
@@ -186,50 +200,65 @@ def _text(value: Any) -> str:
 
 
 def extension_findings(
-    title: str, kind: Kind, found: Sequence[InstalledExtension], admitted: Collection[str]
+    browser: Part, kind: Kind, found: Sequence[InstalledExtension], admitted: Collection[str]
 ) -> list[Finding]:
-    """What is wrong with the extension in a browser's profiles; `admitted` may start the host.
+    """Find faults of the extension in the profiles of a browser; `admitted` may start the host.
 
     Codes: extension-missing, extension-folder-gone, extension-disabled, extension-other-id, extension-old.
-    What is wrong in one profile is a warning while another of the browser is all right.
+    A fault of one profile is a warning if another profile of the browser has none.
     """
     if not found:
-        text = f"No profile of {title} has the extension, as far as files tell"
+        template = "No profile of {browser} has the extension, according to its files"
         if kind == "firefox":
-            text += ". (They do not show one that was loaded temporarily.)"
-        return [_finding("extension-missing", title, text, _REFRESH[kind], "warning")]
-    faults = [_fault(title, item, admitted) for item in found]
+            template += ". (They do not contain temporary extensions.)"
+        return [_finding(FindingCode.EXTENSION_MISSING, browser, template, _REFRESH[kind], "warning")]
+    faults = [_fault(browser, item, admitted) for item in found]
     if all(fault and fault.level == "fault" for fault in faults):
         return [fault for fault in faults if fault]
     return [msgspec.structs.replace(fault, level="warning") for fault in faults if fault]
 
 
-def _fault(title: str, item: InstalledExtension, admitted: Collection[str]) -> Finding | None:
-    profile = f"{title}, profile {item.label}"
+def _fault(browser: Part, item: InstalledExtension, admitted: Collection[str]) -> Finding | None:
+    profile = Value(item.label, Privacy.PROFILE)
+    prefix = "{browser}, profile {profile}: the extension"
     is_chromium = item.extension_id != FIREFOX_ID
     refresh = _REFRESH["chromium" if is_chromium else "firefox"]
     if item.lost_folder:
-        text = (
-            f"{profile}: the extension was loaded from {item.lost_folder}, which is gone. Put it there again"
-        )
-        return _finding("extension-folder-gone", title, text, refresh)
+        template = f"{prefix} was loaded from {{directory}}, which is gone. Restore this directory"
+        code, directory = FindingCode.EXTENSION_FOLDER_GONE, path_value(item.lost_folder)
+        return _finding(code, browser, template, refresh, profile=profile, directory=directory)
     if not item.is_enabled:
-        text = (
-            f"{profile}: the extension is switched off. Switch it on where the browser lists its extensions"
-        )
-        return _finding("extension-disabled", title, text)
+        template = f"{prefix} is switched off. Switch it on where the browser lists its extensions"
+        return _finding(FindingCode.EXTENSION_DISABLED, browser, template, profile=profile)
     if is_chromium and item.extension_id != EXTENSION_ID and origin(item.extension_id) not in admitted:
-        text = f"{profile}: the extension has the id {item.extension_id}, which may not start the host"
-        command = installing("--extension-id", item.extension_id)
-        return _finding("extension-other-id", title, text, command)
+        template = f"{prefix} has the id {{id}}, which may not start the host"
+        command = mcpb_command("install-native-host", "--extension-id", item.extension_id)
+        code, extension_id = FindingCode.EXTENSION_OTHER_ID, public(item.extension_id)
+        return _finding(code, browser, template, command, profile=profile, id=extension_id)
     if item.version and _is_older(item.version, __version__):
-        text = f"{profile}: the extension has version {item.version}, mcpb {__version__}. Renew and reload it"
-        return _finding("extension-old", title, text, refresh, "warning")
+        template = f"{prefix} has version {{version}}, mcpb {__version__}. Update and reload it"
+        code, version = FindingCode.EXTENSION_OLD, public(item.version)
+        return _finding(code, browser, template, refresh, "warning", profile=profile, version=version)
     return None
 
 
-def _finding(code: str, title: str, text: str, command: str = "", level: Level = "fault") -> Finding:
-    return Finding(code=code, hop="extension", text=text, command=command, level=level, where=title)
+def _finding(
+    code: FindingCode,
+    browser: Part,
+    template: str,
+    command: Command | None = None,
+    level: Level = "fault",
+    **values: Part,
+) -> Finding:
+    return Finding(
+        code=code,
+        hop="extension",
+        template=template,
+        values={"browser": browser, **values},
+        command=command,
+        level=level,
+        where=browser,
+    )
 
 
 def _is_older(version: str, than: str) -> bool:

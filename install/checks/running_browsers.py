@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
-from install.findings import Finding, Level
+from install.findings import Finding, FindingCode, Level, public
 from install.machine import Machine
 from native_host.system import proc
 from native_host.system.untrusted_files import resolved
@@ -172,11 +172,12 @@ def confinement_finding(running: RunningBrowser) -> Finding | None:
     text, level = _CONFINED[confinement, kind]
     title = running.browser.title
     return Finding(
-        code="browser-confined",
+        code=FindingCode.BROWSER_CONFINED,
         hop="browser",
-        text=f"{title} (process {running.pid}) is a {confinement.capitalize()}: {text}",
+        template=f"{{browser}} (process {{pid}}) is a {confinement.capitalize()}: {text}",
+        values={"browser": public(title), "pid": public(running.pid)},
         level=level,
-        where=title,
+        where=public(title),
     )
 
 

@@ -23,7 +23,6 @@ from native_host.system.proc import count_unix_connections
 RECONNECT = "https://clau.de/chrome/reconnect"
 """Page on which Claude in Chrome starts a native host again."""
 OPEN_RECONNECT = f"Open {RECONNECT} in that browser, or restart it"
-_OPEN = "is open to other users"
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,13 @@ class FoundChannel:
     """Process id of the host; None if the name of the socket lacks it."""
     fault: str = ""
     """Reason why it is not used; empty if it is."""
-    mend: str = ""
-    """Command that makes it usable; empty if none does."""
+    is_directory_open: bool = False
+    """True if it is unused because other users may enter its directory."""
+
+    @property
+    def mend(self) -> str:
+        """Command that makes it usable; empty if there is none."""
+        return f"chmod 700 {shlex.quote(str(self.path.parent))}" if self.is_directory_open else ""
 
 
 def find_channels(directory: Path | None = None) -> list[FoundChannel]:
@@ -62,10 +66,9 @@ def check_socket(path: Path) -> FoundChannel:
     """Check the socket at a path."""
     pid = int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
     if fault := _find_directory_fault(path.parent):
-        closing = f"chmod 700 {shlex.quote(str(path.parent))}"
-        return FoundChannel(path, pid, fault, closing if fault.endswith(_OPEN) else "")
-    if fault := _find_socket_fault(path, pid):
-        return FoundChannel(path, pid, fault)
+        return FoundChannel(path, pid, f"its directory {fault.text}", fault.is_open)
+    if reason := _find_socket_fault(path, pid):
+        return FoundChannel(path, pid, reason)
     return FoundChannel(path, pid)
 
 
@@ -104,16 +107,24 @@ def _is_of_another_user(directory: Path) -> bool:
         return True
 
 
-def _find_directory_fault(directory: Path) -> str:
+@dataclass(frozen=True)
+class _Fault:
+    """Reason not to use a path."""
+
+    text: str
+    is_open: bool = False
+    """True if only its mode is wrong."""
+
+
+def _find_directory_fault(directory: Path) -> _Fault | None:
     if directory == Path(ABOVE):
-        return ""  # the old form stands among everybody's
-    fault = _find_fault(directory, stat.S_ISDIR, "directory")
-    return f"its folder {directory} {fault}" if fault else ""
+        return None  # Every user may write there; the old form has its socket there.
+    return _find_fault(directory, stat.S_ISDIR, "directory")
 
 
 def _find_socket_fault(path: Path, pid: int | None) -> str:
     if fault := _find_fault(path, stat.S_ISSOCK, "socket"):
-        return f"it {fault}"
+        return f"it {fault.text}"
     if is_ours(path):
         return "mcpb has put it there itself"
     if pid is not None and not proc.is_running(pid):
@@ -123,20 +134,20 @@ def _find_socket_fault(path: Path, pid: int | None) -> str:
     return ""
 
 
-def _find_fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> str:
+def _find_fault(path: Path, is_kind: Callable[[int], bool], kind: str) -> _Fault | None:
     try:
         found = path.lstat()
     except OSError as error:
-        return f"cannot be looked at: {error.strerror}"
+        return _Fault(f"cannot be looked at: {error.strerror}")
     if stat.S_ISLNK(found.st_mode):
-        return "is a link"
+        return _Fault("is a link")
     if not is_kind(found.st_mode):
-        return f"is no {kind}"
+        return _Fault(f"is not a {kind}")
     if found.st_uid != os.getuid():
-        return f"belongs to user {found.st_uid}"
+        return _Fault(f"belongs to user {found.st_uid}")
     if found.st_mode & 0o077:
-        return _OPEN
-    return ""
+        return _Fault("is open to other users", is_open=True)
+    return None
 
 
 QUIET_S = 150.0

@@ -47,20 +47,17 @@ from bridge.state.site_approvals import WORDS, Approval
 from exit_codes import collect_exit_codes
 from fake_transport import PlayedTransport
 from install.browsers import Browser
-from install.findings import Finding, Hop, Level
+from install.findings import FindingCode, Hop, Level
 from isolated_machine import get_state_directory, isolated_machine, run_mcpb
 from json_outputs import NoProblems, collect_json_members, make_plan_document
 from json_shapes import format_json, inline_references, remove_wording
 from native_host.protocol import wire
 from native_host.protocol.schema import schema as make_wire_schema
-from product_sources import PROJECT, ROOT, find_imports, find_product_files, find_texts, parse_modules
+from product_sources import PROJECT, ROOT, find_product_files, find_texts, parse_modules
 
 RECORDED = ROOT / "tests/data/interfaces.json"
 
 _VARIABLE = re.compile(r"\bMCPB_[A-Z_]*[A-Z]\b")
-_FINDING_CODE = re.compile(r"[a-z]+(-[a-z]+)+")
-_NO_FINDING_CODES = {"conda-meta", "mcpb-bridge"}
-"""Constants that look like a code, in modules that make findings."""
 _SHELL_OPTIONS = re.compile(r"^\s*(-[-a-z=?* |]+)\)", re.MULTILINE)
 """Label of a `case` in a shell script: `--yes | -y)`."""
 
@@ -310,12 +307,8 @@ async def _request_allowed_methods(app: App, path: str, headers: Mapping[bytes, 
 
 
 def collect_finding_codes(_home: Path) -> list[str]:
-    """Collect the codes of `mcpb doctor`: words of their type, else constants where findings are made."""
-    if codes := _list_words(get_type_hints(Finding)["code"]):
-        return codes
-    makers = (tree for tree in parse_modules("Finding") if Finding.__module__ in find_imports(tree))
-    constants = {text for tree in makers for text in find_texts(tree)}
-    return sorted({text for text in constants if _FINDING_CODE.fullmatch(text)} - _NO_FINDING_CODES)
+    """Collect the codes of `mcpb doctor`."""
+    return sorted(FindingCode)
 
 
 def collect_json_values(_home: Path) -> dict[str, list[str]]:

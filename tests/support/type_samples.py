@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -45,6 +46,8 @@ def make_sample(hint: Any, *, is_full: bool = True) -> Any:
 
 
 def _make_sample_of_class(shape: Any, *, is_full: bool) -> Any:
+    if isinstance(shape, type) and issubclass(shape, Enum):
+        return next(iter(shape))
     names = getattr(shape, "__struct_fields__", ())
     if dataclasses.is_dataclass(shape):
         names = tuple(field.name for field in dataclasses.fields(shape) if field.init)

@@ -22,6 +22,7 @@ from bridge.diagnostics.fixes import is_open_to_others
 from demo.simulated.browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.checks.running_browsers import RunningBrowser
+from install.findings import MCPB
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 
@@ -39,7 +40,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.setattr("install.checks.check_report.running_browsers", lambda *_: [])
     monkeypatch.setattr(
-        "bridge.diagnostics.observation.called", lambda _: "mcpb"
+        "bridge.diagnostics.observation.called", lambda _: MCPB
     )  # whatever the tests' PATH is
     # Signals come to the main thread, and the command runs in another one.
     monkeypatch.setattr("install.checks.check_report.ended_by_signals", nullcontext)
@@ -193,7 +194,7 @@ async def test_fix_neither_touches_what_others_wrote_nor_registers_a_browser(reg
     (registered / ".config/google-chrome").mkdir()
     found = await report("--fix")
     assert found["fixed"] == []
-    assert "Not mine to mend: " in found["left"][0]
+    assert "Not fixed: " in found["left"][0]
     assert manifest(registered).read_bytes() == before
     assert list((registered / ".config/google-chrome").iterdir()) == []
 
@@ -204,10 +205,8 @@ async def test_fix_does_not_bring_a_manifest_back_that_was_deleted_and_says_what
     manifest(registered).unlink()
     found = await mcpb("doctor", "--fix")
     assert not manifest(registered).exists()
-    (said,) = [
-        line for line in found.output.splitlines() if "Not mine to mend" in line and "manifest" in line
-    ]
-    assert "which browsers start mcpb is yours to say" in said
+    (said,) = [line for line in found.output.splitlines() if "Not fixed" in line and "manifest" in line]
+    assert "you decide which browsers start mcpb" in said
     assert said.endswith("run mcpb install-native-host --browser chromium")
     assert [f["code"] for f in (await report())["findings"] if f["level"] == "fault"] == ["manifest-missing"]
 
@@ -321,7 +320,7 @@ async def test_a_host_that_lives_and_says_nothing_is_named_with_its_process(
     (finding,) = found
     assert finding["level"] == "fault"
     assert f"the native host {place.instance} (process 4711, started by " in finding["text"]
-    assert "process 700) lives" in finding["text"]
+    assert "process 700) runs" in finding["text"]
 
 
 async def test_a_folder_that_is_not_private_is_one_finding_and_no_host(home: Path) -> None:

@@ -115,7 +115,7 @@ async def test_what_it_prints_is_shown(words: str, tmp_path: Path) -> None:
 
 async def test_noise_after_the_hello_is_noise_as_well(tmp_path: Path) -> None:
     code, text = await blamed(saying(tmp_path, hello(), then="echo bye; read -r line"))
-    assert (code, text.endswith("no message: bye\\n")) == ("host-prints", True)
+    assert (code, text.endswith("not a message: bye\\n")) == ("host-prints", True)
 
 
 async def test_a_message_that_is_no_json_is_noise(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_message_that_is_no_json_is_noise(tmp_path: Path) -> None:
 async def test_its_last_words_are_shown_without_what_steers_a_terminal(tmp_path: Path) -> None:
     code, text = await blamed(program(tmp_path, "#!/bin/sh\nprintf 'one\\n\\033[31mtwo\\n' >&2\nexit 3\n"))
     assert code == "host-exits"
-    assert text.endswith("ends at once, with exit code 3. Its last words: \\x1b[31mtwo")
+    assert text.endswith("ends at once, with exit code 3. Last line of stderr: \\x1b[31mtwo")
 
 
 async def test_a_signal_that_ends_it_is_named(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_a_refusal_is_passed_on_with_its_command(tmp_path: Path) -> None:
     error = wire.HostError(code=Code.NOT_ALLOWED, message="not you", command="mcpb install-native-host --all")
     finding = (await tried(saying(tmp_path, jsonrpc.notification("host/error", error)))).finding
     assert finding is not None
-    assert (finding.code, finding.command) == ("host-refuses", "mcpb install-native-host --all")
+    assert (finding.code, finding.command_line) == ("host-refuses", "mcpb install-native-host --all")
     assert "not you" in finding.text
 
 
@@ -168,7 +168,7 @@ async def test_a_command_that_is_more_than_a_plain_one_of_ours_is_not_passed_on(
     error = wire.HostError(code=Code.NOT_ALLOWED, message="run it", command=command)
     finding = (await tried(saying(tmp_path, jsonrpc.notification("host/error", error)))).finding
     assert finding is not None
-    assert finding.command == "mcpb install-native-host"
+    assert finding.command_line == "mcpb install-native-host"
 
 
 async def test_a_host_of_another_version_is_a_warning_and_of_another_wire_a_fault(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from install.browsers import TableError, find_browser, known_browsers, named_targets
 from install.checks.check_report import Report, examine
+from install.findings import FindingCode
 from install.installation import Home, Host
 from install.machine import Machine
 from install.plan import apply
@@ -183,7 +184,7 @@ def test_a_folder_that_may_not_be_entered_is_named_with_what_opens_it(folder: st
         (tree / folder).chmod(0)
         found = [item for item in examined(tree).findings if item.code == "manifest-unreadable"]
         command = f"chmod u+rwx {tree / folder}"
-        assert [(item.command, item.is_safe) for item in found] == [(command, False)]
+        assert [(item.command_line, item.is_safe) for item in found] == [(command, False)]
         (tree / folder).chmod(0o700)
 
     assert as_nobody(look_there) == ""
@@ -194,7 +195,7 @@ def test_a_program_behind_a_closed_folder_is_not_called_missing(tree: Path) -> N
         (tree / "m/bin").chmod(0)
         faults = {item.code: item.text for item in examined(tree).of_level("fault")}
         (tree / "m/bin").chmod(0o700)
-        assert f"behind {tree}/m/bin, which you may not enter" in faults["program-not-executable"]
-        assert "program-missing" not in faults
+        assert f"you may not enter {tree}/m/bin" in faults[FindingCode.PROGRAM_NOT_EXECUTABLE]
+        assert FindingCode.PROGRAM_MISSING not in faults
 
     assert as_nobody(look_there) == ""

@@ -15,7 +15,7 @@ from announcements import browser_hello, connect, host_hello, one_page, tab, too
 from bridge.cli.doctor_output import as_text
 from bridge.diagnostics.browser_checks import Answer, SeenBrowser, UnlinkedHost, findings_of, see, unlinked
 from bridge.diagnostics.browser_matching import Looked
-from bridge.diagnostics.redaction import Private, named_folders, redacted, without_sites
+from bridge.diagnostics.redaction import make_redacted_report
 from bridge.diagnostics.report import Diagnosis, diagnose
 from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
@@ -28,12 +28,26 @@ from install.checks.existing_channel import Channel, ChannelClient
 from install.checks.manifest_lookup import TargetReport
 from install.checks.other_hosts import Neighbour
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
-from install.findings import Finding
+from install.findings import (
+    Command,
+    Finding,
+    FindingCode,
+    Mcpb,
+    Message,
+    Part,
+    Privacy,
+    Value,
+    foreign,
+    mcpb_command,
+    path_value,
+    public,
+)
 from install.machine import Machine
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
 
 BANK = "https://bank.example"
+CHROMIUM_NAME = public("Chromium")
 
 
 def seen(*announcements: wire.Wire, answer: Answer = 0.002, rules: PolicyRules | None = None) -> SeenBrowser:
@@ -49,7 +63,7 @@ def hello(**fields: Any) -> wire.BrowserHello:
 
 
 def codes(browser: SeenBrowser) -> list[str]:
-    return [finding.code for finding in findings_of(browser, "Chromium")]
+    return [finding.code for finding in findings_of(browser, CHROMIUM_NAME)]
 
 
 # ── A browser that is connected ─────────────────────────────────────────────────────────────────────────────
@@ -62,13 +76,13 @@ def test_a_browser_whose_page_offers_a_tool_has_nothing_wrong() -> None:
 
 
 def test_without_an_offer_the_last_link_is_missing() -> None:
-    (finding,) = findings_of(seen(wire.Tabs(tabs=[])), "Chromium")
-    assert (finding.code, finding.level, finding.where) == ("page-offers-nothing", "note", "Chromium")
+    (finding,) = findings_of(seen(wire.Tabs(tabs=[])), CHROMIUM_NAME)
+    assert (finding.code, finding.level, finding.where) == ("page-offers-nothing", "note", CHROMIUM_NAME)
 
 
 def test_an_extension_that_does_not_answer_is_named_with_what_came_instead() -> None:
     browser = seen(*one_page("getCart"), answer="3 s have passed")
-    (finding,) = findings_of(browser, "Chromium")
+    (finding,) = findings_of(browser, CHROMIUM_NAME)
     assert (finding.code, finding.hop) == ("extension-no-answer", "worker")
     assert "3 s have passed" in finding.text
     assert browser.answered_ms is None
@@ -86,9 +100,9 @@ def test_another_version_of_the_extension_is_renewed_by_the_command_for_its_kind
     old = hello(extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.0.9"))
     browser = seen(old, *one_page("getCart"))
     commands = {
-        finding.command
+        finding.command_line
         for caller in (f"chrome-extension://{wire.EXTENSION_ID}/", wire.FIREFOX_ID)
-        for finding in findings_of(msgspec.structs.replace(browser, caller=caller), "")
+        for finding in findings_of(msgspec.structs.replace(browser, caller=caller), CHROMIUM_NAME)
     }
     assert commands == {"mcpb extension", "mcpb extension --firefox"}
 
@@ -96,9 +110,9 @@ def test_another_version_of_the_extension_is_renewed_by_the_command_for_its_kind
 def test_what_the_extension_met_with_before_is_told_as_past_with_its_time_in_the_browser_s_words() -> None:
     trouble = wire.Trouble(attempts=3, reason="Native host has \x1b exited.", at=100_000.0)
     browser = seen(hello(trouble=trouble), *one_page("getCart"))
-    (finding,) = findings_of(browser, "Chromium", now=100.0 + 185)
+    (finding,) = findings_of(browser, CHROMIUM_NAME, now=100.0 + 185)
     assert (finding.code, finding.level) == ("extension-reported", "note")
-    assert "it is connected now. Earlier (3 minutes ago) it could not be, 3 times" in finding.text
+    assert "it is connected now. Earlier (3 minutes ago) the connection failed, 3 times" in finding.text
     assert "Native host has" in finding.text
     assert "\x1b" not in finding.text
 
@@ -115,7 +129,7 @@ def test_what_the_extension_met_with_before_is_told_as_past_with_its_time_in_the
 )
 def test_the_time_of_past_trouble_is_told_in_one_unit(seconds: float, words: str) -> None:
     trouble = wire.Trouble(attempts=1, reason="", at=0.0)
-    (finding,) = findings_of(seen(hello(trouble=trouble), *one_page("getCart")), "", now=seconds)
+    (finding,) = findings_of(seen(hello(trouble=trouble), *one_page("getCart")), CHROMIUM_NAME, now=seconds)
     assert f"({words})" in finding.text
 
 
@@ -130,10 +144,10 @@ def test_of_two_hosts_of_one_profile_the_one_that_took_over_is_shown() -> None:
 def test_an_extension_that_is_kept_out_of_sites_is_at_fault_where_no_other_site_offers_a_tool() -> None:
     kept_out = hello(sites_allowed=False)
     silent = wire.Tabs(tabs=[tab(1, status="complete")])
-    fault, note = findings_of(seen(kept_out, silent), "Chromium")
+    fault, note = findings_of(seen(kept_out, silent), CHROMIUM_NAME)
     assert (fault.code, fault.hop, fault.level) == ("sites-not-allowed", "extension", "fault")
     assert note.code == "page-offers-nothing"  # and nobody is told to reload what would still be closed
-    (warning,) = findings_of(seen(kept_out, *one_page("getCart")), "Chromium")
+    (warning,) = findings_of(seen(kept_out, *one_page("getCart")), CHROMIUM_NAME)
     assert (warning.code, warning.level) == ("sites-not-allowed", "warning")
 
 
@@ -144,7 +158,7 @@ def test_an_older_host_that_still_runs_is_named() -> None:
 
 def test_tools_that_the_rules_forbid_are_not_taken_for_missing_ones() -> None:
     browser = seen(*one_page("getCart"), rules=PolicyRules(deny=("https://shop.example",)))
-    (finding,) = findings_of(browser, "Chromium")
+    (finding,) = findings_of(browser, CHROMIUM_NAME)
     assert finding.code == "tools-forbidden"
     assert 'policy.deny has "https://shop.example"' in finding.text
 
@@ -152,7 +166,7 @@ def test_tools_that_the_rules_forbid_are_not_taken_for_missing_ones() -> None:
 def test_a_page_without_our_content_script_needs_to_be_loaded_again() -> None:
     silent = tab(2, BANK, title="Bank", status="complete")
     browser = seen(wire.Tabs(tabs=[tab(1), silent]), tools(1, "getCart"))
-    (finding,) = findings_of(browser, "Chromium")
+    (finding,) = findings_of(browser, CHROMIUM_NAME)
     assert (finding.code, finding.level) == ("tab-needs-reload", "warning")
     assert "1 tab: “Bank” (https://bank.example)" in finding.text
 
@@ -178,7 +192,7 @@ def test_no_reload_is_asked_for_where_it_would_not_help(url: str, fields: Mappin
 
 def test_of_many_tabs_a_few_are_named() -> None:
     tabs = [tab(number, f"https://s{number}.example") for number in range(1, 7)]
-    (finding, _) = findings_of(seen(wire.Tabs(tabs=tabs)), "Chromium")
+    (finding, _) = findings_of(seen(wire.Tabs(tabs=tabs)), CHROMIUM_NAME)
     assert "6 tabs: " in finding.text
     assert "https://s3.example" in finding.text
     assert "https://s4.example" not in finding.text
@@ -196,33 +210,52 @@ def silent(browser_pid: int = 100, **fields: Any) -> UnlinkedHost:
 
 
 def test_a_host_that_cannot_be_spoken_with_is_named_with_its_process_and_its_browser_s() -> None:
-    finding = unlinked(silent(), "Chromium")
+    finding = unlinked(silent(), CHROMIUM_NAME)
     assert (finding.code, finding.level, finding.hop) == ("host-not-linked", "fault", "socket")
     assert "process 4711, started by Chromium, process 100" in finding.text
     assert "it says nothing" in finding.text
 
 
 def test_a_host_of_another_wire_is_a_fault_of_its_own_kind() -> None:
-    finding = unlinked(silent(reason="it speaks wire version 0", is_final=True), "Chromium")
+    finding = unlinked(silent(reason="it speaks wire version 0", is_final=True), CHROMIUM_NAME)
     assert (finding.code, finding.text) == ("wire-version", "it speaks wire version 0")
 
 
 # ── The whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def target(title: str = "Chromium", name: str = "chromium", **fields: Any) -> TargetReport:
-    kind: Kind = "firefox" if name == "firefox" else "chromium"
-    known = {"is_startable": True, **fields}
-    return TargetReport(title=title, browser=name, kind=kind, manifest=f"/home/ada/{name}/host.json", **known)
+def target(title: str = "Chromium", browser: str = "chromium", **fields: Any) -> TargetReport:
+    kind: Kind = "firefox" if browser == "firefox" else "chromium"
+    manifest = f"/home/ada/{browser}/host.json"
+    known = {"name": public(title), "manifest": manifest, "is_startable": True, **fields}
+    return TargetReport(browser=browser, kind=kind, **known)
 
 
-def fault(where: str = "Chromium", code: str = "manifest-missing", **fields: Any) -> Finding:
-    return Finding(code=code, **{"hop": "manifest", "text": "there is no manifest", "where": where, **fields})
+def fault(
+    where: Part | str = "Chromium",
+    code: str = "manifest-missing",
+    text: Part | str = "there is no manifest",
+    command: str = "",
+    **fields: Any,
+) -> Finding:
+    return Finding(
+        code=FindingCode(code),
+        template="{text}",
+        values={"text": public(text) if isinstance(text, str) else text},
+        command=make_command(command) if command else None,
+        where=public(where) if isinstance(where, str) else where,
+        **{"hop": "manifest", **fields},
+    )
+
+
+def make_command(line: str) -> Command:
+    return Command(tuple(Mcpb.NAME if word == "mcpb" else word for word in shlex.split(line)))
 
 
 def without_extension(where: str) -> Finding:
-    text = f"No profile of {where} has the extension"
-    return fault(where, "extension-missing", hop="extension", level="warning", text=text)
+    finding = fault(where, "extension-missing", hop="extension", level="warning")
+    template, values = "No profile of {browser} has the extension", {"browser": public(where)}
+    return msgspec.structs.replace(finding, template=template, values=values)
 
 
 def runs(name: str, pid: int = 100, user_data_dir: Path | None = None) -> RunningBrowser:
@@ -235,14 +268,21 @@ CHROMIUM, FIREFOX = target(), target("Firefox", "firefox")
 UNSTARTABLE = target(is_startable=False)
 
 
-def judged(
+def observed(
     *targets: TargetReport,
     findings: Sequence[Finding] = (),
     running: Sequence[RunningBrowser] = (),
+    neighbours: Sequence[Neighbour] = (),
     **looked: Any,
-) -> Diagnosis:
-    files = Report(targets=targets, findings=tuple(findings), running=tuple(running))
-    return diagnose(Looked(files=files, **looked))
+) -> Looked:
+    files = Report(
+        targets=targets, findings=tuple(findings), running=tuple(running), neighbours=tuple(neighbours)
+    )
+    return Looked(files=files, **looked)
+
+
+def judged(*targets: TargetReport, **looked: Any) -> Diagnosis:
+    return diagnose(observed(*targets, **looked))
 
 
 def levels(found: Diagnosis) -> dict[str, str]:
@@ -260,7 +300,7 @@ def test_a_browser_that_works_is_healthy_and_each_of_its_hops_is_shown() -> None
 
 
 def test_what_stops_a_browser_is_the_verdict_and_comes_first() -> None:
-    wrapper = Finding(code="wrapper-version", hop="wrapper", level="warning", text="the wrapper is older")
+    wrapper = fault("", "wrapper-version", "the wrapper is older", hop="wrapper", level="warning")
     found = judged(UNSTARTABLE, findings=[wrapper, fault()])
     assert not found.healthy
     assert found.verdict == "It does not work: Chromium: there is no manifest."
@@ -335,7 +375,7 @@ def test_a_browser_that_does_not_run_is_not_mentioned_while_another_works() -> N
 
 
 def test_a_connected_browser_is_known_by_its_process() -> None:
-    other = msgspec.structs.replace(CHROMIUM, title="Chromium in /tmp/x", manifest="/tmp/x/NMH/host.json")
+    other = target(name=path_value("/tmp/x"), manifest="/tmp/x/NMH/host.json")
     elsewhere = runs("chromium", user_data_dir=Path("/tmp/x"))
     found = judged(CHROMIUM, other, running=[elsewhere], seen=[seen(*one_page("getCart"))])
     assert [browser.state for browser in found.browsers] == ["idle", "works"]
@@ -574,7 +614,7 @@ def test_what_a_running_bridge_uses_counts_as_used_whatever_the_configuration_sa
 
 @pytest.mark.parametrize(
     ("there", "blamed"),
-    [([channel(**DEAD)], "(pid 7), has stopped serving"), ([], "no host of its serves")],
+    [([channel(**DEAD)], "(pid 7), has stopped serving"), ([], "none of its hosts serves")],
 )
 def test_who_wants_to_use_it_hears_of_that_and_not_of_an_extension_that_is_not_wanted(
     there: list[Channel], blamed: str
@@ -645,11 +685,11 @@ def test_a_socket_of_ours_is_shown_beside_theirs() -> None:
     assert lines[lines.index("Channels of other products") + 1 :] == [
         f"  · Socket for programs made for Claude in Chrome: {SOCKET} (mcpb serve, pid 7)"
     ]
-    assert "ada" not in made_public(judged(CHROMIUM, published=[ours]))
+    assert "ada" not in made_public(observed(CHROMIUM, published=[ours]))
 
 
 def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_uses_it() -> None:
-    fault = "its folder /tmp/claude-mcp-browser-bridge-ada is open to other users"
+    fault = "its directory is open to other users"
     shown = channel(
         program="/home/ada/work/claude",
         user_data_dir="/srv/tender",
@@ -658,8 +698,9 @@ def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_u
         use=f"not used: {fault}",
         mend="chmod 700 /tmp/claude-mcp-browser-bridge-ada",
     )
-    text = made_public(judged(CHROMIUM, channels=[shown]))
+    text = made_public(observed(CHROMIUM, channels=[shown]))
     assert "channel-unusable" in text
+    assert "chmod 700 '<folder " in text
     for word in ("ada", "tender", "vault"):
         assert word not in text
 
@@ -669,7 +710,7 @@ def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_u
 
 def test_text_of_others_is_one_line_that_no_terminal_obeys_and_utf_8_can_say() -> None:
     hostile = "a\x1b[2J\nb\u202ec\udcff"
-    found = judged(UNSTARTABLE, findings=[fault(text=hostile)], details={"environment": hostile})
+    found = judged(UNSTARTABLE, findings=[fault(text=hostile)], details={"environment": foreign(hostile)})
     assert "\n".join(as_text(found)).lower().count(r"a\x1b[2j") == 3
     for line in as_text(found):
         assert line.isprintable()
@@ -679,20 +720,16 @@ def test_text_of_others_is_one_line_that_no_terminal_obeys_and_utf_8_can_say() -
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("mcpb install-native-host", "mcpb-bridge install-native-host"),
-        ('sudo "$(command -v mcpb)" doctor', 'sudo "$(command -v mcpb-bridge)" doctor'),
-        ("chmod 700 /home/mcpb run", "chmod 700 /home/mcpb run"),
-        ("claude mcp add browser -- mcpb-bridge bridge", "claude mcp add browser -- mcpb-bridge bridge"),
+        (mcpb_command("install-native-host"), "mcpb-bridge install-native-host"),
+        (mcpb_command("doctor", as_root=True), 'sudo "$(command -v mcpb-bridge)" doctor'),
+        (Command(("chmod", "700", path_value("/home/mcpb run"))), "chmod 700 '/home/mcpb run'"),
+        (Command((path_value("/opt/a b"),), "export PATH={}:$PATH"), "export PATH='/opt/a b':$PATH"),
     ],
 )
-def test_commands_begin_with_what_a_terminal_finds(command: str, shown: str) -> None:
-    found = judged(UNSTARTABLE, findings=[fault(command=command, is_safe=True)], called="mcpb-bridge")
+def test_commands_begin_with_what_a_terminal_finds(command: Command, shown: str) -> None:
+    finding = msgspec.structs.replace(fault(is_safe=True), command=command)
+    found = judged(UNSTARTABLE, findings=[finding], called=public("mcpb-bridge"))
     assert (found.findings[0].command, found.fix) == (shown, "mcpb-bridge doctor --fix")
-
-
-def test_a_verdict_that_ends_with_a_question_has_no_full_stop_behind_it() -> None:
-    unknown = Finding(code="config-invalid", hop="environment", text="no key max_nam. Do you mean max_name?")
-    assert judged(CHROMIUM, findings=[unknown]).verdict.endswith("max_name?")
 
 
 # ── For people ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -701,7 +738,7 @@ def test_a_verdict_that_ends_with_a_question_has_no_full_stop_behind_it() -> Non
 BROKEN = judged(
     UNSTARTABLE,
     findings=[fault(command="mcpb install-native-host --browser chromium", is_safe=True)],
-    details={"environment": "mcpb 0.2.0"},
+    details={"environment": public("mcpb 0.2.0")},
 )
 
 
@@ -723,7 +760,8 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
 def mended(*fixed: str, **fields: Any) -> list[str]:
     """The lines that say what `--fix` did."""
     command = "mcpb install-native-host --browser chromium"
-    found = judged(UNSTARTABLE, findings=[fault(command=command, **fields)], fixed=fixed)
+    done = [public(text) for text in fixed]
+    found = judged(UNSTARTABLE, findings=[fault(command=command, **fields)], fixed=done)
     lines = list(as_text(found))
     return lines[lines.index("Mended") + 1 : lines.index("This machine") - 1]
 
@@ -732,15 +770,14 @@ def test_after_a_fix_is_said_what_was_done_and_what_is_not_ours_to_mend() -> Non
     done, left = mended("wrote /home/ada/.mcpb/bin/mcpb-native-host", code="manifest-foreign-program")
     assert done == "  ✓ wrote /home/ada/.mcpb/bin/mcpb-native-host"
     assert left == (
-        "  ! Not mine to mend: Chromium: there is no manifest; "
-        "run mcpb install-native-host --browser chromium"
+        "  ! Not fixed: Chromium: there is no manifest; run mcpb install-native-host --browser chromium"
     )
 
 
 def test_a_fix_that_did_nothing_says_so_and_who_decides_where_mcpb_is_registered() -> None:
     nothing, missing = mended(code="manifest-missing")
     assert nothing.startswith("  · nothing: ")
-    assert "which browsers start mcpb is yours to say" in missing
+    assert "you decide which browsers start mcpb" in missing
 
 
 def test_a_fix_is_not_offered_again_right_after_it_was_done() -> None:
@@ -778,116 +815,109 @@ def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(
 # ── For the public ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-PRIVATE = Private(
-    paths={"/home/ada": "~", "/home/ada/deep/mcpb": "$MCPB_HOME"}, user="ada", machine="enigma.corp.example"
-)
+HOMES = {"/home/ada": "~", "/home/ada/deep/mcpb": "$MCPB_HOME"}
 
 
-def made_public(found: Diagnosis, *folders: str) -> str:
-    return json.dumps(msgspec.to_builtins(redacted(found, PRIVATE, folders)), ensure_ascii=False)
+def made_public(looked: Looked) -> str:
+    return json.dumps(msgspec.to_builtins(make_redacted_report(looked, HOMES)), ensure_ascii=False)
 
 
-def public_texts(*texts: str, code: str = "manifest-missing", private: Private = PRIVATE) -> list[str]:
-    """What findings say in public."""
-    found = judged(UNSTARTABLE, findings=[fault(text=text, code=code) for text in texts])
-    return [finding.text for finding in redacted(found, private).findings]
+def public_texts(*values: Value) -> list[str]:
+    """Return the texts of findings with one value each."""
+    findings = [fault(text=value) for value in values]
+    report = make_redacted_report(observed(UNSTARTABLE, findings=findings), HOMES)
+    return [finding.text for finding in report.findings]
 
 
-def test_a_report_for_the_public_names_no_site_title_or_profile() -> None:
-    tabs = wire.Tabs(tabs=[tab(1, BANK, title="My account"), tab(2, BANK, title="My loan")])
-    browser = msgspec.structs.replace(seen(tabs), label="Ada's own", forbidden=f'policy.deny has "{BANK}"')
-    text = made_public(judged(CHROMIUM, seen=without_sites([browser])))
-    assert "<site 1>" in text
-    for word in ("bank", "account", "loan", "Ada"):
+@pytest.mark.parametrize("code", FindingCode)
+@pytest.mark.parametrize("privacy", set(Privacy) - {Privacy.PUBLIC})
+def test_a_private_value_of_a_finding_is_in_no_part_of_a_redacted_report(
+    code: FindingCode, privacy: Privacy
+) -> None:
+    value = Value("/srv/zebra/x", privacy)
+    nested = Message(template="in {inner}", values={"inner": value})
+    finding = fault(value, code, nested, level="fault")
+    finding = msgspec.structs.replace(finding, command=Command(("ls", value)))
+    looked = observed(
+        UNSTARTABLE,
+        shared=[finding],
+        details={"environment": nested},
+        fixed=[nested],
+        called=value,
+    )
+    assert "zebra" in str(diagnose(looked))
+    assert "zebra" not in made_public(looked)
+
+
+def test_a_redacted_report_names_no_site_title_or_profile_of_a_connected_browser() -> None:
+    tabs = wire.Tabs(
+        tabs=[
+            tab(1, BANK, title="My account", status="complete"),
+            tab(2, BANK, title="My loan", status="complete"),
+        ]
+    )
+    trouble = wire.Trouble(attempts=1, reason="mcpb was registered with /srv/tender/python, gone", at=0.0)
+    browser = msgspec.structs.replace(
+        seen(hello(trouble=trouble), tabs, answer="the bank"),
+        label="Ada's own",
+        forbidden=f'policy.deny has "{BANK}"',
+    )
+    text = made_public(observed(CHROMIUM, seen=[browser, msgspec.structs.replace(browser, host="h2")]))
+    assert "2 tabs: “<title 1>” (<site 1>), “<title 2>” (<site 1>)" in text
+    assert "profile “<profile 1>”" in text
+    for word in ("bank", "account", "loan", "Ada", "tender"):
         assert word not in text
 
 
-def test_a_report_for_the_public_names_neither_the_person_nor_the_machine_nor_other_products() -> None:
-    assert public_texts(
-        "~ is /home/ada/.config/x, and /home/ada/deep/mcpb/z is below it",
-        "/home/adam/y of ada@enigma on enigma, that is enigma.corp.example",
-        "see https://ada.example/secret?q=1",
-    ) == [
-        "~ is ~/.config/x, and $MCPB_HOME/z is below it",
-        "<folder 1> of <user>@<machine> on <machine>, that is <machine>",
-        "see <address>",
+def test_paths_below_a_home_and_of_the_system_stay_and_others_have_a_number() -> None:
+    paths = ["/home/ada/.config/x", "/home/ada/deep/mcpb/z", "/home/adam/y", "/usr/bin/x", "/home/ada/work"]
+    assert public_texts(*map(path_value, paths)) == [
+        "~/.config/x",
+        "$MCPB_HOME/z",
+        "<folder 1>",
+        "/usr/bin/x",
+        "<folder 2>",
     ]
-    others = (Neighbour(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",)),)
-    assert "vault" not in made_public(msgspec.structs.replace(judged(CHROMIUM), neighbours=others))
 
 
-@pytest.mark.parametrize(
-    "label", ["Ada Lovelace", "a: the extension b", "one, profile two", "x: the extension , profile y"]
-)
-def test_a_profile_s_name_is_left_out_whatever_it_is(label: str) -> None:
-    text = f"Chromium, profile {label}: the extension is switched off"
-    finding = fault(text=text, code="extension-disabled", hop="extension")
-    found = redacted(judged(CHROMIUM, findings=[finding]), PRIVATE)
-    assert found.findings[0].text == "Chromium, profile <profile>: the extension is switched off"
-    assert found.verdict == f"It does not work: {found.findings[0].text}."
+def test_a_redacted_report_names_no_other_product() -> None:
+    other = Neighbour(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",))
+    text = made_public(observed(CHROMIUM, neighbours=[other]))
+    assert '"<host 1>"' in text
+    assert "vault" not in text
 
 
-def test_folders_that_somebody_named_have_a_number_which_stays_the_same() -> None:
-    folder = "/home/ada/acme merger/data"
-    title = f"Chromium in {folder}"
-    own = target(title, "", is_startable=False)
-    own = msgspec.structs.replace(own, manifest=f"{folder}/NativeMessagingHosts/host.json")
-    command = f"mcpb install-native-host --user-data-dir '{folder}'"
-    finding = fault(title, text=f"there is no {own.manifest}, nor /srv/tender/x", command=command)
-    looked = Looked(files=Report(targets=(own,), findings=(finding,)))
-    found = redacted(diagnose(looked), PRIVATE, named_folders(looked))
-    (public,) = found.findings
-    assert public.where == found.browsers[0].title == "Chromium in <folder 2>"
-    assert public.text == "there is no <folder 1>/host.json, nor <folder 3>"
-    assert public.command == "mcpb install-native-host --user-data-dir '<folder 2>'"
-    assert not {"acme", "tender"} & set(json.dumps(msgspec.to_builtins(found)).replace("/", " ").split())
+def test_a_directory_that_a_user_named_has_one_number_in_titles_texts_and_commands() -> None:
+    directory = "/home/ada/acme merger/data"
+    name = Message(template="Chromium in {directory}", values={"directory": path_value(directory)})
+    manifest = f"{directory}/NativeMessagingHosts/host.json"
+    own = target(browser="", name=name, is_startable=False, manifest=manifest)
+    finding = msgspec.structs.replace(
+        fault(name, text=path_value(manifest)),
+        command=mcpb_command("install-native-host", "--user-data-dir", path_value(directory)),
+    )
+    looked = observed(own, findings=[finding])
+    found = make_redacted_report(looked, HOMES)
+    (shown,) = found.findings
+    assert shown.where == found.browsers[0].title == "Chromium in <folder 1>"
+    assert shown.text == "<folder 2>/host.json"
+    assert shown.command == "mcpb install-native-host --user-data-dir '<folder 1>'"
+    assert "acme" not in made_public(looked)
 
 
-@pytest.mark.parametrize("name", ["browser", "extension", "fault", "python", "chromium", "manifest"])
-def test_a_user_or_machine_that_is_called_like_a_word_of_ours_spoils_no_report(name: str) -> None:
-    text = f"the browser's extension: /usr/bin/{name} -m python"
-    found = judged(UNSTARTABLE, findings=[fault(text=text)], details={"environment": "mcpb 0.2.0"})
-    private = Private(paths={f"/home/{name}": "~"}, user=name, machine=name)
-    assert redacted(found, private) == found
+def test_public_text_stays_though_the_user_has_a_name_that_occurs_in_it() -> None:
+    looked = observed(UNSTARTABLE, findings=[fault(text="the browser's extension")])
+    homes = {"/home/browser": "~"}
+    assert make_redacted_report(looked, homes).findings[0].text == "the browser's extension"
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("config-invalid", "/home/ada/.mcpb/config.toml: policy.deny has secret.example"),
-        ("browsers-table", "/home/ada/.mcpb/browsers.toml: the browser secret is there twice"),
-        ("approvals-invalid", '/home/ada/.mcpb/state/approvals.json: "secret" is no site'),
-        ("shortcuts-invalid", "/home/ada/.mcpb/shortcuts.toml: there are two shortcuts secret"),
-        ("environment-shared", "this mcpb has no environment of its own. Beside it: secret, secret-tools"),
-        ("package-taken", "the package `bridge` of this mcpb is that of secret as well: one does not work"),
-        ("host-exits", "/usr/bin/x ends at once, with exit code 1. Its last words: secret: no such user"),
-        ("host-prints", "/usr/bin/x writes to its stdout what is no message: secret"),
-        ("extension-folder-gone", "the extension was loaded from /srv/my secret/x, which is gone"),
-    ],
-)
-def test_words_of_others_are_left_out_of_findings_and_verdict(code: str, text: str) -> None:
-    found = judged(CHROMIUM, findings=[fault(text=text, code=code, hop="environment")], fixed=[])
-    assert "secret" in found.verdict
-    assert "secret" not in made_public(found)
+def test_a_path_below_home_stays_expandable_in_a_redacted_command() -> None:
+    command = Command(("ls", path_value("/srv/Ada's data"), path_value("/home/ada/.config/x")))
+    looked = observed(UNSTARTABLE, findings=[msgspec.structs.replace(fault(), command=command)])
+    (shown,) = make_redacted_report(looked, HOMES).findings
+    assert shown.command == "ls '<folder 1>' ~/.config/x"
 
 
-def test_what_a_fix_left_is_told_in_public_without_names() -> None:
-    finding = fault(text="Chromium, profile Ada: the extension is x", hop="extension", command="ls /srv/a")
-    (left,) = redacted(judged(UNSTARTABLE, findings=[finding], fixed=[]), PRIVATE).left
-    assert left.endswith("Chromium, profile <profile>: the extension is x; run ls <folder 1>")
-
-
-def test_a_folder_with_a_quote_in_its_name_is_found_in_commands_and_a_usual_one_is_shown() -> None:
-    folder = "/srv/Ada's data"
-    found = judged(UNSTARTABLE, findings=[fault(command=shlex.join(["ls", folder, "/home/ada/.config/x"]))])
-    (public,) = redacted(found, PRIVATE, [folder, "/home/ada/.config/x"]).findings
-    assert public.command == "ls '<folder 1>' ~/.config/x"
-
-
-def test_words_of_the_browser_s_past_trouble_name_no_folder() -> None:
-    trouble = wire.Trouble(attempts=1, reason="mcpb was registered with /srv/tender/python, gone", at=0.0)
-    assert "tender" not in made_public(judged(CHROMIUM, seen=[seen(hello(trouble=trouble))]))
-
-
-def test_an_empty_name_or_the_root_is_not_looked_for() -> None:
-    assert public_texts("a b", private=Private(paths={"/": "~", "": "x"})) == ["a b"]
+def test_an_empty_home_or_the_root_hides_nothing() -> None:
+    looked = observed(UNSTARTABLE, findings=[fault(text=path_value("/usr/bin/x"))])
+    assert make_redacted_report(looked, {"/": "~", "": "x"}).findings[0].text == "/usr/bin/x"

@@ -123,7 +123,7 @@ def installed(place: Place) -> Place:
 
 def faults(report: Report, where: str | None = None) -> list[str]:
     """Codes, of one browser or of all."""
-    return [item.code for item in report.of_level("fault") if where is None or item.where == where]
+    return [item.code for item in report.of_level("fault") if where is None or item.where.text == where]
 
 
 def the(report: Report, code: str) -> Finding:
@@ -158,7 +158,7 @@ def test_an_examination_changes_nothing(installed: Place) -> None:
 def test_where_nothing_is_registered_each_browser_is_told_how(place: Place) -> None:
     report = place.examine()
     assert faults(report) == ["manifest-missing", "manifest-missing"]
-    assert [item.command for item in report.of_level("fault")] == [
+    assert [item.command_line for item in report.of_level("fault")] == [
         "mcpb install-native-host --browser chromium",
         "mcpb install-native-host --browser firefox",
     ]
@@ -209,7 +209,7 @@ def test_what_is_wrong_with_a_manifest_is_said_of_its_browser_alone(code: str, i
     BREAKS[code](installed)
     report = installed.examine()
     assert faults(report) == faults(report, "Chromium") == [code]
-    assert the(report, code).command.startswith("mcpb install-native-host --browser chromium")
+    assert the(report, code).command_line.startswith("mcpb install-native-host --browser chromium")
     assert [target.is_startable for target in report.targets] == [False, True]
     is_read = code.startswith("program-") or code == "manifest-foreign-program"
     assert bool(report.targets[0].program) == is_read  # what a browser does not take names no program
@@ -231,7 +231,7 @@ def test_what_others_put_into_our_place_is_replaced_only_by_command(
 ) -> None:
     BREAKS[code](installed)
     finding = the(installed.examine(), code)
-    assert finding.command.endswith(" --replace") == replace
+    assert finding.command_line.endswith(" --replace") == replace
     assert finding.is_safe == (code not in {"manifest-missing", "manifest-foreign-program"})
 
 
@@ -240,7 +240,7 @@ def test_a_broken_manifest_where_we_never_were_is_not_mended_unasked(place: Plac
     place.manifest().parent.mkdir()
     place.manifest().write_text(manifest_text("chromium", place.wrapper, ["chrome-extension://none/"]))
     finding = the(place.examine("chromium"), "origin-missing")
-    assert (finding.is_safe, finding.command.endswith("--replace")) == (False, False)
+    assert (finding.is_safe, finding.command_line.endswith("--replace")) == (False, False)
 
 
 def test_a_manifest_that_cannot_be_read_is_no_missing_one(installed: Place) -> None:
@@ -257,7 +257,7 @@ def test_a_link_is_followed_and_one_that_leads_nowhere_is_named(installed: Place
     moved.unlink()
     finding = the(installed.examine(), "manifest-missing")
     assert f"is a link to {moved}" in finding.text
-    assert finding.command.endswith("--replace")
+    assert finding.command_line.endswith("--replace")
 
 
 def test_a_broken_manifest_of_the_user_hides_a_good_one_of_all_users_from_chromium(installed: Place) -> None:
@@ -313,7 +313,7 @@ def test_what_is_wrong_with_a_manifest_of_all_users_is_mended_there(place: Place
     place.write_system_manifest()
     place.system_manifest().write_text("{")
     finding = the(place.examine(), "manifest-not-json")
-    assert "install-native-host --system --browser chromium" in finding.command
+    assert "install-native-host --system --browser chromium" in finding.command_line
 
 
 def test_a_browser_that_was_taken_out_is_a_note(installed: Place) -> None:
@@ -324,7 +324,7 @@ def test_a_browser_that_was_taken_out_is_a_note(installed: Place) -> None:
     report = installed.examine()
     assert faults(report) == []
     assert the(report, "browser-removed").level == "note"
-    assert the(report, "browser-removed").command == "mcpb install-native-host --browser chromium"
+    assert the(report, "browser-removed").command_line == "mcpb install-native-host --browser chromium"
 
 
 # ── The wrapper ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -350,12 +350,12 @@ def test_what_is_wrong_with_the_wrapper_is_said_once_and_mended_unasked(code: st
     WRAPPER_BREAKS[code](installed)
     report = installed.examine()
     assert faults(report) == [code]
-    assert (the(report, code).hop, the(report, code).where, the(report, code).is_safe) == (
+    assert (the(report, code).hop, the(report, code).where.text, the(report, code).is_safe) == (
         "wrapper",
         "",
         True,
     )
-    assert the(report, code).command == "mcpb install-native-host --browser chromium"
+    assert the(report, code).command_line == "mcpb install-native-host --browser chromium"
     assert not any(target.is_startable for target in report.targets)
     assert first_fault(installed.machine, installed.mcpb) == the(report, code)
 
@@ -364,7 +364,7 @@ def test_a_wrapper_of_others_is_replaced_only_by_command(installed: Place) -> No
     installed.wrapper.write_text("#!/bin/sh\nexec something else\n")
     finding = the(installed.examine(), "wrapper-foreign")
     assert (finding.level, finding.is_safe) == ("fault", False)
-    assert finding.command.endswith("--replace")
+    assert finding.command_line.endswith("--replace")
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_what_is_no_file_in_the_wrappers_place_is_moved_away_only_by_command(
     make(installed.wrapper)
     (finding,) = installed.examine().of_level("fault")
     assert finding.hop == "wrapper"
-    assert (finding.is_safe, finding.command.endswith("--replace")) == (False, True)
+    assert (finding.is_safe, finding.command_line.endswith("--replace")) == (False, True)
 
 
 def test_a_ledger_that_is_no_file_is_not_taken_for_none(installed: Place) -> None:
@@ -450,7 +450,7 @@ async def test_a_wrapper_that_prints_is_caught_once_for_all_browsers_of_a_kind(i
     edit(installed.wrapper, "if [ -x", "echo Welcome; if [ -x")
     report = await installed.examine_and_try()
     assert faults(report) == ["host-prints", "host-prints"]
-    assert [item.where for item in report.of_level("fault")] == ["Chromium", "Firefox"]
+    assert [item.where.text for item in report.of_level("fault")] == ["Chromium", "Firefox"]
     assert not any(target.is_startable for target in report.targets)
 
 
@@ -461,7 +461,7 @@ async def test_a_program_without_our_mark_is_named_and_never_run(installed: Plac
     installed.change(path=str(program))
     report = await installed.examine_and_try()
     assert faults(report) == ["manifest-foreign-program"]
-    assert the(report, "manifest-foreign-program").command.endswith("--browser chromium --replace")
+    assert the(report, "manifest-foreign-program").command_line.endswith("--browser chromium --replace")
     assert not (installed.root / "was run").exists()
 
 
@@ -480,7 +480,7 @@ async def test_what_is_wrong_with_the_host_in_one_browser_alone_is_said_of_that(
     data.mkdir()
     installed.install("chrome")
     edit(installed.wrapper, "if [ -x", "echo Welcome; if [ -x")
-    found = [item.where for item in (await installed.examine_and_try()).of_level("fault")]
+    found = [item.where.text for item in (await installed.examine_and_try()).of_level("fault")]
     assert found == ["", "Firefox"]  # Chromium and Chrome start it in the same way
 
 
@@ -498,8 +498,8 @@ def test_a_browser_that_runs_on_a_folder_of_its_own_with_our_extension_is_a_faul
     installed.start_chromium(f"--user-data-dir={data}")
     report = installed.examine()
     assert faults(report) == ["user-data-dir"]
-    assert the(report, "user-data-dir").command == f"mcpb install-native-host --user-data-dir '{data}'"
-    assert report.targets[-1].title == the(report, "user-data-dir").where == f"Chromium in {data}"
+    assert the(report, "user-data-dir").command_line == f"mcpb install-native-host --user-data-dir '{data}'"
+    assert report.targets[-1].title == the(report, "user-data-dir").where.text == f"Chromium in {data}"
 
 
 def test_once_it_is_registered_there_it_is_all_right(installed: Place) -> None:
@@ -524,8 +524,8 @@ def test_a_folder_that_was_named_by_hand_is_examined_while_it_is_there(place: Pl
         found.is_startable for found in place.examine().targets if found.manifest == str(target.manifest)
     ] == [True]
     target.manifest.unlink()
-    missing = [item for item in place.examine().findings if item.where == f"Chromium in {data}"]
-    assert missing[0].command == f"mcpb install-native-host --user-data-dir {data}"
+    missing = [item for item in place.examine().findings if item.where.text == f"Chromium in {data}"]
+    assert missing[0].command_line == f"mcpb install-native-host --user-data-dir {data}"
     shutil.rmtree(data)
     assert [found.title for found in place.examine().targets] == ["Chromium", "Firefox"]
 
@@ -556,8 +556,8 @@ def test_a_browser_with_settings_of_its_own_is_followed_to_them(installed: Place
     assert faults(report) == ["settings-folder"]
     finding = the(report, "settings-folder")
     assert f"started with XDG_CONFIG_HOME={settings}" in finding.text
-    assert finding.command == f"mcpb install-native-host --user-data-dir '{settings}/chromium'"
-    assert finding.where == report.targets[-1].title == f"Chromium in {settings}/chromium"
+    assert finding.command_line == f"mcpb install-native-host --user-data-dir '{settings}/chromium'"
+    assert finding.where.text == report.targets[-1].title == f"Chromium in {settings}/chromium"
 
 
 def test_settings_that_lead_to_the_usual_folder_are_nothing_special(installed: Place) -> None:
@@ -593,7 +593,7 @@ def test_a_confined_browser_is_called_as_its_target_is(installed: Place) -> None
     (installed.root / "proc/100/exe").unlink()
     (installed.root / "proc/100/exe").symlink_to("/snap/firefox/5000/usr/lib/firefox/firefox")
     (installed.user / ".zen").mkdir()
-    assert the(installed.examine(), "browser-confined").where == "Firefox, Zen"  # they share a folder
+    assert the(installed.examine(), "browser-confined").where.text == "Firefox, Zen"  # they share a folder
 
 
 # ── Further on ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -602,9 +602,9 @@ def test_a_confined_browser_is_called_as_its_target_is(installed: Place) -> None
 def test_a_browser_without_the_extension_is_warned_of(installed: Place) -> None:
     installed.load_extension(installed.chromium)
     report = installed.examine()
-    assert [(item.where, item.level) for item in report.findings if item.code == "extension-missing"] == [
-        ("Firefox", "warning")
-    ]
+    assert [
+        (item.where.text, item.level) for item in report.findings if item.code == "extension-missing"
+    ] == [("Firefox", "warning")]
 
 
 def test_an_extension_that_was_loaded_just_now_is_not_called_missing(installed: Place) -> None:
@@ -643,7 +643,7 @@ def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:
     assert faults(report) == []
     assert report.targets[0].is_ours
     home.wrapper.unlink()
-    assert "--system --browser chromium" in the(place.examine("chromium"), "program-missing").command
+    assert "--system --browser chromium" in the(place.examine("chromium"), "program-missing").command_line
 
 
 def test_a_broken_wrapper_for_all_users_is_nothing_to_browsers_that_start_ours(installed: Place) -> None:

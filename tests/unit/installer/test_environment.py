@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from install import interpreter
-from install.checks.environment import OUR_PACKAGES, Environment, examine_environment, this_environment
+from install.checks.environment import (
+    OUR_PACKAGES,
+    Environment,
+    called,
+    examine_environment,
+    this_environment,
+)
+from install.findings import Finding, show_all
 from install.interpreter import InterpreterError, clone, current_interpreter, is_temporary, vanishing
 from install.machine import Machine
 
@@ -55,6 +62,12 @@ def test_an_environment_of_its_own_with_links_on_path_is_healthy(healthy: Enviro
     assert codes(healthy, healthy.interpreter) == []
 
 
+def as_called(finding: Finding, environment: Environment) -> str:
+    """Render the command as `mcpb doctor` does."""
+    assert finding.command is not None
+    return finding.command.render(show_all, called(environment))
+
+
 def test_another_mcpb_first_on_path_is_named_with_ours_and_the_second_name(
     healthy: Environment, tmp_path: Path
 ) -> None:
@@ -63,22 +76,24 @@ def test_another_mcpb_first_on_path_is_named_with_ours_and_the_second_name(
     assert finding.code == "mcpb-is-another"
     assert str(npm) in finding.text
     assert str(healthy.commands / "mcpb") in finding.text
-    assert finding.command == "claude mcp add browser -- mcpb-bridge bridge"
+    assert as_called(finding, replace(healthy, found=npm)) == "claude mcp add browser -- mcpb-bridge bridge"
 
 
 def test_where_the_second_name_is_taken_too_the_whole_path_is_named(
     healthy: Environment, tmp_path: Path
 ) -> None:
     other = executable(tmp_path / "other/bin/mcpb")
-    (finding,) = examine_environment(replace(healthy, found=other, found_second=None))
-    assert finding.command == f"claude mcp add browser -- {healthy.commands / 'mcpb-bridge'} bridge"
+    taken = replace(healthy, found=other, found_second=None)
+    (finding,) = examine_environment(taken)
+    own = healthy.commands / "mcpb-bridge"
+    assert as_called(finding, taken) == f"claude mcp add browser -- {own} bridge"
 
 
 def test_an_mcpb_that_no_terminal_finds_is_told_with_the_line_that_mends_it(healthy: Environment) -> None:
     (finding,) = examine_environment(replace(healthy, found=None, found_second=None))
     assert finding.code == "mcpb-not-on-path"
     run = subprocess.run(
-        ["/bin/sh", "-c", f"{finding.command}; command -v mcpb"],
+        ["/bin/sh", "-c", f"{finding.command_line}; command -v mcpb"],
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -190,7 +205,7 @@ def test_a_vanishing_environment_is_a_fault_and_a_temporary_one_a_warning(health
     (finding,) = examine_environment(replace(healthy, is_temporary=True))
     assert (finding.code, finding.level) == ("interpreter-temporary", "warning")
     (finding,) = examine_environment(replace(healthy, is_temporary=True, is_home_temporary=True))
-    assert (finding.code, finding.command) == ("interpreter-temporary", "")
+    assert (finding.code, finding.command_line) == ("interpreter-temporary", "")
     assert "--prefix DIR" in finding.text
     assert is_temporary(Path("/var/tmp/clone/.venv"))
     assert not is_temporary(Path("/home/ana/tmp/.venv"))
@@ -254,14 +269,14 @@ def test_where_the_clone_is_known_the_command_installs_from_it_and_can_be_pasted
     healthy: Environment, a_clone: Path, wrong: dict[str, Any]
 ) -> None:
     (finding,) = examine_environment(replace(healthy, clone=a_clone, **wrong))
-    assert shlex.split(finding.command) == ["sh", str(a_clone / "install/install.sh")]
-    assert finding.command in finding.text
+    assert shlex.split(finding.command_line) == ["sh", str(a_clone / "install/install.sh")]
+    assert finding.command_line in finding.text
 
 
 @pytest.mark.parametrize("wrong", UNWELL)
 def test_where_it_is_not_known_no_command_is_made_up(healthy: Environment, wrong: dict[str, Any]) -> None:
     (finding,) = examine_environment(replace(healthy, **wrong))
-    assert finding.command == ""
+    assert finding.command_line == ""
     assert "from its clone" in finding.text
 
 

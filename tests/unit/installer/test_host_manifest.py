@@ -254,16 +254,16 @@ def test_an_interpreter_without_a_slash_in_front_is_looked_for_from_the_programs
 @pytest.mark.parametrize(
     ("program", "code", "words"),
     [
-        (Program(), "program-missing", "/host, which the browser is to start, does not exist"),
+        (Program(), "program-missing", "/host does not exist"),
         (Program(leads_to="/gone/host"), "program-missing", "it is a link to /gone/host"),
         (Program(FOLDER, is_executable=True), "program-not-a-file", "not a file"),
         (Program(stat.S_IFREG | 0o640), "program-not-executable", "mode 0640"),
-        (Program(closed_by="/folder"), "program-not-executable", "behind /folder, which you may not enter"),
+        (Program(closed_by="/folder"), "program-not-executable", "you may not enter /folder"),
         (Program(REGULAR, True, b"#!bin/gone\n"), "program-shebang", "bin/gone, which does not exist"),
         (Program(REGULAR, True, b"#!/gone/sh\n"), "program-shebang", "/gone/sh, which does not exist"),
-        (Program(REGULAR, True, b"#!/bin/sh\r\n"), "program-shebang", "line ends of Windows"),
+        (Program(REGULAR, True, b"#!/bin/sh\r\n"), "program-shebang", "Windows line endings"),
         (Program(REGULAR, True, b"#!\n"), "program-shebang", "no interpreter"),
-        (Program(REGULAR, True, b"#!/plain\n"), "program-shebang", "/plain, which may not be executed"),
+        (Program(REGULAR, True, b"#!/plain\n"), "program-shebang", "/plain, which is not executable"),
     ],
 )
 def test_why_a_program_cannot_be_started_is_said(program: Program, code: str, words: str) -> None:

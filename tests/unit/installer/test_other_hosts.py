@@ -93,18 +93,18 @@ def test_of_anthropics_two_hosts_the_one_that_their_extension_would_take_is_name
     alive = a_program(tmp_path, "alive")
     register(target, CLAUDE_CODE, alive)
     register(target, CLAUDE_DESKTOP, alive if desktop == "alive" else tmp_path / "gone")
-    *gone, finding = neighbour_findings(neighbours([target]))
-    assert (finding.code, finding.level, finding.command) == ("neighbour-order", "note", "")
-    assert f"it would take {taken}" in finding.text
+    *gone, finding = neighbour_findings(neighbours([target]), {})
+    assert (finding.code, finding.level, finding.command_line) == ("neighbour-order", "note", "")
+    assert f"it would start {taken}" in finding.text
     assert [each.code for each in gone] == ["channel-wrapper-gone"] * (desktop == "gone")
 
 
 @pytest.mark.parametrize(("name", "whose"), [(CLAUDE_CODE, "Claude Code's"), (CLAUDE_DESKTOP, "Desktop's")])
 def test_one_of_them_alone_is_named_as_well(name: str, whose: str, target: Target, tmp_path: Path) -> None:
     register(target, name, a_program(tmp_path, "alive"))
-    (finding,) = neighbour_findings(neighbours([target]))
-    assert (finding.code, finding.level, finding.where) == ("neighbour-order", "note", "Chromium")
-    assert f"{whose} host, which alone is registered" in finding.text
+    (finding,) = neighbour_findings(neighbours([target]), {})
+    assert (finding.code, finding.level, finding.where.text) == ("neighbour-order", "note", "Chromium")
+    assert f"{whose} host, the only one that is registered" in finding.text
 
 
 def test_a_user_s_manifest_stands_before_that_of_all_users(target: Target, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_user_s_manifest_stands_before_that_of_all_users(target: Target, tmp_p
     for_all.directory.mkdir()
     register(target, CLAUDE_CODE, a_program(tmp_path, "alive"))
     register(for_all, CLAUDE_CODE, tmp_path / "gone")
-    found = neighbour_findings(neighbours([target, for_all]))
+    found = neighbour_findings(neighbours([target, for_all]), {})
     assert [finding.code for finding in found] == ["neighbour-order"]
 
 
@@ -152,8 +152,8 @@ def test_what_is_gone_is_named_with_the_way_to_it_and_is_nobody_s_host(
 ) -> None:
     wrapper = a_wrapper(tmp_path, "/opt/claude/2.1.300", "--chrome-native-host")
     manifest = register(target, CLAUDE_CODE, wrapper)
-    (finding,) = neighbour_findings(neighbours([target]))
-    assert (finding.code, finding.level, finding.where) == ("channel-wrapper-gone", "note", "Chromium")
+    (finding,) = neighbour_findings(neighbours([target]), {})
+    assert (finding.code, finding.level, finding.where.text) == ("channel-wrapper-gone", "note", "Chromium")
     assert f"{manifest} names {wrapper}, which starts /opt/claude/2.1.300, which is not" in finding.text
 
 
@@ -213,7 +213,7 @@ def test_a_policy_that_stops_us_is_named_with_its_file(
 def test_a_host_for_all_users_is_what_a_policy_against_users_hosts_asks_for(machine: Machine) -> None:
     policy = {"NativeMessagingUserLevelHosts": False}
     (finding,) = forbidden(machine, "etc/chromium/policies/managed", policy)
-    assert finding.command.endswith("install-native-host --system --browser chromium")
+    assert finding.command_line.endswith("install-native-host --system --browser chromium")
     assert forbidden(machine, "etc/chromium/policies/managed", policy, for_all=True) == []
 
 

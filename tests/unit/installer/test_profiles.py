@@ -17,6 +17,7 @@ from install.checks.profiles import (
     firefox_profiles,
     is_used_in,
 )
+from install.findings import public
 from install.host_manifest import OUR_CALLERS, origin
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
@@ -193,9 +194,9 @@ def installed(extension_id: str = EXTENSION_ID, **fields: Any) -> InstalledExten
 
 
 def judged(*found: InstalledExtension, admitted: tuple[str, ...] = OUR_CALLERS) -> list[tuple[str, str, str]]:
-    findings = extension_findings("Chromium", "chromium", found, admitted)
-    assert all(finding.where == "Chromium" for finding in findings)
-    return [(finding.code, finding.level, finding.command) for finding in findings]
+    findings = extension_findings(public("Chromium"), "chromium", found, admitted)
+    assert all(finding.where.text == "Chromium" for finding in findings)
+    return [(finding.code, finding.level, finding.command_line) for finding in findings]
 
 
 def test_an_extension_as_it_should_be_needs_no_word() -> None:
