@@ -21,6 +21,9 @@ INTERPRETERS = {
 """Modules that interpret the text of another program, with the reason."""
 _MEMBERS = {"detail", "message", "reason", "strerror", "fault", "text", "refusal"}
 _ERRORS = {"error", "exception", "caught", "refusal", "exc", "why"}
+_TEXT_MEMBERS = {"detail", "text", "reason", "fault"}
+"""Members that hold the text of a message, whatever the variable is called."""
+_VARIABLES = {"fault", "refusal", "reason"}
 _METHODS = {"startswith", "endswith", "find", "index", "count", "partition", "removeprefix", "removesuffix"}
 _MATCHES = {"match", "fullmatch", "search", "findall", "finditer", "split", "sub"}
 
@@ -45,12 +48,14 @@ def _is_message(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
             return name in _ERRORS
-        case ast.Attribute(value=ast.Name(id=name), attr=member):
-            return name in _ERRORS and member in _MEMBERS
+        case ast.Attribute(value=ast.Name(id=name), attr=member) if name in _ERRORS and member in _MEMBERS:
+            return True
+        case ast.Attribute(attr=member):
+            return member in _TEXT_MEMBERS
         case ast.Subscript(value=ast.Attribute(attr="args")):
             return True
         case ast.Name(id=name):
-            return name in {"fault", "refusal"}
+            return name in _VARIABLES
     return False
 
 
@@ -82,6 +87,8 @@ def test_each_interpreter_exists() -> None:
         ("fault.endswith(_OPEN)", True),
         ("re.match('x', str(error))", True),
         ("error.args[0].startswith('Expected')", True),
+        ("if host.reason == 'gone': pass", True),
+        ("_COMMAND.finditer(problem.text)", True),
         ("if error.code == Code.GONE: pass", False),
         ("if text.startswith('x'): pass", False),
     ],
