@@ -54,7 +54,7 @@ def current_interpreter() -> Path:
 
 
 def vanishing(environment: Path, user_home: Path, environ: Mapping[str, str]) -> str:
-    """What an environment is part of that is emptied without asking; empty when it stays.
+    """Return why a tool deletes an environment without asking; empty if the environment stays.
 
     `uvx`, `uv tool run`, `uv run --with` and `pipx run` make environments in their caches.
     """
@@ -62,7 +62,7 @@ def vanishing(environment: Path, user_home: Path, environ: Mapping[str, str]) ->
     for folder in environment.parents:
         is_old_pipx = (folder.parent.name, folder.name) == ("pipx", ".cache")
         if folder in caches or is_old_pipx or (folder / _CACHE_TAG).is_file():
-            return f"in the cache {folder} (of uvx, pipx run or the like)"
+            return "in a cache (of uvx, pipx run or the like)"
     if any(part.startswith(_BUILD_PREFIXES) for part in environment.parts):
         return "made for one command only"
     return ""

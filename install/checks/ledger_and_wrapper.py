@@ -66,7 +66,10 @@ def installed(home: Home) -> Installed:
     try:
         return Installed(home, ledger_of(home, look))
     except LedgerError as error:
-        return Installed(home, ledger_fault=_ledger_fault("{reason}", reason=foreign(str(error))))
+        return Installed(
+            home,
+            ledger_fault=_ledger_fault("the ledger cannot be used: {reason}", reason=foreign(str(error))),
+        )
 
 
 def _no_ledger(path: Path) -> Finding:
