@@ -61,7 +61,7 @@ _AGAIN = "List the tools again, then call what is there now."
 _LOOK = "Run `mcpb status` to see what is connected."
 
 _WORDS: dict[int, _Words] = {
-    Code.INVALID_PARAMS: _Words("The arguments cannot be used", "Correct them and call again."),
+    Code.INVALID_PARAMS: _Words("The arguments are invalid", "Correct them and call again."),
     Code.NO_SUCH_TAB: _Words("No such tab", _AGAIN),
     Code.TAB_NOT_CONTROLLABLE: _Words(
         "The browser lets no extension control that tab", "Open a web page in it, or use another tab."
@@ -76,7 +76,7 @@ _WORDS: dict[int, _Words] = {
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
 }
-_OTHER = _Words("The browser could not do it", _LOOK)
+_OTHER = _Words("The browser reported an error", _LOOK)
 
 _DETAIL_CHARS = 500
 _MAY_HAVE_RUN = "It may have run: check before you repeat it."

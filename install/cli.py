@@ -131,16 +131,16 @@ def _options(command: _Command) -> _Command:
 
 @click.command("install-native-host", context_settings=_TAKES_STRAYS)
 @_options
-@click.option("--all", "take_all", is_flag=True, help="All browsers that are there, removed ones as well.")
+@click.option("--all", "take_all", is_flag=True, help="All installed browsers, also those you removed.")
 @click.option(
     "--extension-id",
     "callers",
     multiple=True,
     metavar="ID",
     callback=_callers,
-    help="Admit another build of the extension as well (repeatable).",
+    help="Also admit this build of the extension (repeatable).",
 )
-@click.option("--replace", is_flag=True, help="Move away what is not mcpb's and stands in its place.")
+@click.option("--replace", is_flag=True, help="Move files of other programs in mcpb's places away.")
 def install_native_host(
     *,
     callers: Sequence[str],
@@ -151,10 +151,11 @@ def install_native_host(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Register the native host with browsers: without names with all that are there.
+    """Register the native host with browsers.
 
-    The plan is shown before anything is written. Browsers need no restart. What was not written by mcpb is
-    left alone, and a browser that you took out stays out until it is named, or --all.
+    Without names, register it with all installed browsers. The command shows its plan before it writes.
+    Browsers need no restart. Files of other programs stay, and a browser that you removed stays removed
+    until you name it or pass --all.
     """
     asked = _Asked(**given)
     host = asked.host()
@@ -188,17 +189,15 @@ def install_native_host(
 
 @click.command("uninstall-native-host", context_settings=_TAKES_STRAYS)
 @_options
-@click.option(
-    "--purge", is_flag=True, help="Also mcpb's settings, logs, kept tools and copies of the extension."
-)
+@click.option("--purge", is_flag=True, help="Also remove settings, logs, cached tools and the extension.")
 def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: bool, **given: Any) -> None:
-    """Remove what install-native-host wrote; with names, from these browsers alone.
+    """Remove the registration of the native host.
 
-    What stood in mcpb's places before comes back.
+    With names, remove it from these browsers only. Files that were there before come back.
     """
     asked = _Asked(**given, forgives_table=True)
     if purge and asked.names:
-        raise click.UsageError("--purge removes everything: leave the names away")
+        raise click.UsageError("--purge cannot be combined with browser names")
     home = asked.home()
     if asked.names:
         ledger = _readable(lambda: planning.ledger_of(home, look))
@@ -448,7 +447,9 @@ def _confirm(*, yes: bool) -> None:
     if yes:
         return
     if not _is_anybody_there():
-        raise click.UsageError("nobody is there to ask: add --yes to apply the plan, or --dry-run to see it")
+        raise click.UsageError(
+            "stdin is not a terminal: pass --yes to apply the plan, or --dry-run to preview it"
+        )
     if not click.confirm("Apply this plan?"):
         click.echo("Nothing was changed.")
         raise click.exceptions.Exit(1)

@@ -1,6 +1,6 @@
 """Which Python the wrapper starts, and whether it will do: it must have mcpb with -I, and stay there.
 
-Whether other users of the machine can run what we run.
+Access of other users of the machine to the interpreter.
 
 Where mcpb came from, so that it can be installed again: the clone that its record names.
 

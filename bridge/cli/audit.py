@@ -56,9 +56,16 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
 
 @click.command()
 @click.option(
-    "-n", "count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many lines."
+    "-n",
+    "count",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Number of lines to show.",
 )
-@click.option("--follow", "-f", "is_following", is_flag=True, help="Then each as it comes, until Ctrl-C.")
+@click.option(
+    "--follow", "-f", "is_following", is_flag=True, help="Show further calls as they end, until Ctrl-C."
+)
 @click.option("--json", "as_json", is_flag=True, help="The lines as they are kept.")
 @click.option(
     "--origin",
@@ -69,9 +76,9 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
 @click.option("--client", metavar="GLOB", callback=_read_glob, help="Of these MCP clients.")
 @click.option("--tool", metavar="GLOB", callback=_read_glob, help="Of these tools.")
 @click.option(
-    "--outcome", metavar="GLOB", callback=_read_outcome, help="That ended so: ok, '!ok', timed_out …"
+    "--outcome", metavar="GLOB", callback=_read_outcome, help="Only this outcome: ok, '!ok', timed_out …"
 )
-@click.option("--since", metavar="WHEN", callback=_read_since, help="From then on: 1h, 2d, 2026-11-21.")
+@click.option("--since", metavar="WHEN", callback=_read_since, help="Only calls since: 1h, 2d, 2026-11-21.")
 @click.option(
     "--all/--calls",
     "is_with_registrations",

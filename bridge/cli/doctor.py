@@ -44,25 +44,22 @@ def _check_names(_ctx: click.Context, _option: click.Parameter, names: Sequence[
 
 
 @click.command()
-@click.option(
-    "--fix", "is_fixing", is_flag=True, help="First put right what is only ours; it says what it did."
-)
-@click.option("--json", "as_json", is_flag=True, help="For scripts; docs/TROUBLESHOOTING.md has the shape.")
-@click.option(
-    "--redact", "is_public", is_flag=True, help="Without names, sites and titles, to show it around."
-)
+@click.option("--fix", "is_fixing", is_flag=True, help="Fix what is safe to fix first, and list it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/TROUBLESHOOTING.md).")
+@click.option("--redact", "is_public", is_flag=True, help="Replace personal data, for a bug report.")
 @click.option(
     "--browser",
     "names",
     multiple=True,
     metavar="NAME",
     callback=_check_names,
-    help="Only this browser (repeatable). Default: all that are there.",
+    help="Check only this browser (repeatable; default: all).",
 )
 def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[str]) -> None:
-    """Find out what is wrong between browsers and MCP clients, and which command mends it.
+    """Check the chain from browsers to MCP clients.
 
-    Ends with 0 when what you use works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
+    Print what is wrong and the command that fixes it. Exit with 0 if the
+    chain works, else with 1. docs/TROUBLESHOOTING.md explains each finding.
     """
     if is_fixing:
         check_home_owner()

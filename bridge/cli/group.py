@@ -17,14 +17,14 @@ from native_host.platform_check import refuse_windows
 
 _COMMANDS = {
     "allow": ("bridge.cli.allow:allow", "List, grant or revoke approvals of sites."),
-    "audit": ("bridge.cli.audit:audit", "Show which tools were called."),
-    "bridge": ("bridge.cli.bridge:bridge", "Speak MCP on stdin and stdout (for MCP clients)."),
-    "call": ("bridge.cli.tools:call", "Call the tool NAME, with KEY=VALUE for each argument."),
-    "demo": ("bridge.cli.demo:demo", "Show the whole chain at work, in a throw-away browser profile."),
-    "doctor": ("bridge.cli.doctor:doctor", "Find out what is wrong, and what mends it."),
+    "audit": ("bridge.cli.audit:audit", "Show past calls."),
+    "bridge": ("bridge.cli.bridge:bridge", "Serve MCP on stdin and stdout, for one client."),
+    "call": ("bridge.cli.tools:call", "Call the tool NAME with KEY=VALUE arguments."),
+    "demo": ("bridge.cli.demo:demo", "Run the demo in a temporary browser profile."),
+    "doctor": ("bridge.cli.doctor:doctor", "Check the chain from browsers to MCP clients."),
     "extension": (
         "bridge.cli.extension:extension",
-        "Copy the browser extension to where it can stay, and say how to load it.",
+        "Copy the extension to ~/.mcpb and print how to load it.",
     ),
     "install-native-host": (
         "install.cli:install_native_host",
@@ -32,12 +32,15 @@ _COMMANDS = {
     ),
     "pause": (
         "bridge.cli.pause:pause",
-        "Pause a site or an MCP client in all browsers; without TARGET list what is paused.",
+        "Pause a site or client in all browsers, or list pauses.",
     ),
-    "serve": ("bridge.cli.serve:serve", "Speak MCP over HTTP (for clients that want a URL)."),
-    "status": ("bridge.cli.status:status", "Show what is connected, what is called, and what is missing."),
+    "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
+    "status": ("bridge.cli.status:status", "Show connections, calls and problems."),
     "tools": ("bridge.cli.tools:tools", "List the tools that MCP clients may call."),
-    "uninstall-native-host": ("install.cli:uninstall_native_host", "Undo install-native-host."),
+    "uninstall-native-host": (
+        "install.cli:uninstall_native_host",
+        "Remove the registration of the native host.",
+    ),
 }
 """Where each command is, and the line that `mcpb --help` shows without importing it."""
 

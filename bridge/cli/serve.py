@@ -30,21 +30,21 @@ _print_config = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option("--host", metavar="ADDRESS", help="Listen there, not only for this machine.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Instead of 3456; 0 takes one that is free.")
-@click.option("--socket", metavar="PATH", help="Listen on a Unix socket as well.")
-@click.option("--existing-channel", is_flag=True, help="Also use Claude in Chrome, where its own host runs.")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on (default: loopback only).")
 @click.option(
-    "--publish-channel", is_flag=True, help="Also have a socket as another product's native hosts have."
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on (default 3456; 0: any free port)."
 )
+@click.option("--socket", metavar="PATH", help="Also listen on this Unix socket.")
+@click.option("--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome.")
+@click.option("--publish-channel", is_flag=True, help="Also serve clients of Claude in Chrome's socket.")
 @_print_config
 @click.pass_context
 def serve(
     ctx: click.Context, /, *, existing_channel: bool, publish_channel: bool, client: str | None, **flags: Any
 ) -> None:
-    """Speak MCP over HTTP (for clients that want a URL).
+    """Serve MCP over HTTP, for clients with a URL.
 
-    What stays the same from one run to the next is set in config.toml, under [http].
+    Settings of all runs are in config.toml, below [http].
     """
     given = {key: value for key, value in flags.items() if value is not None}
     if ctx.invoked_subcommand:
@@ -62,7 +62,9 @@ def serve(
         _print_snippet(client, _address(settings, is_given=bool(given)), _default_token(settings))
         return
     if not settings.enabled:
-        raise click.ClickException("config.toml says not to: [http] has enabled = false")
+        raise click.ClickException(
+            "mcpb serve is disabled: remove enabled = false below [http] in config.toml"
+        )
     try:
         serve_http(
             msgspec.structs.replace(config, http=settings, existing_channel=channel),

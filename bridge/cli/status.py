@@ -26,15 +26,17 @@ _CLIENTS_S = 1.0
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one line for each change.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch one line per change.")
 @click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
 @click.option("--web", "is_web", is_flag=True, help="Open the status page of `mcpb serve` in a browser.")
-@click.option("--no-open", "is_link_shown", is_flag=True, help="With --web: only print the link to it.")
+@click.option(
+    "--no-open", "is_link_shown", is_flag=True, help="With --web: print the link instead of opening it."
+)
 def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: bool) -> None:
-    """Show what is connected, what is called, and what is missing."""
+    """Show connections, calls and problems."""
     if is_web or is_link_shown:
         if as_json or is_watching or not is_web:
-            raise click.UsageError("--no-open goes with --web, and --web with nothing else.")
+            raise click.UsageError("--web can only be combined with --no-open, and --no-open needs --web.")
         _show_web_page(opens=not is_link_shown)
         return
     import trio

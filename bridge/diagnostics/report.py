@@ -415,7 +415,7 @@ def _verdict(
     if not (working or channels or faults):
         return _waiting([finding.where for finding in findings if finding.code == FindingCode.NOT_RUNNING])
     if not (working or channels):
-        return _end_sentence("It does not work: {fault}", fault=_blamed(faults[0]))
+        return _end_sentence("Broken: {fault}", fault=_blamed(faults[0]))
     parts = [
         (what, _join(names, separator))
         for what, names, separator in (

@@ -1,6 +1,6 @@
 """A tab's documents: its frames, and our own code in each of them (`scripts`).
 
-Bytes on their way into a document, in pieces that no message is too small for.
+Transfer of bytes into a document, in chunks below the limit of a message.
 """
 
 from __future__ import annotations

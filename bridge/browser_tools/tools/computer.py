@@ -251,13 +251,14 @@ TOOLS = (
         name="computer",
         title="Use the page",
         description=(
-            "Sees a tab and acts on it as a person does: screenshot, clicks, typing, keys, scrolling, drags, "
-            "waiting. Points are pixels of the screenshot, so take one first; a ref of read_page or find is "
-            "surer, because the element is scrolled to, and not clicked if something covers it. type goes to "
-            "what has the focus (click that first); a line break in it is the Enter key, a tab the Tab key. "
-            "key presses keys (`Return`, `ctrl+a`, `Tab Tab space`) and answers the page's dialogs: Return "
-            "for OK, Escape for Cancel. Paste keys insert what you copied with ctrl+c or ctrl+x, never the "
-            "user's clipboard. For drop-down lists, dates and colours use form_input."
+            "Controls a tab with mouse and keyboard, and takes screenshots: clicks, typing, keys, "
+            "scrolling, drags, waiting. Points are pixels of the screenshot, so take one first; a ref of "
+            "read_page or find is surer, because the element is scrolled to, and not clicked if something"
+            " covers it. type goes to what has the focus (click that first); a line break in it is the "
+            "Enter key, a tab the Tab key. key presses keys (`Return`, `ctrl+a`, `Tab Tab space`) and "
+            "answers the page's dialogs: Return for OK, Escape for Cancel. Paste keys insert what you "
+            "copied with ctrl+c or ctrl+x, never the user's clipboard. For drop-down lists, dates and "
+            "colours use form_input."
         ),
         input_type=Computer,
         output_type=Acted,

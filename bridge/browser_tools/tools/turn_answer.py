@@ -160,7 +160,7 @@ TOOLS = (
         name="turn_answer_complete",
         title="After the answer",
         description=(
-            "Call it when your answer is complete: it says what of yours is still open in the browser. "
+            "Call it when your answer is complete: it lists the tabs that this session still has open. "
             "Nothing depends on it."
         ),
         input_type=NoArguments,

@@ -115,7 +115,10 @@ def test_a_port_for_administrators_is_named_as_one(monkeypatch: pytest.MonkeyPat
 async def test_what_the_configuration_switches_off_does_not_start(mcpb_home: Path) -> None:
     (mcpb_home / "config.toml").write_text("[http]\nenabled = false\n")
     code, why = await refused()
-    assert (code, why) == (1, "Error: config.toml says not to: [http] has enabled = false\n")
+    assert (code, why) == (
+        1,
+        "Error: mcpb serve is disabled: remove enabled = false below [http] in config.toml\n",
+    )
 
 
 async def test_where_others_can_connect_it_says_what_they_need(mcpb_home: Path) -> None:

@@ -303,7 +303,7 @@ def test_what_stops_a_browser_is_the_verdict_and_comes_first() -> None:
     wrapper = fault("", "wrapper-version", "the wrapper is older", hop="wrapper", level="warning")
     found = judged(UNSTARTABLE, findings=[wrapper, fault()])
     assert not found.healthy
-    assert found.verdict == "It does not work: Chromium: there is no manifest."
+    assert found.verdict == "Broken: Chromium: there is no manifest."
     assert [finding.code for finding in found.findings] == ["manifest-missing", "wrapper-version"]
     assert found.browsers[0].state == "broken"
 
@@ -439,7 +439,7 @@ def test_faults_of_browsers_that_have_the_extension_come_before_those_of_unused_
 def test_while_nobody_has_the_extension_a_browser_that_could_start_the_host_comes_first() -> None:
     findings = [fault("Google Chrome"), without_extension("Google Chrome"), without_extension("Chromium")]
     found = judged(CHROME, CHROMIUM, findings=findings)
-    assert found.verdict == "It does not work: No profile of Chromium has the extension."
+    assert found.verdict == "Broken: No profile of Chromium has the extension."
 
 
 @pytest.mark.parametrize("where", ["Chromium", ""])
@@ -744,7 +744,7 @@ BROKEN = judged(
 
 def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_mends_it() -> None:
     assert list(as_text(BROKEN)) == [
-        "mcpb 0.2.0: It does not work: Chromium: there is no manifest.",
+        "mcpb 0.2.0: Broken: Chromium: there is no manifest.",
         "",
         "This machine",
         "  ✓ environment  mcpb 0.2.0",
