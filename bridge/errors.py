@@ -1,7 +1,7 @@
-"""What can go wrong with a call, and the words for it.
+"""Errors of a call, and their texts for MCP clients.
 
 A tool's failure reaches the MCP client as a result with `isError` and one short text: what happened, whether
-the tool may have run, what to do next. Only a name that nobody ever offered is a protocol error.
+the tool may have run, what to do next. Only a name that was never offered is a protocol error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CallError(Exception):
 
 
 class UnknownToolError(Exception):
-    """Nobody offers this name, and this session was never shown it."""
+    """Call of a name that is not offered and was never shown to this session."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -84,7 +84,7 @@ _DID_NOT_RUN = "Nothing was run."
 
 
 def sentence(error: CallError) -> str:
-    """The text for the person (and the model) behind a failed call."""
+    """Format a failed call for the user and the model."""
     has_run = _MAY_HAVE_RUN if error.handed else _DID_NOT_RUN
     if error.code == Code.PAUSED:
         # Not the command that resumes: a model with a shell would run it.
@@ -105,19 +105,19 @@ def _one_line(text: str) -> str:
 
 
 def failed(text: str) -> bytes:
-    """A CallToolResult, as JSON, that says why there is no other."""
+    """Encode a CallToolResult that reports the failure."""
     return msgspec.json.encode({"content": [{"type": "text", "text": text}], "isError": True})
 
 
 class ProtocolError(NamedTuple):
-    """What an exception is towards an MCP client, when it is no tool's failure."""
+    """MCP error for an exception that is not a tool's failure."""
 
     code: int
     message: str
 
 
 def to_mcp(error: Exception) -> ProtocolError:
-    """The one table from exceptions to MCP errors. The text of an unexpected one stays in our log."""
+    """Map an exception to an MCP error. The text of an unexpected one stays in our log."""
     match error:
         case UnknownToolError():
             text = f"Unknown tool: {_one_line(error.name)}. list_page_tools says what pages offer now."

@@ -1,12 +1,10 @@
-"""Whose process is at the other end of a connection, as far as the system tells it.
+"""Peer credentials of a connection: the user of the process at its other end.
+
+The server gives the `Connection` to every request on it, as `request.state.connection`.
 
 A Unix socket knows its peer's user. A TCP socket does not, but both ends of a loopback connection are sockets
-of this machine, and Linux tells whose the other one is (`native_host/system/sock_diag.py`, some 20 µs).
-Elsewhere, and at addresses of other machines, it could be anybody.
-
-A connection that somebody made to us: who is at its other end.
-
-The server hands it to every request on it, as `request.state.connection`.
+of this machine, and Linux reports the other one's user (`native_host/system/sock_diag.py`, some 20 µs).
+On other systems, and at addresses of other machines, the peer is unknown.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ _NOBODY = 65534
 
 
 def peer_of(sock: socket.socket | trio.socket.SocketType) -> Peer:
-    """Who is at the other end of a connected socket, over TCP or a Unix socket. Never raises.
+    """Identify the peer of a connected TCP or Unix socket. Never raises.
 
-    `Kind.OURS` is said only by the system, of a process that has the other end open now.
+    Only the system can establish `Kind.OURS`, for a process that has the other end open now.
     """
     try:
         if sock.family == socket.AF_UNIX:
@@ -81,7 +79,7 @@ _FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forw
 
 
 class Kind(Enum):
-    """What is known about the other end."""
+    """Classification of a peer."""
 
     OURS = auto()
     """A process of our own user, says the system."""
@@ -98,17 +96,17 @@ class Peer(NamedTuple):
     address: str
     """Without its port; empty for a Unix socket."""
     inode: int = 0
-    """Of its end of a TCP connection within this machine; 0: not known."""
+    """Port of the peer's end of a TCP connection within this machine; 0 if it is unknown."""
     pid: int = 0
     """Process that has connected to the Unix socket; 0: not known."""
 
 
 class Connection(Protocol):
-    """What a request may know of the connection that it came on."""
+    """Properties of the connection that a request came on."""
 
     @property
     def peer(self) -> Peer:
-        """Whose it is, as it was when it was made."""
+        """Peer at the time of the connection."""
         ...
 
     @property
@@ -122,7 +120,7 @@ class Connection(Protocol):
 
 
 class Principal(NamedTuple):
-    """Who sent a request, as far as the server has established it. It contains no claim of the client."""
+    """Sender of a request, as far as the server has established it. It contains no claim of the client."""
 
     token: str = ""
     """Digest of the bearer token; empty for a request that needs none."""
@@ -156,12 +154,12 @@ def principal_of(request: HTTPConnection) -> Principal:
 
 
 def connection_of(request: HTTPConnection) -> Connection:
-    """The connection that a request came on."""
+    """Return the connection that a request came on."""
     found: Connection = request.scope["state"]["connection"]
     return found
 
 
 def is_ours(request: HTTPConnection) -> bool:
-    """A process of our own user asks, and not for somebody else."""
+    """Return whether a process of our own user sent the request, on its own behalf."""
     peer = connection_of(request).peer
     return peer.kind is Kind.OURS and _FORWARDED.isdisjoint(request.headers.keys())

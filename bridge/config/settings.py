@@ -1,8 +1,6 @@
-"""What the person has set of `mcpb serve`: the table [http] of config.toml.
+"""Settings of config.toml: the whole file, and its tables [http], [browser] and [existing_channel].
 
-The table [browser] of config.toml: what the browser's own tools may do.
-
-The table [existing_channel] of config.toml: another product's channel, and what it is used for.
+docs/CONFIGURATION.md explains each key.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ ANY_PORT = ":*"
 """At the end of one of `cors_origins`."""
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""What a client can send as a bearer token (RFC 6750, section 2.1)."""
+"""Format of a bearer token that a client can send (RFC 6750, section 2.1)."""
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +44,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = ""
     """Path of a Unix socket to listen on as well."""
     auth: Literal["token", "same-user"] = "token"
-    """Who may send requests over TCP: clients with an access token, or every process of this user as well."""
+    """Access over TCP: clients with an access token only, or every process of this user as well."""
     auth_token: str = ""
     """Access token of the client `default`; empty: the one in `state/http-token`."""
     cors_origins: tuple[str, ...] = ()
@@ -58,7 +56,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = IDLE_MINUTES
     """A session that nobody uses for so long ends."""
     close_tabs: bool = False
-    """Whether the tabs that a session opened are closed at its end."""
+    """True if the tabs that a session opened are closed at its end."""
 
     def __post_init__(self) -> None:
         _check_host("host", self.host)
@@ -81,7 +79,7 @@ def _check_host(key: str, host: str) -> None:
 
 
 def _hint(pattern: str) -> str:
-    """What is wrong with one of `cors_origins`; empty when nothing is."""
+    """Return the reason for which one of `cors_origins` is rejected; empty if it is valid."""
     if pattern == "*":
         return "would let every page of the web drive your browser: name the origins"
     if pattern == "null":
@@ -107,21 +105,21 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """
 
     enabled: bool = True
-    """Whether these tools are offered at all."""
+    """True if the browser tools are offered."""
     tabs: Literal["own", "ask", "any"] = "own"
-    """Which tabs besides a session's own and those handed over: none, those the person allows, all."""
+    """Access to tabs that are neither the session's own nor handed over: none, those the user allows, all."""
     sites: Literal["any", "ask"] = "any"
-    """Whether the person is asked before a session first acts on a site."""
+    """Sites on which a session may act: any, or only those that the user approves."""
     ask_in: Literal["extension", "client", "both"] = "extension"
-    """Where the user is asked to approve: in a window of the extension, in the MCP client, or in both."""
+    """Place of approval prompts: a window of the extension, the MCP client, or both."""
     upload_dirs: tuple[str, ...] = ()
     """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
-    """What `computer` takes pictures in."""
+    """Image format of the screenshots that `computer` takes."""
     resume: Literal["terminal", "any"] = "terminal"
-    """Where `mcpb pause --resume` works: at a terminal, or also without one."""
+    """Place from which `mcpb pause --resume` works: a terminal only, or any process."""
     find_with_model: bool = False
-    """Whether `find` may show the client's own model what is in a page."""
+    """True if `find` may send a page's content to the client's own model."""
 
     def __post_init__(self) -> None:
         for directory in self.upload_dirs:
@@ -137,11 +135,11 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """
 
     attach: bool = False
-    """Whether its browsers' tools are used."""
+    """True if the tools of Claude in Chrome's browsers are used."""
     publish: bool = False
-    """Whether `mcpb serve` has a socket as its hosts have."""
+    """True if `mcpb serve` publishes a socket like those of Claude in Chrome's hosts."""
     directory: str = ""
-    """Where its sockets are; empty: wherever that product puts them."""
+    """Directory of the sockets; empty: the directories that Claude in Chrome uses."""
 
     def __post_init__(self) -> None:
         if self.directory and not PurePath(self.directory).is_absolute():
@@ -163,13 +161,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_name: Annotated[int, msgspec.Meta(ge=24, le=128)] = MAX_NAME
     """Characters of a public name."""
     max_listed_tools: Count = 128
-    """How many page tools a client is shown one by one; 0 is no limit."""
+    """Limit of page tools that are listed one by one to a client; 0 is no limit."""
     calls_per_minute: Count = 0
     """For each client over stdio; 0 is no limit."""
     cached_days: Count = 30
-    """How long a tool is kept that its page does not offer any more; 0 is no limit."""
+    """Days for which a tool is cached that its page no longer offers; 0 is no limit."""
     audit_arguments: bool = False
-    """Whether the audit log has the arguments of calls."""
+    """True if the audit log contains the arguments of calls."""
     policy: PolicyRules = PolicyRules()
     http: HttpSettings = HttpSettings()
     browser: BrowserSettings = BrowserSettings()

@@ -30,10 +30,10 @@ from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Of the file; the one before it is kept as well."""
+"""Limit of the log file; the previous file is kept as well."""
 LINE_BYTES = 4096
-"""Of a line. A line is one `write` to a file opened with O_APPEND: on a local disk no other comes in between,
-and a short one does not even meet a reader half."""
+"""Limit of a line. A line is one `write` to a file opened with O_APPEND: on a local disk, lines of several
+processes never mix, and a reader sees a short line whole."""
 ARGUMENTS_BYTES = 2048
 ORIGINS_BYTES = 1024
 """For the further origins of a call, in a line that has room for arguments as well."""
@@ -42,10 +42,10 @@ MAX_TOOLS = 20
 REGISTRATIONS_A_MINUTE = 60
 """Lines: pages that register in a loop are not to push calls out of the log, whatever their origins."""
 REGISTRATIONS_OF_ORIGIN = 10
-"""Of these, for each origin: one site's flood leaves room for others."""
+"""Lines per minute for one origin: one site's flood leaves quota for others."""
 LOOK_EVERY_S = 0.1
-"""Whether the file still has its name is looked at no more often. Until then lines go where they went before:
-also into a file that another bridge has renamed, or somebody removed."""
+"""Seconds between two checks that the file still has its name. Until the next check, lines go to the open
+file, even if another bridge renamed it or the user removed it."""
 _MINUTE_S = 60.0
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID, _MAX_HASH = 128, 160, 60, 40, 64
 _LONGEST = 4 * _MAX_NAME
@@ -192,7 +192,7 @@ def _shown(text: str, max_chars: int) -> str:
 
 
 def moment(now: float) -> str:
-    """A time as a line has it: the later one is the greater text."""
+    """Format a time for a line: later times sort after earlier ones."""
     second, fraction = divmod(now, 1)
     return f"{_second(int(second))}.{int(fraction * 1000):03d}Z"
 
@@ -215,7 +215,7 @@ class AuditLog:
         self._with_arguments = with_arguments
         self._clock = clock
         self._allowances = {"registered": _Allowance(), "redefined": _Allowance()}
-        """Of each event that pages cause: a flood of one does not hide the other."""
+        """Rate limit by event that pages cause: a flood of one event does not hide the other."""
         self._has_warned = False
 
     def set_with_arguments(self, *, with_arguments: bool) -> None:
@@ -270,7 +270,7 @@ class _Minute(msgspec.Struct):
 
 
 class _Allowance:
-    """How many registrations of each origin are written in a minute, and how many were left out."""
+    """Rate limit of registration lines, per origin; counts the omitted ones."""
 
     def __init__(self) -> None:
         self.minutes: dict[str, _Minute] = {}
@@ -338,7 +338,7 @@ class _SharedFile:
             self._descriptor = None
 
     def _current(self, now: float) -> int:
-        """The file that has the name now: another process may have renamed it, or a person removed it."""
+        """Return the file that has the name now; another process or the user may have moved the open one."""
         descriptor = self._descriptor
         is_recent = 0 <= now - self._looked_at < LOOK_EVERY_S and self._size < MAX_BYTES
         if descriptor is not None and is_recent:
@@ -361,7 +361,7 @@ class _SharedFile:
         return open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def _found(self, descriptor: int) -> os.stat_result | None:
-        """What is there under the name, if it is still what we write to."""
+        """Return the status of the file under the name, or None if it is not the open file."""
         with suppress(FileNotFoundError):
             found = os.lstat(self._path)
             if os.path.samestat(found, os.fstat(descriptor)):

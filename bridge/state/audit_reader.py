@@ -23,7 +23,7 @@ _BLOCK_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Filter:
-    """Which lines are wanted. The texts are globs, case aside; with `!` in front all others; empty: any."""
+    """Line filter. Texts are case-insensitive globs: a leading `!` negates, an empty one matches all."""
 
     origin: str = ""
     """May leave the scheme out."""
@@ -36,7 +36,7 @@ class Filter:
     is_with_registrations: bool = False
 
     def passes(self, line: dict[str, Any]) -> bool:
-        """Whether this one is."""
+        """Return whether the line matches every condition."""
         if line["event"] != "call" and not self.is_with_registrations:
             return False
         return (
@@ -49,7 +49,7 @@ class Filter:
 
 
 def recent(directory: Path, count: int, where: Filter) -> list[dict[str, Any]]:
-    """The last `count` lines that pass, newest last. Lines that cannot be read are passed over.
+    """Return the last `count` matching lines, latest last. Unreadable lines are skipped.
 
     Raises:
         OSError: the log is there and cannot be read.
@@ -61,7 +61,7 @@ def recent(directory: Path, count: int, where: Filter) -> list[dict[str, Any]]:
 def follow(
     directory: Path, count: int, where: Filter, wait: Callable[[], None]
 ) -> Generator[dict[str, Any], None, None]:
-    """The last `count` lines that pass, then each as it comes; `wait` is called whenever there is no more.
+    """Yield the last `count` matching lines, then each new one; call `wait` whenever all lines are read.
 
     Raises:
         OSError: the log is there and cannot be read.
@@ -88,7 +88,7 @@ class Follower:
             older.close()
 
     def news(self) -> Iterator[dict[str, Any]]:
-        """The lines that have come since the last time."""
+        """Yield the lines that were written since the last call."""
         first, self._first = self._first, []
         yield from first
         yield from (line for raw in self._tail.news() if (line := _read(raw)) and self._where.passes(line))
@@ -99,12 +99,12 @@ class Follower:
 
 
 def outcomes() -> list[str]:
-    """How a call can end, as `Called.outcome` says it."""
+    """Return the possible values of `Called.outcome`."""
     return ["ok", "tool-error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
 
 
 def client_name(line: dict[str, Any]) -> str:
-    """Who called; empty for registrations."""
+    """Return the client's name; empty for registrations."""
     client = line.get("client")
     return str(client.get("name", "")) if isinstance(client, dict) else ""
 
@@ -141,7 +141,7 @@ def _read(raw: bytes) -> dict[str, Any] | None:
 
 
 def _open_both(directory: Path) -> list[BinaryIO]:
-    """What there is, the newer file first, each at its end. One that is renamed just now is there once."""
+    """Open the existing log files, latest first, each at its end. A file renamed meanwhile is opened once."""
     files: list[BinaryIO] = []
     layout = StateLayout(directory)
     for path in (layout.audit_log, layout.earlier_audit_log):
@@ -160,7 +160,7 @@ def _open_to_read(path: Path) -> BinaryIO:
 
 
 def _backwards(file: BinaryIO) -> Iterator[bytes]:
-    """The lines before where the file is."""
+    """Yield the lines before the file's position, last line first."""
     end, rest = file.tell(), b""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
@@ -172,14 +172,14 @@ def _backwards(file: BinaryIO) -> Iterator[bytes]:
 
 
 class _Lines:
-    """Of one file, as they come."""
+    """Reader of one file's new lines."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self._begun = b""
 
     def rest(self) -> Iterator[bytes]:
-        """Those that have come since the last time."""
+        """Yield the lines that were written since the last call."""
         while data := self.file.read(_BLOCK_BYTES):
             *lines, self._begun = (self._begun + data).split(b"\n")
             yield from lines
@@ -194,7 +194,7 @@ class _Tail:
         """The newest, and the one before it: bridges write on there for a moment (`audit.LOOK_EVERY_S`)."""
 
     def news(self) -> Iterator[bytes]:
-        """The lines that have come since the last time."""
+        """Yield the lines that were written since the last call."""
         successor = self._successor()
         for lines in self._files:
             yield from lines.rest()
@@ -210,7 +210,7 @@ class _Tail:
             lines.file.close()
 
     def _successor(self) -> BinaryIO | None:
-        """What has the name now, if that is another file."""
+        """Open the file that has the name now, if it is not the open one."""
         with suppress(FileNotFoundError):
             found = _open_to_read(self._path)
             if not self._files or not _is_same(self._files[-1].file, found):
@@ -224,7 +224,7 @@ def _is_same(file: BinaryIO, other: BinaryIO) -> bool:
 
 
 def _end_of_lines(file: BinaryIO) -> int:
-    """Where the next line begins: a last one that is only half there is still to come."""
+    """Return the offset after the last complete line."""
     size = os.fstat(file.fileno()).st_size
     start = max(0, size - _BLOCK_BYTES)
     return start + os.pread(file.fileno(), size - start, start).rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Where the log goes: to stderr, and for a bridge also to a file, since clients rarely show its stderr."""
+"""Log handlers: stderr, and for a bridge also a file, since MCP clients rarely show its stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 MAX_BYTES = 1024 * 1024
-"""Of the file; the one before it is kept as well. All bridges of a user write the same one."""
+"""Limit of the log file; the previous file is kept as well. All bridges of a user write the same one."""
 
 _log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ class Target:
     """A pattern: `bridge.hub.rules.site_patterns`."""
     session: str = ""
     title: str = field(default="", compare=False)
-    """Of the session, where it is known."""
+    """Title of the session's client; empty if it is unknown."""
 
     def __str__(self) -> str:
         """As people are told of it."""
@@ -46,15 +46,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a browser said."""
+    """Response of one browser to a pause."""
 
     browser: str
     error: str = ""
-    """Why it did not do it; empty when it did."""
+    """Reason for which the browser did not pause; empty if it did."""
 
 
 def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = None) -> Target:
-    """What a person means: a URL or host, or a client by title, name or the beginning of its session's id.
+    """Find the target that a text names: a URL, a host, or a client's title, name or session id prefix.
 
     Raises:
         TargetError: nothing, or more than one thing.
@@ -77,7 +77,7 @@ def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = 
 
 
 def live_browsers(registry: Registry) -> list[Browser]:
-    """Those that can be asked now; another product's extension pauses nothing for us."""
+    """Return the connected browsers that support pauses; Claude in Chrome does not."""
     return [browser for browser in registry.browsers() if browser.is_live and not browser.is_channel]
 
 
@@ -106,7 +106,7 @@ async def pause(
 
 
 def paused_targets(registry: Registry) -> list[Target]:
-    """What is paused, sites first."""
+    """Return the paused targets, sites first."""
     titles = dict(_sessions(registry.browsers()))
     pauses = registry.pauses
     sites = [Target(site=site) for site in pauses.sites]
@@ -128,12 +128,12 @@ def check_paused(registry: Registry, target: Target) -> None:
 
 
 def affected_tabs(browser: Browser, target: Target) -> list[wire.Tab]:
-    """The open tabs that a pause concerns, those of incognito windows excepted."""
+    """Return the open tabs that a pause affects, except those of incognito windows."""
     return [tab for tab in browser.tabs.values() if not tab.incognito and _is_affected(tab, target)]
 
 
 def tab_line(tab: wire.Tab) -> str:
-    """A tab, for a person."""
+    """Format a tab for the terminal."""
     origin = single_line(tab.origin, MAX_ORIGIN_CHARS)
     return f"{origin} · tab {tab.ordinal} “{single_line(tab.title, _MAX_TITLE)}”"
 
@@ -143,7 +143,7 @@ def _is_affected(tab: wire.Tab, target: Target) -> bool:
 
 
 def called(browser: Browser) -> str:
-    """A browser as people know it, for instance `Chromium 156 “Work”`."""
+    """Format a browser's display name, for instance `Chromium 156 “Work”`."""
     if browser.hello is None:
         return f"host {browser.host}"
     about, label = browser.hello.browser, single_line(browser.hello.profile.label, _MAX_TITLE)
@@ -151,7 +151,7 @@ def called(browser: Browser) -> str:
 
 
 def title_of(session: wire.Session) -> str:
-    """What a client is called."""
+    """Return a client's display name."""
     return single_line(session.title or session.client.name or session.id, _MAX_TITLE)
 
 
@@ -173,7 +173,7 @@ async def _ask(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer
 
 
 def _sessions(browsers: Sequence[Browser]) -> Iterator[tuple[str, str]]:
-    """The sessions that are connected, by id, with their titles."""
+    """Return the titles of the connected sessions, by id."""
     for browser in browsers:
         for client in browser.clients:
             yield from ((session.id, title_of(session)) for session in client.sessions)
@@ -207,7 +207,7 @@ def _unmistakable(choice: Target) -> str:
 
 
 def _site(text: str) -> list[Target]:
-    """The site that a URL or a host names; a bare word or number is none.
+    """Return the site that a URL or a host names, in a list; an empty list for a bare word or number.
 
     Raises:
         OriginError: it cannot be, or it is not sure which one.

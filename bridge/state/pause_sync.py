@@ -44,7 +44,7 @@ class PauseSync:
         self._sent: dict[str, tuple[Pauses, wire.Paused]] = {}
         """By host: what was compared last."""
         self.problem = ""
-        """Why the file cannot be used; empty when it can."""
+        """Reason for which the file cannot be used; empty if it can."""
         self._refresh()
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
-"""What a running `mcpb serve` says of itself to our other commands: `serve.json` in the state directory.
+"""Record of a running `mcpb serve` for the other commands: `serve.json`.
 
 The server holds a lock on its file as long as it lives: liveness is the lock, never the pid. Of several
-servers the one that was started last is found.
+servers, the one that was started last is found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     url: str
-    """Of the status page; every other route is below it."""
+    """URL of the status page; every other route is below it."""
     started_at: float
     """Seconds since the epoch."""
     auth: str = "same-user"
@@ -44,7 +44,7 @@ def published(state: Path, record: ServeRecord) -> Iterator[None]:
 
 
 def running(state: Path) -> ServeRecord | None:
-    """The server that was started last, of those that live."""
+    """Return the record of the running server that was started last."""
     return next(iter(all_running(state)), None)
 
 

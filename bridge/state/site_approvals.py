@@ -25,7 +25,7 @@ from native_host.system.private_files import PrivateFileError, lock_directory, p
 
 HOUR_S = 3600
 WORDS = ("read", "act", "page-tools", "upload")
-"""What a site can be approved for. Later versions add words; unknown ones in the file have no effect."""
+"""Actions that a site can be approved for. Later versions add words; unknown words in the file do nothing."""
 STORED_CHOICES = ("hour", "client", "always")
 """Choices of an approval prompt that last longer than the session."""
 _INCLUDED_IN = {"read": "act"}
@@ -42,7 +42,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words":
     """One approval of a site. Unknown members are ignored."""
 
     words: tuple[str, ...] | None = None
-    """What the site is approved for; None means `act`, as in files of earlier versions."""
+    """Approved actions; None means `act`, as in files of earlier versions."""
     since: str = ""
     """Day of the approval, as 2026-11-22."""
     client: str = ""
@@ -58,7 +58,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words":
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the site is approved for."""
+        """Return the approved actions."""
         return ("act",) if self.words is None else self.words
 
     @property

@@ -111,10 +111,10 @@ class SqliteToolStore:
         return self._index.tools()
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
-        """A tab's top document offers these now: keep what it allows, drop what it no longer does.
+        """Cache the tools that a tab's top document offers now, and drop those that it no longer offers.
 
-        Incognito tabs must not come here. Returns whether `tools()` differ now; while nothing can be written,
-        that is later.
+        The caller leaves incognito tabs out. Returns whether `tools()` differ now; if the file cannot be
+        written, the change is made later.
         """
         self._unwritten[TabKey(profile, tab_id), origin] = url, tools
         if len(self._unwritten) > MAX_UNWRITTEN:
@@ -178,7 +178,7 @@ class SqliteToolStore:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """What others wrote, what we have not written yet, and what is too old."""
+        """Read other processes' changes, write our pending ones, and drop expired tools."""
         self._index.apply(self._file.news(self._index))
         now = self._clock()
         while self._unwritten:
@@ -214,10 +214,10 @@ class _File:
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
-        """Of the data when it was last read; others' writing changes it, ours does not."""
+        """`data_version` at the last read; writes of other connections change it, our own do not."""
 
     def news(self, index: CachedToolIndex) -> Change:
-        """What makes the index equal to the file."""
+        """Return the changes that make the cached tools equal to the file."""
         with self._transaction("BEGIN") as connection:
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             if version == self._version:
@@ -288,7 +288,7 @@ class _File:
         return self._connection
 
     def _claim(self) -> None:
-        """A file of ours, for us alone, is there. The directory is private: nobody can exchange it."""
+        """Create the file, readable by this user only. The private directory protects it."""
         prepare_directory(self.path.parent)
         for path in (self.path, *map(self._beside, _COMPANIONS)):
             with suppress(FileNotFoundError):
@@ -344,7 +344,7 @@ class _File:
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """An empty file becomes ours. Does nothing where another process was quicker."""
+    """Create the schema in an empty file, unless another process was quicker."""
     connection.execute("PRAGMA journal_mode = WAL")  # two that do this at once would not wait for each other
     connection.execute("BEGIN IMMEDIATE")
     with connection:

@@ -47,7 +47,7 @@ class TokenClient(NamedTuple):
 
     name: str
     digest: str
-    """Of its token."""
+    """Digest of the client's token."""
 
 
 class AccessTokens:

@@ -15,7 +15,7 @@ from native_host.system.private_files import PrivateFileError, prepare_directory
 
 _BYTES = 32
 _STORED = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
-"""What `secrets.token_urlsafe` makes of so many, and perhaps a person's newline."""
+"""Format of the token file: a token of `secrets.token_urlsafe`, and a newline that an editor may add."""
 
 
 class TokenError(Exception):
@@ -23,7 +23,7 @@ class TokenError(Exception):
 
 
 def token_for(settings: HttpSettings, state: Path) -> str:
-    """The token that is right: `auth_token`, else the one in the directory `state`, made if there is none.
+    """Return `auth_token`, else the token in the directory `state`; create it if it is missing.
 
     Raises:
         TokenError: others may know the one in the file, or it cannot be read or made.
