@@ -46,7 +46,7 @@ def _read_glob(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 
 
 def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None) -> str:
-    """A glob; a word that no call can end with is a mistake."""
+    """Read a glob; reject a word that is not an outcome."""
     glob, known = _read_glob(ctx, option, text), outcomes()
     word = glob.removeprefix("!").casefold()
     if glob and word not in known and not set("*?[") & set(word):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 _GAP = "  "
 _MIN_LAST = 16
-"""Of the last column, however narrow the terminal is."""
+"""Least width of the last column, however narrow the terminal is."""
 
 
 class Columns:
@@ -23,7 +23,7 @@ class Columns:
         self._widths = [0] * len(limits)
 
     def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
-        """A line for each row of as many cells as there are limits, and one for the last column."""
+        """Format each row as one line; a row has a cell for each limit, and one for the last column."""
         cells = [[*map(cut, row, self._limits), row[-1]] for row in rows]
         for row in cells:
             widest = zip(self._widths, row, strict=False)
@@ -40,7 +40,7 @@ class Columns:
 
 
 def display_width(text: str) -> int:
-    """How many places of a terminal it takes: some characters take two, some none."""
+    """Return the number of terminal cells that a text takes: some characters take two, some none."""
     return sum(map(_char_width, text))
 
 

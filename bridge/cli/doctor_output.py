@@ -21,9 +21,9 @@ _MIN_TEXT = 30
 
 
 def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
-    """The verdict, then what all browsers share, then each browser, hop by hop.
+    """Yield the verdict, then the findings that all browsers share, then each browser, hop by hop.
 
-    `width` is the terminal's, 0 where lines may be of any length.
+    `width` is the terminal's; 0 allows lines of any length.
     """
     yield from _folded("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
     if diagnosis.is_fixing:

@@ -42,7 +42,7 @@ _COMMANDS = {
         "Remove the registration of the native host.",
     ),
 }
-"""Where each command is, and the line that `mcpb --help` shows without importing it."""
+"""Module of each command, and the line that `mcpb --help` shows without importing it."""
 
 _SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
 """They show what is wrong with the registration, or change it: it is not mended before."""

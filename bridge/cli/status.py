@@ -115,7 +115,7 @@ def _published() -> list[dict[str, Any]]:
 
 
 def _servers() -> list[dict[str, Any]]:
-    """The `mcpb serve` that run, the latest first."""
+    """Return the running `mcpb serve` processes, the latest first."""
     import msgspec
 
     from bridge.state.server_record import all_running

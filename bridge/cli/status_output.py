@@ -15,7 +15,7 @@ from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS
 
 
 def whose_and_used(channel: Mapping[str, Any]) -> str:
-    """Whose it is, who started it, and whether mcpb uses it. `channel` is a `Channel` as JSON has it."""
+    """Format a channel's product, the browser that started it, and its use. `channel` is a JSON `Channel`."""
     profile = f" with {channel['userDataDir']}" if channel["userDataDir"] else ""
     by = f", started by {channel['browser']} (pid {channel['browserPid']}){profile}"
     return f"{channel['title']}{by if channel['browser'] else ''}: {channel['use']}"
@@ -27,7 +27,7 @@ def where_and_who(channel: Mapping[str, Any]) -> str:
 
 
 def put_there_by_us(socket: Mapping[str, Any]) -> str:
-    """A socket of ours among its own. `socket` is a `published_channel.Standing` as JSON has it."""
+    """Format a socket that mcpb published. `socket` is a `published_channel.Standing` in JSON."""
     by = "left by a killed mcpb serve; the next one removes it"
     if not socket["isLeft"]:
         by = f"mcpb serve, pid {socket['pid']}"
@@ -55,7 +55,7 @@ def _joined(names: list[str]) -> str:
 
 
 def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
-    """The same for people, line by line; `width` is the terminal's, 0 where there is none."""
+    """Yield the status as text, line by line; `width` is the terminal's, 0 without a terminal."""
     yield f"mcpb {found['version']}"
     for browser in found["browsers"]:
         yield ""

@@ -137,13 +137,13 @@ def _value(text: str, schema: Any) -> Any:
 
 
 def _argument_schemas(tool: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The schema of each argument, as far as the tool says."""
+    """Return the schema of each argument that the tool declares."""
     properties = tool["inputSchema"].get("properties") if tool else None
     return properties if isinstance(properties, dict) else {}
 
 
 def _parameters(tool: Mapping[str, Any]) -> str:
-    """What a tool takes, for instance ` item= [quantity=]`."""
+    """Format a tool's parameters, for instance ` item= [quantity=]`."""
     required = tool["inputSchema"].get("required")
     needed = required if isinstance(required, list) else []
     names = ((" ".join(name.split()), name in needed) for name in _argument_schemas(tool))
@@ -161,7 +161,7 @@ def _show_progress(progress: Progress) -> None:
 
 
 def _not_offered(name: str, listed: Iterable[str], missing: str) -> str:
-    """A name that nobody offers: the names that are close to it, or why there are none at all."""
+    """Format the error for a name that is not offered: similar names, or why no tool is offered."""
     names = list(listed)
     close = [known for known in names if known.endswith(f"_{name}")] or get_close_matches(name, names)
     hint = f"Close to it: {', '.join(close)}. " if close else ""

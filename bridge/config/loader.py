@@ -74,10 +74,10 @@ class ConfigError(Exception):
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """The configuration in `home`; `MCPB_<KEY>` in the environment goes before a key's value in the file.
+    """Read the configuration in `home`; `MCPB_<KEY>` in the environment overrides a key of the file.
 
-    For keys of a table that is `MCPB_<TABLE>_<KEY>`; [policy] stands in the file alone. A variable that would
-    loosen a restriction of the file is ignored, with one warning in the log.
+    A key of a table is overridden by `MCPB_<TABLE>_<KEY>`; [policy] is read from the file alone.
+    A variable that would loosen a restriction of the file is ignored, with one warning in the log.
 
     Raises:
         ConfigError: something in it cannot be used, or others could have written it.
@@ -105,7 +105,7 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 
 def identity(home: Path) -> tuple[object, ...]:
-    """What changes when the file does, or who may write it."""
+    """Return a value that changes when the file or its permissions change."""
     path = HomeLayout(home).config
     return _stat(path), _stat(path.parent), path.is_symlink()
 
@@ -221,7 +221,7 @@ def _value_at(found: Any, key: str) -> Any:
 
 
 def _choices(key: str) -> str:
-    """Of a key whose values are words, as people write them."""
+    """Format the accepted words of a key."""
     table, _, name = re.sub(r"\[\d+\]", "", key).partition(".")
     shape = PageSite if name.startswith("sites.") else _TABLES[table]
     return " or ".join(f'"{word}"' for word in get_args(get_type_hints(shape)[name.removeprefix("sites.")]))
@@ -233,7 +233,7 @@ def _shown(value: Any) -> str:
 
 
 def _keys_of(table: str) -> tuple[str, ...]:
-    """Of a table at the top; none where there is no such."""
+    """Return the keys of a top-level table; empty if the table is unknown."""
     return _TABLES[table].__struct_fields__ if table in _TABLES else ()
 
 
@@ -300,5 +300,5 @@ def _narrowed(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(text: str) -> list[str]:
-    """Of `http://localhost:3000, https://shop.example`."""
+    """Split a list such as `http://localhost:3000, https://shop.example`."""
     return [part.strip() for part in text.split(",") if part.strip()]

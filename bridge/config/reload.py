@@ -36,14 +36,14 @@ class ConfigReload:
         """`config` is what was read at the start; `apply` is called when live rules are others."""
         self._home = home
         self.digest = rules_digest(config)
-        """Of the rules that are applied."""
+        """Digest of the rules that are applied."""
         self._apply = apply
         self._environ = environ
         self._read: object = None
         """Identity of the file that was read last; none at first, as it may have changed since the start."""
         self._seen: object = None
         self.problem = ""
-        """Why the file cannot be used; empty when it can."""
+        """Reason for which the file cannot be used; empty if it can."""
 
     async def run(self) -> None:
         """Apply changes until cancelled."""

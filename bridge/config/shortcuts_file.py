@@ -22,7 +22,7 @@ class ShortcutsError(Exception):
 
 
 class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands for `{name}` in the steps."""
+    """Parameter of a shortcut: its value replaces `{name}` in the steps."""
 
     name: Name
     description: str = ""
@@ -49,7 +49,7 @@ class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usage(self) -> str:
-        """How its command is written, for instance `/report <query> [pages=1]`."""
+        """Return the syntax of the command, for instance `/report <query> [pages=1]`."""
         shown = (
             f"<{each.name}>" if each.default is None else f"[{each.name}={shlex.quote(each.default)}]"
             for each in self.parameters
@@ -63,7 +63,7 @@ class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(home: Path) -> Sequence[Shortcut]:
-    """What the person has written down, in their order; `home` is where everything of mcpb is below.
+    """Read the user's shortcuts, in the order of the file; `home` is the directory of all files of mcpb.
 
     Raises:
         ShortcutsError: the file cannot be used, or others could have written it.

@@ -10,7 +10,7 @@ from typing import Any
 from native_host.system.private_files import PrivateFileError
 
 _STATEMENT = re.compile(rb"[ \t]*(?:(?P<head>\[\[?)[ \t]*(?P<table>[\w.-]+)[ \t]*\]|(?P<key>[\w.-]+)[ \t]*=)")
-"""How a table or a key begins in TOML, as most people write it."""
+"""Pattern of a table header or a key in TOML, in its usual spelling."""
 
 
 def parse(path: Path, content: bytes) -> dict[str, Any]:
