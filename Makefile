@@ -38,10 +38,10 @@ run-groups = $(foreach group,$(1),$(MAKE) --no-print-directory $(group) || echo 
 pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RESULTS)/$@.xml)
 
 test-lane-one:
-	+@$(call run-groups,check test-architecture test-unit test-e2e-chain test-e2e-firefox)
+	+@$(call run-groups,check test-architecture test-security-once test-e2e-tools test-e2e-firefox)
 
 test-lane-two:
-	+@$(call run-groups,test-e2e-tools test-integration test-contract test-security-once)
+	+@$(call run-groups,test-unit test-e2e-chain test-integration test-contract)
 
 test-architecture:
 	@$(pytest) tests/architecture
