@@ -85,7 +85,7 @@ async def test_what_a_page_throws_is_an_error_result_with_its_own_text(
         (Code.TIMED_OUT, True, ["did not answer in time", "It may have run"]),
         (Code.TOO_LARGE, False, ["too large", "Nothing was run"]),
         (Code.NAVIGATED, False, ["another document", "List the tools again"]),
-        (-32099, True, ["could not do it", "mcpb status"]),
+        (-32099, True, ["reported an error", "mcpb status"]),
     ],
 )
 async def test_a_failure_says_what_happened_whether_it_may_have_run_and_what_to_do(
@@ -126,7 +126,7 @@ async def test_arguments_that_json_cannot_carry_are_refused(
 ) -> None:
     transport.connect("h1", *one_page("getCart"))
     text = failure_of(await router.call(Session("ours"), GET_CART, Arguments.of({"n": float("nan")})))
-    assert "arguments cannot be used" in text
+    assert "arguments are invalid" in text
     assert "Nothing was run" in text
 
 
