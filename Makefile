@@ -57,13 +57,13 @@ test-integration:
 test-contract:
 	@$(pytest) tests/contract
 
-# Pages, the extension and the whole chain, in a real Chromium.
+# Pages and the whole chain, in a real Chromium.
 test-e2e-chain:
-	@$(pytest) tests/e2e/chain tests/e2e/extension tests/e2e/newcomer tests/e2e/http
+	@$(pytest) tests/e2e/chain
 
-# The browser tools, and the programs that drive the browsers of these tests.
+# The browser tools, the extension, HTTP, the README, and the programs that drive the browsers of tests.
 test-e2e-tools:
-	@$(pytest) tests/e2e/browser_tools tests/e2e/drivers
+	@$(pytest) tests/e2e/browser_tools tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer
 
 test-e2e-firefox:
 	@$(pytest) tests/e2e/firefox
