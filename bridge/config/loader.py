@@ -20,7 +20,7 @@ import msgspec
 
 from bridge.config import toml_text
 from bridge.config.restrictions import is_allowed
-from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
+from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings, SettingError
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
@@ -203,9 +203,9 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[s
     if problem.kind is ProblemKind.MISSING:
         return key, f": {describe_rule(problem, is_toml=True)}"
     if problem.kind is ProblemKind.OTHER:
-        # What a table says of itself begins with its key.
-        name, _, rest = problem.expected.partition(":")
-        return (f"{key}.{name}", f":{rest}") if name in _keys_of(key) else (key, f": {problem.expected}")
+        if isinstance(cause := error.__cause__, SettingError):
+            return f"{key}.{cause.key}", f": {cause.reason}"
+        return key, f": {problem.expected}"
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
     given = f" = {'…' if is_hidden else _shown(value)}"
@@ -268,7 +268,7 @@ class _Environment:
                 continue
             try:
                 settings = msgspec.structs.replace(settings, **{key: value})
-            except ValueError as error:
+            except SettingError as error:
                 raise ConfigError(f"{variable}: {error}") from None
         return settings
 

@@ -29,11 +29,21 @@ _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """Format of a bearer token that a client can send (RFC 6750, section 2.1)."""
 
 
+class SettingError(ValueError):
+    """A key has a value that its type allows and its table does not."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        """Name the key in its table, and how to write the value."""
+        super().__init__(f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """docs/CONFIGURATION.md explains each.
 
     Raises:
-        ValueError: one cannot be; the text has its key, what is wrong and how to write it, never the token.
+        SettingError: a value is not allowed; show the text to the user, it never has the token.
     """
 
     enabled: bool = True
@@ -64,17 +74,18 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
             _check_host("allowed_hosts", host)
         for origin in self.cors_origins:
             if hint := _hint(origin):
-                raise ValueError(f'cors_origins: "{origin}" {hint}')
+                raise SettingError("cors_origins", f'"{origin}" {hint}')
         if self.auth_token and not _BEARER.fullmatch(self.auth_token):
-            raise ValueError("auth_token: only letters, digits and - . _ ~ + / can be sent as a token")
+            raise SettingError("auth_token", "only letters, digits and - . _ ~ + / can be sent as a token")
 
 
 def _check_host(key: str, host: str) -> None:
     if is_host(host):
         return
-    raise ValueError(
-        f'{key}: "{host}" is neither an address nor a name. Write it without scheme, port and brackets, '
-        'as "127.0.0.1", "::1" or "my-machine.local"'
+    raise SettingError(
+        key,
+        f'"{host}" is neither an address nor a name. Write it without scheme, port and brackets, '
+        'as "127.0.0.1", "::1" or "my-machine.local"',
     )
 
 
@@ -101,7 +112,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """docs/CONFIGURATION.md explains each.
 
     Raises:
-        ValueError: one cannot be; the text has its key and how to write it.
+        SettingError: a value is not allowed; show the text to the user.
     """
 
     enabled: bool = True
@@ -124,14 +135,15 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         for directory in self.upload_dirs:
             if not PurePath(directory).is_absolute():
-                raise ValueError(f'upload_dirs: "{directory}" is no whole path; write it as /home/ann/photos')
+                reason = f'"{directory}" is not an absolute path; write it as /home/ann/photos'
+                raise SettingError("upload_dirs", reason)
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """docs/CONFIGURATION.md explains each.
 
     Raises:
-        ValueError: one cannot be; the text has its key and how to write it.
+        SettingError: a value is not allowed; show the text to the user.
     """
 
     attach: bool = False
@@ -143,7 +155,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def __post_init__(self) -> None:
         if self.directory and not PurePath(self.directory).is_absolute():
-            raise ValueError(f'directory: "{self.directory}" is no whole path; write it as /tmp/sockets')
+            reason = f'"{self.directory}" is not an absolute path; write it as /tmp/sockets'
+            raise SettingError("directory", reason)
 
     @property
     def only_directory(self) -> Path | None:
