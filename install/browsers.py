@@ -22,6 +22,7 @@ from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.validation_errors import ProblemKind, describe_problem, explain
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
+from native_host.system.private_files import UnusableFileError
 
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]
@@ -102,8 +103,8 @@ class Target:
         return self.directory / f"{HOST_NAME}.json"
 
 
-class TableError(Exception):
-    """The person's own table cannot be used; the text names file, row, field and remedy."""
+class TableError(UnusableFileError):
+    """browsers.toml of the user cannot be used; the reason names row, field and correction."""
 
 
 def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
@@ -120,7 +121,7 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
         known = tuple((ours | _rows(_content(path))).values())
         _check_borrowing(known)
     except TableError as error:
-        raise TableError(f"{path}: {error}") from error
+        raise TableError(path, error.reason) from error
     return known
 
 
@@ -281,9 +282,9 @@ def _content(path: Path) -> bytes:
             return path.read_bytes()
         if not (path.exists() or path.is_symlink()):
             return b""
-        raise TableError("it is not a file: remove it, or put the table there")
+        raise TableError(None, "it is not a file: remove it, or put the table there")
     except OSError as error:
-        raise TableError(f"it cannot be read: {error.strerror}") from error
+        raise TableError(None, f"it cannot be read: {error.strerror}") from error
 
 
 @cache
@@ -297,15 +298,19 @@ def _rows(content: bytes) -> dict[str, Browser]:
     found = _parsed(content)
     for key in found:
         if key != "browser":
-            raise TableError(f"there is no {key} outside of a row; begin each row with [[browser]]")
+            raise TableError(None, f"there is no {key} outside of a row; begin each row with [[browser]]")
     listed = found.get("browser", [])
     if not isinstance(listed, list):
-        raise TableError("there can be several browsers: begin each row with [[browser]], not [browser]")
+        raise TableError(
+            None, "there can be several browsers: begin each row with [[browser]], not [browser]"
+        )
     rows: dict[str, Browser] = {}
     for number, fields in enumerate(listed, start=1):
         browser = _row(fields, number)
         if browser.name in rows:
-            raise TableError(f'row {number} ("{browser.name}"): name: another row has it; write one of them')
+            raise TableError(
+                None, f'row {number} ("{browser.name}"): name: another row has it; write one of them'
+            )
         rows[browser.name] = browser
     return rows
 
@@ -314,12 +319,12 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:
-        raise TableError(f"it is not valid TOML: {error}") from error
+        raise TableError(None, f"it is not valid TOML: {error}") from error
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise TableError(f"it is not valid TOML: line {line} is not UTF-8") from error
+        raise TableError(None, f"it is not valid TOML: line {line} is not UTF-8") from error
     except RecursionError:
-        raise TableError("it is not valid TOML: it is nested too deeply") from None
+        raise TableError(None, "it is not valid TOML: it is nested too deeply") from None
 
 
 def _row(fields: Any, number: int) -> Browser:
@@ -328,9 +333,9 @@ def _row(fields: Any, number: int) -> Browser:
     try:
         browser = msgspec.convert(fields, Browser)
     except msgspec.ValidationError as error:
-        raise TableError(f"{where}: {_explain_row(error)}") from None
+        raise TableError(None, f"{where}: {_explain_row(error)}") from None
     if fault := next(_faults(browser), ""):
-        raise TableError(f"{where}: {fault}")
+        raise TableError(None, f"{where}: {fault}")
     return browser
 
 
@@ -396,7 +401,7 @@ def _check_borrowing(browsers: Sequence[Browser]) -> None:
     for browser in browsers:
         for where, place, system in _all_places(browser):
             if place.borrows and (fault := _borrowing_fault(browser, place, system, browsers)):
-                raise TableError(f'row "{browser.name}": {where}.borrows: {fault}')
+                raise TableError(None, f'row "{browser.name}": {where}.borrows: {fault}')
 
 
 def _borrowing_fault(browser: Browser, place: Place, system: System, browsers: Sequence[Browser]) -> str:

@@ -17,6 +17,7 @@ from native_host.existing_channel.channel_messages import CLAUDES
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
+from native_host.system.private_files import UnusableFileError
 
 FORMAT = 1
 
@@ -30,8 +31,10 @@ _OURS = {
 }
 
 
-class LedgerError(Exception):
-    """The ledger cannot be read; the text says what to do. Nothing may be written without it."""
+class LedgerError(UnusableFileError):
+    """The ledger cannot be read. Nothing may be written without it."""
+
+    separator = " "
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,8 +119,9 @@ def read(content: bytes, path: Path) -> Ledger:
         written = msgspec.json.decode(content, type=_Header)
         if written.format > FORMAT:
             raise LedgerError(
-                f"{path} was written by a newer mcpb ({written.version}), which knows more about what is "
-                f"installed than this one. Run the command with that version, or upgrade this one first"
+                path,
+                f"was written by a newer mcpb ({written.version}), which knows more about what is "
+                f"installed than this one. Run the command with that version, or upgrade this one first",
             )
         ledger = msgspec.json.decode(content, type=Ledger)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -128,10 +132,11 @@ def read(content: bytes, path: Path) -> Ledger:
 
 
 def _damaged(path: Path, fault: str) -> LedgerError:
-    return LedgerError(
-        f"{path} is damaged ({fault}). Move it away and run the command again; what is ours is then "
-        f"known by its content: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged"
+    reason = (
+        f"is damaged ({fault}). Move it away and run the command again, "
+        "which recognizes the files of mcpb by their content"
     )
+    return LedgerError(path, reason, f"mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged")
 
 
 def _astray(ledger: Ledger) -> Iterator[str]:

@@ -26,7 +26,7 @@ from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
 from native_host.system import private_files
 from native_host.system.home_layout import HomeLayout
-from native_host.system.private_files import PrivateFileError
+from native_host.system.private_files import PrivateFileError, UnusableFileError
 
 _SHOWN_CHARS = 60
 _HIDDEN = "auth_token"
@@ -69,8 +69,8 @@ _warned: set[str] = set()
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 
-class ConfigError(Exception):
-    """The configuration cannot be used: the text has the file or variable, what is wrong, what to do."""
+class ConfigError(UnusableFileError):
+    """The configuration cannot be used: config.toml, or without a path the variable that the reason names."""
 
 
 def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
@@ -89,10 +89,10 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         config = msgspec.convert(found, Config)
     except _UnknownKeyError as error:
         key, text = error.args
-        raise ConfigError(f"{path}: {text}{_at_line(content, key)}") from None
+        raise ConfigError(path, f"{text}{_at_line(content, key)}") from None
     except msgspec.ValidationError as error:
         key, text = _explained(error, found)
-        raise ConfigError(f"{path}: {key}{text}{_at_line(content, key)}") from None
+        raise ConfigError(path, f"{key}{text}{_at_line(content, key)}") from None
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     given = _Environment(environ, found)
     http = given.override(config.http, _VARIABLES_OF_HTTP, "http")
@@ -136,12 +136,18 @@ def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
         if file is None:
             return b"", {}
         found = toml_text.parse(path, file.content)
+        if file.is_open:
+            _reject_token(path, found)
     except PrivateFileError as error:
-        raise ConfigError(str(error)) from error
-    if file.is_open and isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
-        mend = f"chmod go-r {shlex.quote(str(path))}"
-        raise ConfigError(f"{path} has http.{_HIDDEN} and others can read it. Write another one, and: {mend}")
+        raise ConfigError.wrap(error) from error
     return file.content, found
+
+
+def _reject_token(path: Path, found: dict[str, Any]) -> None:
+    """Reject an access token in a file that other users can read."""
+    if isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
+        reason = f"has http.{_HIDDEN} and others can read it: write another one"
+        raise PrivateFileError(path, reason, f"chmod go-r {shlex.quote(str(path))}")
 
 
 def _at_line(content: bytes, key: str) -> str:
@@ -251,7 +257,7 @@ class _Environment:
         """Return the settings of a table with the variables' values.
 
         Raises:
-            ConfigError: a value cannot be used; the text names its variable.
+            ConfigError: a value cannot be used; the reason names its variable.
         """
         hints = get_type_hints(type(settings), include_extras=True)
         in_file = self._found.get(table, {}) if table else self._found
@@ -269,7 +275,7 @@ class _Environment:
             try:
                 settings = msgspec.structs.replace(settings, **{key: value})
             except SettingError as error:
-                raise ConfigError(f"{variable}: {error}") from None
+                raise ConfigError(None, f"{variable}: {error}") from None
         return settings
 
 
@@ -278,9 +284,8 @@ def _value_of(variable: str, text: str, hint: Any) -> Any:
     try:
         return msgspec.convert(given, hint, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"{variable}={_shown(text)}: {describe_rule(explain(error), is_toml=True)}"
-        ) from None
+        rule = describe_rule(explain(error), is_toml=True)
+        raise ConfigError(None, f"{variable}={_shown(text)}: {rule}") from None
 
 
 def _warn_once(variable: str, text: str) -> None:

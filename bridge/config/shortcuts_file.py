@@ -14,11 +14,11 @@ from bridge.config import toml_text
 from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 from native_host.system.home_layout import HomeLayout
-from native_host.system.private_files import PrivateFileError
+from native_host.system.private_files import PrivateFileError, UnusableFileError
 
 
-class ShortcutsError(Exception):
-    """The file, or what was said with a command, cannot be used; the text says what, and how to mend it."""
+class ShortcutsError(UnusableFileError):
+    """shortcuts.toml cannot be used."""
 
 
 class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,12 +74,12 @@ def read(home: Path) -> Sequence[Shortcut]:
         found = toml_text.parse(path, file.content) if file else {}
         shortcuts = msgspec.convert(found, _File).shortcuts
     except PrivateFileError as error:
-        raise ShortcutsError(str(error)) from error
+        raise ShortcutsError.wrap(error) from error
     except msgspec.ValidationError as error:
-        raise ShortcutsError(f"{path}: {describe_problem(error, is_toml=True)}") from None
+        raise ShortcutsError(path, describe_problem(error, is_toml=True)) from None
     names = [shortcut.name for shortcut in shortcuts]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ShortcutsError(f"{path}: there are two shortcuts {twice}")
+        raise ShortcutsError(path, f"there are two shortcuts {twice}")
     return shortcuts
 
 

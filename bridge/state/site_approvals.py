@@ -21,7 +21,12 @@ from bridge import origins
 from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 from native_host.system.home_layout import StateLayout
-from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
+from native_host.system.private_files import (
+    PrivateFileError,
+    UnusableFileError,
+    lock_directory,
+    prepare_directory,
+)
 
 HOUR_S = 3600
 WORDS = ("read", "act", "page-tools", "upload")
@@ -34,8 +39,8 @@ _INCLUDED_IN = {"read": "act"}
 _log = logging.getLogger(__name__)
 
 
-class ApprovalsError(Exception):
-    """The file cannot be used, so no site counts as approved; the text has path, cause and remedy."""
+class ApprovalsError(UnusableFileError):
+    """approvals.json cannot be used, so no site counts as approved."""
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words": "for"}):
@@ -210,7 +215,7 @@ class Approvals:
         try:
             file = private_files.read(self.path)
         except PrivateFileError as error:
-            raise ApprovalsError(str(error)) from error
+            raise ApprovalsError.wrap(error) from error
         found = self._decoded(file.content) if file else {}
         approved: dict[str, list[Approval]] = {}
         for name, value in found.items():
@@ -226,9 +231,9 @@ class Approvals:
                 if changed != self._found:
                     self._write(_without_ended(changed))
         except PrivateFileError as error:
-            raise ApprovalsError(str(error)) from error
+            raise ApprovalsError.wrap(error) from error
         except OSError as error:
-            raise ApprovalsError(f"{self.path} cannot be written: {error.strerror}") from error
+            raise ApprovalsError(self.path, f"it cannot be written: {error.strerror}") from error
 
     def _decoded(self, content: bytes) -> dict[str, Any]:
         try:
@@ -255,7 +260,7 @@ class Approvals:
             raise self._broken(f'the value of "{name}" cannot be read ({why}); write {{}}') from None
 
     def _broken(self, why: str) -> ApprovalsError:
-        return ApprovalsError(f"{self.path}: {why}. Correct it, or remove it to be asked again")
+        return ApprovalsError(self.path, f"{why}. Correct it, or remove it to be asked again")
 
     def _write(self, found: Mapping[str, Any]) -> None:
         content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"

@@ -144,9 +144,10 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
     """
     content = look(home.ledger).content
     if hidden := refused_view(home.ledger, look):
-        raise LedgerError(hidden)
+        raise LedgerError(None, hidden)
     if stranger := refused_file(home.ledger, look(home.ledger)):
-        raise LedgerError(f"{stranger}. Move it away; what is mcpb's is then known by its content")
+        reason = f"{stranger}. Move it away; mcpb then recognizes its files by their content"
+        raise LedgerError(None, reason)
     if content is None:
         return None
     ledger = read_ledger(content, home.ledger)

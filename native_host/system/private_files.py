@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 MAX_BYTES = 1024 * 1024
 """Limit of a file that `read` accepts."""
@@ -22,8 +22,11 @@ MAX_BYTES = 1024 * 1024
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
-class PrivateFileError(Exception):
-    """A file or directory cannot be used, or cannot be trusted."""
+class UnusableFileError(Exception):
+    """A file or directory cannot be used. Catch a subclass, which says what the file is for."""
+
+    separator = ": "
+    """Text between path and reason: a space if the path is the subject of the reason."""
 
     def __init__(self, path: Path | None, reason: str, command: str = "") -> None:
         """Name the path, why it cannot be used, and the command that remedies it."""
@@ -36,8 +39,21 @@ class PrivateFileError(Exception):
 
     def __str__(self) -> str:
         """Return all of it as one line."""
-        text = f"{self.path} {self.reason}" if self.path else self.reason
+        text = f"{self.path}{self.separator}{self.reason}" if self.path else self.reason
         return f"{text}. Run: {self.command}" if self.command else text
+
+    @classmethod
+    def wrap(cls, error: UnusableFileError) -> Self:
+        """Return an error of this class with the attributes and the text of another one."""
+        wrapped = cls(error.path, error.reason, error.command)
+        wrapped.separator = error.separator
+        return wrapped
+
+
+class PrivateFileError(UnusableFileError):
+    """A file or directory cannot be used, or cannot be trusted."""
+
+    separator = " "
 
 
 # ── Directories ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,16 +34,20 @@ _WRITTEN: dict[str, Callable[[str], str]] = {
 _PLACE = re.compile(r"\{([A-Za-z0-9_-]+)(?::(url|json))?\}")
 
 
+class ShortcutCommandError(Exception):
+    """A command names no shortcut, or its words do not fit the shortcut's parameters."""
+
+
 def values(shortcut: Shortcut, words: str) -> dict[str, str]:
     """The parameters, out of the words behind a command: `name=value`, or values alone, in order.
 
     Raises:
-        ShortcutsError: they do not fit.
+        ShortcutCommandError: they do not fit; return the text to the client.
     """
     try:
         parts = shlex.split(words)
     except ValueError as error:
-        raise ShortcutsError(f"{words}: {error}. Write a quotation mark as \\' or \\\"") from None
+        raise ShortcutCommandError(f"{words}: {error}. Write a quotation mark as \\' or \\\"") from None
     known = [parameter.name for parameter in shortcut.parameters]
     found: dict[str, str] = {}
     alone = []
@@ -56,13 +60,13 @@ def values(shortcut: Shortcut, words: str) -> dict[str, str]:
     free = [name for name in known if name not in found]
     if len(alone) > len(free):
         extra = alone[len(free)]
-        raise ShortcutsError(f"“{extra}” is too much for {shortcut.usage}: quote what belongs together")
+        raise ShortcutCommandError(f"“{extra}” is too much for {shortcut.usage}: quote what belongs together")
     found |= zip(free, alone, strict=False)
     for parameter in shortcut.parameters:
         if parameter.default is not None:
             found.setdefault(parameter.name, parameter.default)
     if missing := [name for name in known if name not in found]:
-        raise ShortcutsError(f"{', '.join(missing)} must be given: {shortcut.usage}")
+        raise ShortcutCommandError(f"{', '.join(missing)} must be given: {shortcut.usage}")
     return found
 
 
@@ -175,7 +179,7 @@ async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> Too
     try:
         shortcut, words = _meant(given, _read(context))
         to_run = steps(shortcut, values(shortcut, words))
-    except ShortcutsError as error:
+    except ShortcutCommandError as error:
         raise ToolError(f"{error}. Nothing was run.") from None
     if given.tab_id is not UNSET:
         await context.use_tab(given.tab_id, leaves=True)  # the steps' current tab
@@ -203,7 +207,7 @@ def _meant(given: ExecuteShortcut, known: Sequence[Shortcut]) -> tuple[Shortcut,
     first, _, rest = command.removeprefix("/").partition(" ")
     if given.shortcut_id is UNSET:
         if not first:
-            raise ShortcutsError("Give shortcutId or command; shortcuts_list has both")
+            raise ShortcutCommandError("Give shortcutId or command; shortcuts_list has both")
         return _found(first, known), rest
     shortcut = _found(given.shortcut_id, known)
     is_repeated = command.startswith("/") or first == shortcut.name
@@ -220,7 +224,7 @@ def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
         if names
         else f"there are none yet: the user keeps them in {HomeLayout.shortcuts.name}"
     )
-    raise ShortcutsError(f"There is no shortcut {name}; {there_are}")
+    raise ShortcutCommandError(f"There is no shortcut {name}; {there_are}")
 
 
 def _listed(shortcut: Shortcut) -> ListedShortcut:

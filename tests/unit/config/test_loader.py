@@ -320,6 +320,27 @@ def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         read(tmp_path, {})
 
 
+def test_the_error_of_a_value_has_the_path_and_the_reason(tmp_path: Path) -> None:
+    path = write(tmp_path, "max_name = 300")
+    with pytest.raises(ConfigError) as rejected:
+        read(tmp_path, {})
+    assert (rejected.value.path, rejected.value.command) == (path, "")
+    assert rejected.value.reason.startswith("max_name = 300: ")
+
+
+def test_the_error_of_an_exposed_file_has_the_path_and_the_command(tmp_path: Path) -> None:
+    path = write(tmp_path, "[http]\nauth_token = 'secret'")
+    with pytest.raises(ConfigError) as rejected:
+        read(tmp_path, {})
+    assert (rejected.value.path, rejected.value.command) == (path, f"chmod go-r {path}")
+
+
+def test_the_error_of_a_variable_has_no_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as rejected:
+        read(tmp_path, {"MCPB_MAX_NAME": "x"})
+    assert rejected.value.path is None
+
+
 def test_a_link_is_followed_and_its_target_checked(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     target = write(tmp_path / "dotfiles", "max_name = 30")

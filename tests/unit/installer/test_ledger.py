@@ -14,7 +14,7 @@ import pytest
 from forked_commands import commands, listing
 from install.browsers import user_data_dir_target
 from install.cli import this_home, this_host
-from install.ledger import Entry, Ledger, read
+from install.ledger import Entry, Ledger, LedgerError, read
 from install.plan import install_plan as planning
 from install.plan.apply import ApplyError, apply, look
 from install.plan.ownership import Found, is_our_manifest
@@ -95,7 +95,11 @@ def test_a_damaged_ledger_is_kept_and_after_the_command_that_is_shown_everything
     (home / LEDGER).write_text(content)
     ended = install()
     assert ended.exit_code == 1
-    command = ended.output.rpartition(": ")[2].strip()
+    with pytest.raises(LedgerError) as rejected:
+        read(content.encode(), home / LEDGER)
+    command = rejected.value.command
+    assert ended.output.rstrip().endswith(f". Run: {command}")
+    assert rejected.value.path == home / LEDGER
     assert command == f"mv {home / LEDGER} {home / LEDGER}.damaged"
     assert (home / LEDGER).read_text() == content
     os.system(command)

@@ -176,8 +176,9 @@ def test_a_broken_file_allows_nothing_says_where_and_is_not_written_over(
     for use in (lambda: approvals.has(SHOP, "act", "Agent"), lambda: approvals.grant([SHOP], ["act"])):
         with pytest.raises(ApprovalsError) as refused:
             use()
-        assert str(refused.value).startswith(f"{state / 'approvals.json'}: {says}")
-        assert str(refused.value).endswith("Correct it, or remove it to be asked again")
+        assert refused.value.path == state / "approvals.json"
+        assert refused.value.reason.startswith(says)
+        assert refused.value.reason.endswith("Correct it, or remove it to be asked again")
     assert (state / "approvals.json").read_text() == text
     write(state, "{}")
     assert not approvals.has(SHOP, "act", "Agent")

@@ -12,6 +12,7 @@ import pytest
 from native_host.system import private_files
 from native_host.system.private_files import (
     PrivateFileError,
+    UnusableFileError,
     check_directory,
     draft_of,
     is_private,
@@ -147,3 +148,24 @@ def test_files_of_another_user_are_not_opened(tmp_path: Path) -> None:
     assert private_files.open_own(path, os.O_RDONLY) is None
     with pytest.raises(PrivateFileError):
         private_files.read_secret(path, 10)
+
+
+# ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class NotesError(UnusableFileError):
+    """notes.toml cannot be used."""
+
+
+def test_an_error_is_composed_of_path_reason_and_command() -> None:
+    assert str(NotesError(Path("/n"), "key: expected int")) == "/n: key: expected int"
+    assert str(NotesError(None, "NOTES=x: expected int")) == "NOTES=x: expected int"
+    assert str(PrivateFileError(Path("/n"), "is open", "chmod 600 /n")) == "/n is open. Run: chmod 600 /n"
+
+
+def test_a_wrapped_error_has_another_class_and_keeps_attributes_and_text() -> None:
+    error = PrivateFileError(Path("/n"), "is open", "chmod 600 /n")
+    wrapped = NotesError.wrap(error)
+    assert (wrapped.path, wrapped.reason, wrapped.command) == (error.path, error.reason, error.command)
+    assert str(wrapped) == str(error)
+    assert not isinstance(wrapped, PrivateFileError)
