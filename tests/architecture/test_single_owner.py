@@ -118,7 +118,6 @@ def _find_texts_of(name: str, block: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-HTTP = ["bridge/frontends/http/access_tokens.py", "bridge/frontends/http/status_page/page_routes.py"]
 CONCEPTS = [
     Concept(
         "paths below /proc",
@@ -138,7 +137,6 @@ CONCEPTS = [
         "texts of msgspec's errors",
         find_msgspec_texts,
         "native_host/protocol/validation_errors.py",
-        known=dict.fromkeys(HTTP, "asks validation_errors.py"),
     ),
     Concept(
         "URL parsers",

@@ -21,6 +21,7 @@ import msgspec
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, new_token, token_for
+from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
@@ -209,7 +210,8 @@ def _read(state: Path) -> dict[str, _StoredToken]:
         raise TokenError(str(error)) from error
     except msgspec.DecodeError as error:
         text = (
-            f"{path} cannot be read: {error}. Remove it and add the tokens again: rm {shlex.quote(str(path))}"
+            f"{path} cannot be read: {describe_problem(error)}. "
+            f"Remove it and add the tokens again: rm {shlex.quote(str(path))}"
         )
         raise TokenError(text) from error
 

@@ -657,6 +657,14 @@ async def test_a_pause_of_nothing_is_refused(served: Served, body: Any) -> None:
     assert served.page.transport.asked == []
 
 
+async def test_the_error_of_an_invalid_request_names_the_field(served: Served) -> None:
+    await served.sign_in()
+    for path, field in (("/page/pause", "site"), ("/page/revoke", "origin")):
+        rejected = await served.post(path, {field: 7})
+        assert rejected.status_code == 400
+        assert rejected.json()["error"]["message"].endswith(f": {field}: expected str, got int")
+
+
 async def test_without_a_browser_a_pause_counts_for_those_that_connect(served: Served) -> None:
     await served.sign_in()
     served.page.router.registry.links()[0].lost_at = 0

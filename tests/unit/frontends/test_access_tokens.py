@@ -132,6 +132,14 @@ def test_of_a_file_that_cannot_be_used_no_token_is_accepted(
         AccessTokens(DEFAULTS, state)
 
 
+def test_the_error_of_an_invalid_file_names_the_rule_and_the_command(state: Path) -> None:
+    add_token(state, "laptop")
+    (state / "http-tokens.json").write_text("[]")
+    reason = "expected object, got array"
+    assert complaint(state, "desk").startswith(f"{state / 'http-tokens.json'} cannot be read: {reason}. ")
+    assert complaint(state, "desk").endswith(f"rm {state / 'http-tokens.json'}")
+
+
 def test_a_file_that_others_could_have_written_is_not_used(state: Path) -> None:
     tokens = AccessTokens(DEFAULTS, state)
     token = add_token(state, "laptop")

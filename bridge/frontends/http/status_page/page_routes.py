@@ -31,6 +31,7 @@ from bridge.state.site_approvals import ApprovalsError
 from http_serving.error_responses import RequestRejected
 from http_serving.request_body import read_json_body
 from http_serving.server_sent_events import stream_events
+from native_host.protocol.validation_errors import describe_problem
 
 _MAX_BODY_BYTES = 4096
 _HEADERS = {
@@ -157,9 +158,8 @@ class StatusPage:
         try:
             change = msgspec.json.decode(await read_json_body(request, _MAX_BODY_BYTES), type=_RevokeRequest)
         except msgspec.DecodeError as error:
-            raise RequestRejected(
-                HTTPStatus.BAD_REQUEST, f"the approval cannot be revoked: {error}"
-            ) from None
+            text = f"the approval cannot be revoked: {describe_problem(error)}"
+            raise RequestRejected(HTTPStatus.BAD_REQUEST, text) from None
         revoke = self._updates.approvals.revoke_approval
         try:
             await trio.to_thread.run_sync(revoke, change.origin, change.words, change.client)
@@ -195,7 +195,10 @@ def _decode_pause(body: bytes) -> _PauseRequest:
         change = msgspec.json.decode(body, type=_PauseRequest)
         if change.site:
             change.site = read_pattern(change.site)
-    except (msgspec.DecodeError, origins.OriginError) as error:
+    except msgspec.DecodeError as error:
+        text = f"the pause request is not valid: {describe_problem(error)}"
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text) from None
+    except origins.OriginError as error:
         raise RequestRejected(HTTPStatus.BAD_REQUEST, f"the pause request is not valid: {error}") from None
     if bool(change.site) == bool(change.session):
         raise RequestRejected(HTTPStatus.BAD_REQUEST, "name either a site or a session")
