@@ -89,8 +89,7 @@ agent-run:
 # docs/FILES.md, from the first lines of the source files, and the browser tools' definitions.
 docs:
 	@install/prepare.sh test
-	@.venv/bin/python tests/architecture/definitions_file.py
-	@.venv/bin/python tests/architecture/files_page.py
+	@.venv/bin/python tests/architecture/generated_files.py
 
 # The picture in README.md.
 picture:

@@ -9,7 +9,6 @@ ends with `ed` or is in IRREGULAR: verbs whose participle is their base form (re
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -26,9 +25,10 @@ from source_trees import (
     PRODUCT,
     ROOT,
     Definition,
+    find_circles,
     find_definitions,
     find_files,
-    parse,
+    import_edges,
 )
 
 QUESTION_WORDS = frozenset(
@@ -196,54 +196,13 @@ def _count_lines(path: Path) -> int:
     return path.read_text().count("\n")
 
 
-# ── Imports ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Imports, ruff, and the program ──────────────────────────────────────────────────────────────────────────
 
 
 def measure_imports() -> list[Measure]:
     """Return the number of import circles, imports in functions and for types included."""
-    graph = {_dotted(path): path for path in find_files(*PRODUCT, suffix=".py")}
-    edges = {name: _imported(path, graph.keys()) - {name} for name, path in graph.items()}
-    circles = find_circles(edges)
+    circles = find_circles(import_edges())
     return [Measure("import circles", len(circles), 0, [" ".join(sorted(circle)) for circle in circles])]
-
-
-def find_circles(edges: dict[str, set[str]]) -> list[set[str]]:
-    """Return the sets of modules that import each other (strongly connected, at least two)."""
-    reach = {name: _reachable(name, edges) for name in edges}
-    circles: list[set[str]] = []
-    for name in edges:
-        circle = {other for other in reach[name] if name in reach[other]}
-        if circle and circle not in circles:
-            circles.append(circle)
-    return circles
-
-
-def _reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        new = edges[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
-
-
-def _dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imported(path: Path, known: object) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    packages = {_dotted(each) for each in find_files(*PRODUCT, suffix="__init__.py")}
-    return {name for name in found if name in known and name not in packages}  # type: ignore[operator]
-
-
-# ── Ruff, and the program ───────────────────────────────────────────────────────────────────────────────────
 
 
 def measure_ruff() -> list[Measure]:

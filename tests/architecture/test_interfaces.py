@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from installer_home import isolated_machine, run_mcpb
 from interfaces import COLLECTORS, RECORDED, collect_interfaces, read_recorded
-from isolated_machine import isolated_machine, run_mcpb
 from json_shapes import collect_member_types, find_differences, format_json
 
 ALLOWED_CHANGES = {

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gates import check_gate
-from source_trees import PRODUCT, ROOT, find_files, parse
+from source_trees import PRODUCT, ROOT, check_gate, find_files, parse
 
 INTERPRETERS = {
     "native_host/protocol/validation_errors.py": "msgspec has no codes",

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from gates import check_gate
-from source_trees import PRODUCT, ROOT, find_files
+from source_trees import PRODUCT, ROOT, check_gate, find_files
 
 GERUNDS = {
     "framing": "term for message boundaries on a stream",

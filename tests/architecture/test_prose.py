@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gates import check_gate
-from prose_metrics import begins_with_question, find_circles, is_participle, is_single_word, measure_all
+from prose_metrics import begins_with_question, is_participle, is_single_word, measure_all
 from source_trees import (
     ROOT,
     Text,
+    check_gate,
+    find_circles,
     find_javascript_texts,
     find_lines,
     find_python_texts,

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from product_sources import find_imports
-from source_trees import PRODUCT, ROOT, find_files, parse
+from source_trees import PRODUCT, ROOT, find_files, find_imports, parse
 
 MSGSPEC_ERRORS = {"msgspec.ValidationError", "msgspec.DecodeError", "msgspec.MsgspecError"}
 

@@ -1,4 +1,4 @@
-"""The user at the approval window of the extension: finds it, reads it and presses its buttons.
+"""A user who answers approval prompts: in the extension's window, or behind an MCP client.
 
 with ThreadPoolExecutor() as calls:
     call = calls.submit(tools.call, "navigate", url=url)
@@ -10,8 +10,11 @@ with ThreadPoolExecutor() as calls:
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+
+import mcp_types
 
 from tool_browser import Browser, Tab
 
@@ -90,3 +93,26 @@ def wait_no_approval_window(browser: Browser) -> None:
     while approval_targets(browser):
         assert time.monotonic() < until, f"an approval window is still open after {SECONDS:g} s"
         time.sleep(POLL_S)
+
+
+# ── A user behind an MCP client, who answers its forms with one choice and ──────────────────────────────────
+
+
+class AskedUser:
+    """`**user.options` gives a client this user; `before` runs before each answer."""
+
+    def __init__(self, choice: str, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.choice = choice
+        self.questions: list[str] = []
+        self._before = before
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of `Browsing.client`: its prompts reach this user, and not a window of the extension."""
+        return {"settings": {"MCPB_BROWSER_ASK_IN": "client"}, "elicitation_callback": self.answer}
+
+    async def answer(self, _context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        self.questions.append(params.message)
+        if self._before:
+            await self._before()
+        return mcp_types.ElicitResult(action="accept", content={"allow": self.choice})

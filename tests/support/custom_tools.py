@@ -1,4 +1,4 @@
-"""Tools of the bridge itself that are what a test makes them, and a client to call them."""
+"""Tools that a test defines: in the bridge and in a tool cache; and the tools that every client sees."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from typing import Any
 import msgspec
 import trio
 
+from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.errors import CallError
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
+from bridge.hub.meta_tools import TOOLS
+from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
+from bridge.state.tool_cache import SqliteToolStore
 from fake_transport import PlayedTransport
 from mcp_client import McpLines, Speak, speaking_with
+from native_host.protocol import wire
 
 Run = Callable[[CallObserver], Awaitable[str]]
 
@@ -66,3 +71,43 @@ async def client_of(tools: OwnTools) -> AsyncIterator[McpLines]:
 
     async with speaking_with(serve) as client:
         yield client
+
+
+# ── The tools that every client is shown, whatever pages offer ──────────────────────────────────────────────
+
+
+FIXED: list[str] = [*(tool["name"] for tool in TOOLS), *(tool.name for tool in read_definitions())]
+"""Their names, in the order of the list."""
+
+
+# ── Page tools written to a tool cache ──────────────────────────────────────────────────────────────────────
+
+
+SHOP = "https://shop.example"
+
+
+def tools(*names: str, cache: bool = True, description: str = "") -> list[PageTool]:
+    annotations = {"cache": cache}
+    definitions = [
+        msgspec.Raw(
+            msgspec.json.encode({"name": name, "description": description, "annotations": annotations})
+        )
+        for name in names
+    ]
+    return read_tools(wire.FrameTools(tab_id=1, frame_id=0, document_id="d1", origin=SHOP, tools=definitions))
+
+
+def offer(
+    store: SqliteToolStore,
+    offered: list[PageTool],
+    *,
+    profile: str = "p1",
+    tab_id: int = 1,
+    origin: str = SHOP,
+    path: str = "/",
+) -> bool:
+    return store.offered(profile, tab_id, origin, origin + path, offered)
+
+
+def names(store: SqliteToolStore) -> list[str]:
+    return [cached.tool.name for cached in store.tools()]

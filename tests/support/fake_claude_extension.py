@@ -1,7 +1,7 @@
-"""Another product's extension, on the stdio of a native host that it starts: the real one or ours.
+"""Fake extension of Claude in Chrome on the stdio of a native host, and a fake socket of that host.
 
-It speaks as version 1.0.36 does, whose answers bear no id (`untagged`), or as newer ones (`tagged`). Calls
-run beside each other, and are answered as their handlers end.
+The extension speaks as version 1.0.36 does, whose results carry no id (`untagged`), or as newer versions do
+(`tagged`). Calls run concurrently and end with their handlers.
 
     async with StubExtension(command, tools={"find": find}).running() as extension:
 """
@@ -9,10 +9,12 @@ run beside each other, and are answered as their handlers end.
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
@@ -21,7 +23,8 @@ import trio
 from channel_client import bytes_of
 from demo.simulated.port import NativePort, open_port
 from native_host.existing_channel.channel_messages import FRAME_BYTES
-from native_host.protocol.framing import frame
+from native_host.ipc.endpoint import bind
+from native_host.protocol.framing import FrameDecoder, frame
 
 ORIGIN = "chrome-extension://fcoeoabgfenejglbffodgkkbkcdhcgfn/"
 """Of the product's extension."""
@@ -216,3 +219,61 @@ class StubExtension:
         self.say(type="notification", jsonrpc="2.0", method="permission_request", params=params)
         await self.until(lambda: request_id in self._verdicts)
         return self._verdicts[request_id]
+
+
+# ── The socket of another product's host, played ────────────────────────────────────────────────────────────
+
+
+class TheirSocket:
+    """Each tool is answered with its name and tab at once; those that are `silent` are not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.calls: list[dict[str, Any]] = []
+        """The params of each `execute_tool`."""
+        self.silent: set[str] = set()
+        self.accepted = 0
+        """Connections so far."""
+        self.clients: set[trio.SocketStream] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def in_directory(cls, directory: Path, pid: int = 0) -> AsyncIterator[Self]:
+        """Named after a process that lives, usually this one. In the end it is closed and removed."""
+        theirs = cls(directory / f"{pid or os.getpid()}.sock")
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind(theirs.path)))
+        async with listener, trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, theirs._serve, [listener])
+            try:
+                yield theirs
+            finally:
+                theirs.path.unlink()
+                nursery.cancel_scope.cancel()
+
+    async def _serve(self, client: trio.SocketStream) -> None:
+        self.accepted += 1
+        self.clients.add(client)
+        decoder = FrameDecoder(FRAME_BYTES, "little")
+        try:
+            async for data in client:
+                decoder.feed(data)
+                while (body := decoder.next_frame()) is not None:
+                    await self._hear(msgspec.json.decode(body))
+        except trio.BrokenResourceError:
+            pass  # it was killed
+        finally:
+            self.clients.discard(client)
+
+    async def _hear(self, message: dict[str, Any]) -> None:
+        params: dict[str, Any] = message["params"]
+        self.calls.append(params)
+        tool, tab_id = params["tool"], params["args"].get("tabId")
+        if tool in self.silent:
+            return
+        made = f"Created new tab. Tab ID: {len(self.calls)}"
+        text = made if tool == "tabs_create_mcp" else f"{tool} in {tab_id}"
+        await self.tell({"tool_use_id": params["tool_use_id"], "result": {"content": text}})
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        for client in list(self.clients):
+            await client.send_all(frame(msgspec.json.encode(message), "little"))

@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 import trio
 
-from announcements import browser_hello, host_hello
+from fake_transport import browser_hello, host_hello
 from native_host.ipc import endpoint
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import FrameDecoder, frame

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from announcements import browser_hello, host_hello, tab
 from bridge.browser_tools.page.devtools import SUBSCRIBED
 from bridge.browser_tools.provider import BrowserTools
 from bridge.config.settings import BrowserSettings
@@ -22,7 +21,7 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import CallObserver, DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.site_approvals import Approvals
-from fake_transport import Answer, Asked, PlayedTransport
+from fake_transport import Answer, Asked, PlayedTransport, browser_hello, host_hello, tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -14,7 +14,6 @@ import trio
 import trio.testing
 from starlette.requests import Request
 
-from announcements import one_page
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient, digest_of
 from bridge.frontends.http.asgi_app import Admit
@@ -22,7 +21,7 @@ from bridge.frontends.http.http_frontend import HttpFrontend
 from bridge.frontends.http.metrics import Metrics
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import DiscoveryFinished
-from fake_transport import Answer, Asked, PlayedTransport
+from fake_transport import Answer, Asked, PlayedTransport, one_page
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 

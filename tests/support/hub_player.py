@@ -11,7 +11,6 @@ import trio
 import trio.testing
 
 import hub_steps as steps
-from announcements import announce, browser_hello, connect, host_hello
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record
@@ -37,7 +36,7 @@ from bridge.hub.transport import (
     HostLost,
     TabAddress,
 )
-from fake_transport import CART, Answer, Asked, PlayedTransport
+from fake_transport import CART, Answer, Asked, PlayedTransport, announce, browser_hello, connect, host_hello
 from hub_model import (
     DENIED,
     ELSEWHERE,

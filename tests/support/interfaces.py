@@ -14,9 +14,13 @@ are imported, and syntax trees are read from every package that pyproject.toml l
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
+import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -44,16 +48,15 @@ from bridge.hub.router import Router
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
 from bridge.state.site_approvals import WORDS, Approval
-from exit_codes import collect_exit_codes
 from fake_transport import PlayedTransport
 from install.browsers import Browser
 from install.findings import FindingCode, Hop, Level
-from isolated_machine import get_state_directory, isolated_machine, run_mcpb
+from installer_home import get_state_directory, isolated_machine, run_mcpb
 from json_outputs import NoProblems, collect_json_members, make_plan_document
 from json_shapes import format_json, inline_references, remove_wording
 from native_host.protocol import wire
 from native_host.protocol.schema import schema as make_wire_schema
-from product_sources import PROJECT, ROOT, find_product_files, find_texts, parse_modules
+from source_trees import PRODUCT, ROOT, find_files, parse
 
 RECORDED = ROOT / "tests/data/interfaces.json"
 
@@ -86,8 +89,8 @@ def collect_commands(_home: Path) -> dict[str, Any]:
     root = click.Context(main, info_name="mcpb", **main.context_settings)
     return {
         **dict(_flatten_commands("mcpb", main.to_info_dict(root))),
-        **{path.name: {"options": _find_script_options(path)} for path in find_product_files("sh")},
-        "programs": sorted(PROJECT["project"]["scripts"]),
+        **{path.name: {"options": _find_script_options(path)} for path in find_files(*PRODUCT, suffix=".sh")},
+        "programs": sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]),
     }
 
 
@@ -143,7 +146,11 @@ def _find_script_options(path: Path) -> list[str]:
 
 def collect_configuration(_home: Path) -> dict[str, Any]:
     """Collect keys, types, defaults and limits of the files that users and administrators write."""
-    (managed,) = (path for path in find_product_files("json") if path.name == "managed_schema.json")
+    (managed,) = (
+        path
+        for path in find_files(*PRODUCT, "extension", suffix=".json")
+        if path.name == "managed_schema.json"
+    )
     return {
         "config.toml": _make_schema(Config),
         "shortcuts.toml [[shortcut]]": _make_schema(Shortcut),
@@ -178,14 +185,22 @@ def collect_environment(home: Path) -> list[str]:
     """Collect the environment variables of mcpb that the product reads."""
     asked = _AskedVariables()
     read_config(home, asked)
-    scripts = (name for path in find_product_files("sh") for name in _VARIABLE.findall(path.read_text()))
+    scripts = (
+        name for path in find_files(*PRODUCT, suffix=".sh") for name in _VARIABLE.findall(path.read_text())
+    )
+    modules = (path for path in find_files(*PRODUCT, suffix=".py") if "MCPB_" in path.read_text())
     constants = (
-        name
-        for tree in parse_modules("MCPB_")
-        for text in find_texts(tree)
-        for name in _VARIABLE.findall(text)
+        name for path in modules for text in _find_constants(path) for name in _VARIABLE.findall(text)
     )
     return sorted({*asked.names, *scripts, *constants})
+
+
+def _find_constants(path: Path) -> Iterator[str]:
+    """Yield the string constants of a module, without docstrings."""
+    prose = {id(node.value) for node in ast.walk(parse(path)) if isinstance(node, ast.Expr)}
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
 
 
 class _AskedVariables(Mapping[str, str]):
@@ -329,6 +344,128 @@ def _list_words(hint: Any) -> list[str]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return sorted(str(member.value) for member in hint)
     return sorted(get_args(hint))
+
+
+# ── Exit codes of commands, programs and shell scripts ──────────────────────────────────────────────────────
+
+
+_RUN_TIMEOUT_S = 60
+_COMMAND_LINES = (
+    "mcpb --version",
+    "mcpb --help",
+    "mcpb nonsense",
+    "mcpb allow",
+    "mcpb allow nonsense",
+    "mcpb allow https://shop.example nonsense",
+    "mcpb allow https://shop.example --revoke",
+    "mcpb audit",
+    "mcpb audit --since nonsense",
+    "mcpb call list_page_tools",
+    "mcpb call navigate url=https://shop.example",
+    "mcpb call nonsense",
+    "mcpb call list_page_tools nonsense",
+    "mcpb doctor --browser opera",
+    "mcpb doctor --browser nonsense",
+    "mcpb extension",
+    "mcpb extension --zip /nonexistent/extension.zip",
+    "mcpb install-native-host --yes",
+    "mcpb install-native-host --browser opera --dry-run",
+    "mcpb install-native-host --browser opera",
+    "mcpb install-native-host --browser opera --json",
+    "mcpb uninstall-native-host --yes",
+    "mcpb uninstall-native-host --purge --browser opera",
+    "mcpb pause",
+    "mcpb pause --resume",
+    "mcpb pause nonsense",
+    "mcpb pause shop.example",
+    "mcpb pause shop.example --resume",
+    "mcpb serve --port 65536",
+    "mcpb serve --print-config curl",
+    "mcpb serve token add laptop",
+    "mcpb serve token add laptop",
+    "mcpb serve token list",
+    "mcpb serve token revoke nonsense",
+    "mcpb status",
+    "mcpb status --no-open",
+    "mcpb status --web",
+    "mcpb tools",
+    "mcpb tools --forget https://shop.example",
+    "mcpb tools --forget nonsense",
+)
+_MCPB = [sys.executable, "-m", "bridge"]
+_NATIVE_HOST = [sys.executable, "-I", "-m", "native_host"]
+
+
+def collect_exit_codes(home: Path) -> dict[str, int]:
+    """Run commands and programs, and return their exit codes."""
+    found = {}
+    for line in _COMMAND_LINES:
+        again = " (again)" if line in found else ""
+        found[line + again] = run_mcpb(line).exit_code
+    with patch("time.sleep", side_effect=KeyboardInterrupt):
+        found["mcpb audit --follow (Ctrl-C)"] = run_mcpb("mcpb audit --follow").exit_code
+    return {**found, **_native_host_codes(), **_script_codes(home), **_codes_without_configuration(home)}
+
+
+def _codes_without_configuration(home: Path) -> dict[str, int]:
+    """Run commands with settings that forbid them, or with an invalid file."""
+    config = home / ".mcpb/config.toml"
+    config.write_text("[http]\nenabled = false\n")
+    found = {"mcpb serve (http.enabled = false)": run_mcpb("mcpb serve").exit_code}
+    config.write_text("nonsense = 1\n")
+    for line in ("mcpb call list_page_tools", "mcpb serve", "mcpb status", "mcpb tools"):
+        found[f"{line} (invalid config.toml)"] = run_mcpb(line).exit_code
+    found["mcpb bridge (invalid config.toml)"] = _run_process([*_MCPB, "bridge"])
+    return found
+
+
+def _native_host_codes() -> dict[str, int]:
+    return {
+        "mcpb-native-host": _run_process(_NATIVE_HOST),
+        "mcpb-native-host (another extension)": _run_process([*_NATIVE_HOST, "chrome-extension://another/"]),
+        "mcpb-native-host (the browser closes)": _run_process([*_NATIVE_HOST, wire.EXTENSION_ORIGIN]),
+        "mcpb-native-host (no directory for its socket)": _run_process(
+            [*_NATIVE_HOST, wire.EXTENSION_ORIGIN], MCPB_HOME="/dev/null"
+        ),
+    }
+
+
+def _script_codes(home: Path) -> dict[str, int]:
+    """Run the shell scripts with arguments that change nothing."""
+    prefix = home / "installed"
+    prefix.mkdir()
+    (prefix / "install.record").touch()
+    found = {}
+    for path in find_files(*PRODUCT, suffix=".sh"):
+        if path.name == "prepare.sh":
+            continue  # it installs packages before it reads its argument
+        for argument in ("--help", "--nonsense"):
+            found[f"{path.name} {argument}"] = _run_process(["sh", str(path), argument])
+        if path.name == "uninstall.sh":
+            line = ["sh", str(path), "--prefix", str(prefix)]
+            found["uninstall.sh (without a terminal)"] = _run_process(line)
+    return found
+
+
+def _run_process(command: Sequence[str], **environ: str) -> int:
+    """Run a program without input, and return its exit code.
+
+    Raises:
+        AssertionError: the program crashed; the text is its stderr.
+    """
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, **environ},
+        timeout=_RUN_TIMEOUT_S,
+        check=False,
+    )
+    assert b"Traceback" not in ended.stderr, ended.stderr.decode(errors="replace")
+    return ended.returncode
+
+
+# ── All of them ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 COLLECTORS: dict[str, Callable[[Path], Any]] = {

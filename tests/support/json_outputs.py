@@ -1,18 +1,20 @@
-"""JSON output of the commands, with every member."""
+"""JSON output of the commands with every member, from sample values of their types."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import trio
 
-from announcements import host_hello, one_page, tab, tools
 from bridge.diagnostics.report import Diagnosis
 from bridge.diagnostics.status_snapshot import Rules, status
 from bridge.hub.argument_validation import Arguments
@@ -24,15 +26,14 @@ from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.audit_log import AuditLog
 from bridge.state.server_record import ServeRecord
 from bridge.state.tool_cache import SqliteToolStore
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, host_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from install.plan.plan_output import plan_json
 from install.plan.steps import Plan, Step
-from isolated_machine import get_state_directory, run_mcpb
+from installer_home import get_state_directory, run_mcpb
 from json_shapes import collect_member_types
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
-from type_samples import make_sample
 
 _SHOP = "https://shop.example"
 _SESSION = Session("5e551011", client=wire.ClientInfo(name="Claude Code", version="2.1"))
@@ -152,3 +153,52 @@ def _announce_everything(transport: PlayedTransport) -> None:
         wire.HostClients(clients=[client]),
     )
     transport.happen(HostDiscovered("h2", 2.0), HostLinked("h2", host_hello("h2")))
+
+
+# ── Sample values of annotated types, with every field set ──────────────────────────────────────────────────
+
+
+_SCALARS: dict[Any, Any] = {
+    str: "text",
+    bytes: b"text",
+    bool: True,
+    int: 1,
+    float: 0.5,
+    Path: Path("/sample"),
+}
+
+
+def make_sample(hint: Any, *, is_full: bool = True) -> Any:
+    """Return a value of a type. A full value has no None; each sequence has a full item and another one.
+
+    Raises:
+        KeyError: no sample of this type is known; add it to the table.
+    """
+    arguments = get_args(hint)
+    match get_origin(hint):
+        case origin if origin is Annotated:
+            return make_sample(arguments[0], is_full=is_full)
+        case origin if origin is Literal:
+            return arguments[0]
+        case origin if origin in (Union, UnionType):
+            is_none = NoneType in arguments and not is_full
+            return None if is_none else make_sample(next(each for each in arguments if each is not NoneType))
+        case type() as origin if issubclass(origin, Sequence):
+            items = [make_sample(arguments[0], is_full=each) for each in (True, False)]
+            return tuple(items) if issubclass(origin, tuple) else items
+        case type() as origin if issubclass(origin, Mapping):
+            return {"key": make_sample(arguments[1])}
+        case _:
+            return _make_sample_of_class(hint, is_full=is_full)
+
+
+def _make_sample_of_class(shape: Any, *, is_full: bool) -> Any:
+    if isinstance(shape, type) and issubclass(shape, Enum):
+        return next(iter(shape))
+    names = getattr(shape, "__struct_fields__", ())
+    if dataclasses.is_dataclass(shape):
+        names = tuple(field.name for field in dataclasses.fields(shape) if field.init)
+    elif not (isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
+        return _SCALARS[shape]
+    hints = get_type_hints(shape, include_extras=True)
+    return shape(**{name: make_sample(hints[name], is_full=is_full) for name in names})

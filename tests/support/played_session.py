@@ -11,7 +11,6 @@ import mcp_types
 import trio
 import trio.testing
 
-from announcements import one_page, tab, tools
 from bridge.errors import CallError
 from bridge.hub.audit_records import AuditSink
 from bridge.hub.client_session import Session
@@ -21,7 +20,7 @@ from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import McpSession, open_session
 from custom_tools import OwnTools
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.framing import Part
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -112,3 +113,88 @@ def find_texts() -> Iterator[Text]:
         yield from find_javascript_texts(path)
     for path in [*find_files(*CODE, suffix=".sh"), *find_pages()]:
         yield from find_lines(path)
+
+
+# ── Gates of docs/STYLE.md ──────────────────────────────────────────────────────────────────────────────────
+
+
+REJECTS = os.environ.get("MCPB_GATES") == "reject"
+"""Whether a violation fails a test. False while the older prose is rewritten."""
+
+
+def check_gate(name: str, violations: Iterable[object]) -> None:
+    """Print the violations of a gate.
+
+    Raises:
+        AssertionError: the gates reject, and there is a violation.
+    """
+    found = [str(each) for each in violations]
+    print(f"{name}: {len(found)} violations", *found, sep="\n  ")  # noqa: T201  (for `pytest -s`)
+    assert not (REJECTS and found), f"{name}: {len(found)} violations, the first: {found[0]}"
+
+
+# ── Imports ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def product_modules() -> Mapping[str, Path]:
+    """Return each module of the product by its dotted name; a package stands under its own name."""
+    paths = find_files(*PRODUCT, suffix=".py")
+    return {_dotted_name(path): path for path in paths}
+
+
+def _dotted_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def find_imports(tree: ast.AST) -> Iterator[str]:
+    """Yield dotted names that a syntax tree imports, each name of `from … import` as well.
+
+    Imports inside functions and under `TYPE_CHECKING` count.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
+    """Return the modules of the product that a file imports, without the packages around them."""
+    names = set(find_imports(parse(path)))
+    modules = {name for name in names if name in product_modules()}
+    return frozenset(name for name in modules if not any(other.startswith(f"{name}.") for other in modules))
+
+
+def top_level_imports(path: Path) -> set[str]:
+    """Return the first parts of all imported names: `trio`, `os`, `bridge`."""
+    return {name.partition(".")[0] for name in find_imports(parse(path))}
+
+
+def import_edges() -> Mapping[str, frozenset[str]]:
+    """Return the modules that each module of the product imports."""
+    return {name: imported_modules(path) - {name} for name, path in product_modules().items()}
+
+
+def find_circles(edges: Mapping[str, Set[str]]) -> list[set[str]]:
+    """Return the sets of modules that import each other (strongly connected, at least two)."""
+    reach = {name: _reachable(name, edges) for name in edges}
+    circles: list[set[str]] = []
+    for name in edges:
+        circle = {other for other in reach[name] if name in reach[other]}
+        if circle and circle not in circles:
+            circles.append(circle)
+    return circles
+
+
+def _reachable(start: str, edges: Mapping[str, Set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = edges[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found

@@ -1,7 +1,7 @@
-"""Beside the real native host of another product, with an extension played on its stdio.
+"""mcpb beside the real native host of Claude in Chrome, with a fake extension on its stdio.
 
-First what we rely on: that this host is as `native_host/existing_channel/channel_messages.py` takes it to
-be. Then bridges, and clients of that product beside them.
+The first tests compare this host with `native_host/existing_channel/channel_messages.py`. The others run
+bridges, clients of that product, and the published socket beside it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from mcp import Client, StdioServerParameters
 from mcp.types import ElicitResult, ImageContent
 
@@ -30,6 +31,7 @@ from full_chain import MCPB, Chain, call
 from native_host.existing_channel.channel_messages import FRAME_BYTES
 from native_host.ipc import endpoint
 from native_host.protocol.wire import HOST_NAME
+from serve_process import SOON_S, serving
 from transcripts import EXTENSION, TRANSCRIPTS
 from wire_peers import until
 
@@ -500,3 +502,25 @@ async def test_every_file_of_theirs_is_the_same_after_all_that_mcpb_does(theirs:
             await chain.mcpb("uninstall-native-host", "--purge", "--yes")
             assert not manifest.exists()
             assert theirs.files() == before
+
+
+# ── The socket of `mcpb serve --publish-channel` beside the one of the rea ──────────────────────────────────
+
+
+async def test_beside_a_host_of_that_product_both_are_found_and_ours_reaches_its_extension_as_well(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with other_host(mcpb_home) as theirs, trio.fail_after(2 * SOON_S):
+        async with theirs.extension(tools={"find": find}).running() as extension:
+            path = await theirs.socket(extension)
+            monkeypatch.setenv("MCPB_EXISTING_CHANNEL_DIRECTORY", str(path.parent))
+            async with serving("--publish-channel", "--existing-channel") as server:
+                ours = path.parent / f"{server.process.pid}.sock"
+                assert sorted(path.parent.iterdir()) == sorted([path, ours])
+                async with RawChannelClient.connected(ours) as client:
+                    answer = await client.call("find", query="through ours", tabId=7)
+                    assert "through ours" in str(answer)
+                async with RawChannelClient.connected(path) as neighbour:
+                    assert "undisturbed" in str(await neighbour.call("find", query="undisturbed", tabId=7))
+                assert await server.end() == 0
+            assert list(path.parent.iterdir()) == [path]

@@ -12,7 +12,7 @@ import pytest
 from mcp_types import ListRootsResult, Root
 from pydantic import FileUrl
 
-from asked_user import AskedUser
+from approval_window import AskedUser
 from bridge.browser_tools.tools.upload_sources import MAX_BYTES
 from tool_browser import Browsing, Tools, open_browsing
 

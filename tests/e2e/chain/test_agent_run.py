@@ -18,7 +18,7 @@ import pytest
 import trio
 from PIL import Image
 
-from asked_user import AskedUser
+from approval_window import AskedUser
 from site_server import PASSWORD, READER
 from tool_browser import Browsing, Result, Tools, open_browsing
 

@@ -12,8 +12,8 @@ import trio
 
 from demo.chromium import Chromium, Page
 from full_chain import EXTENSION, WEBMCP, Chain, serving_pages
-from isolated_world import IsolatedWorld
 from native_host.protocol.wire import MIB, Code
+from page_scripts import IsolatedWorld
 from socket_observer import Frame, Onlooker, hosts, onlooking, restart_worker
 from wire_peers import until
 

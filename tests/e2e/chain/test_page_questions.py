@@ -1,4 +1,4 @@
-"""A page asks the person behind the call that runs in it, through the extension and the real host."""
+"""Elicitation by a page, through the extension and the real native host, in both protocol eras."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import mcp
+import mcp_types
 import pytest
 import trio
 
 from demo.chromium import Chromium, Page
-from full_chain import Chain
+from full_chain import Chain, until_listed
 from native_host.protocol.wire import EXTENSION_ID, Code
 from socket_observer import Onlooker, onlooking, restart_worker, text_of
+from wire_peers import until
 
 pytestmark = pytest.mark.one_browser
 
@@ -300,3 +303,43 @@ async def test_nobody_is_waited_for_longer_than_two_minutes(browser: Chromium) -
         })""")
     assert error == [Code.TIMED_OUT, False]
     assert seconds == 120
+
+
+# ── Elicitation by a page in a real Chromium, in both protocol eras ─────────────────────────────────────────
+
+
+FORM = {"type": "object", "properties": {"apples": {"type": "integer", "title": "How many?"}}}
+TWO = {"action": "accept", "content": {"apples": 2}}
+SOON_S = 30
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_page_in_a_real_browser_hears_the_person(
+    chain: Chain, browser: Chromium, mode: str, nursery: trio.Nursery
+) -> None:
+    asked: list[str] = []
+    results: list[mcp_types.CallToolResult] = []
+
+    async def person(context: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        asked.append(params.message)
+        return mcp_types.ElicitResult(action="accept", content={"apples": 2})
+
+    async def call(client: mcp.Client) -> None:
+        results.append(await client.call_tool(chain.name("slow"), {}))
+
+    with trio.fail_after(3 * SOON_S):
+        async with mcp.Client(chain.command, mode=mode, elicitation_callback=person) as client:
+            page = await chain.open(browser, "tabserver.html")
+            await until_listed(client, lambda names: chain.name("slow") in names)
+            nursery.start_soon(call, client)
+            await page.wait_until("window.runs === 1")
+            question = json.dumps({"message": "Buy?", "requestedSchema": FORM})
+            await page.evaluate(
+                f"window.answer = null; void server.request('elicitation/create', {question})"
+            )
+            assert (await page.wait_until("window.answer"))["result"] == TWO
+            await page.evaluate("window.finishSlow()")
+            await until(lambda: bool(results))
+            assert await page.evaluate("window.runs") == 1
+    assert asked == [f"{chain.pages} asks: Buy?"]
+    assert not results[0].is_error

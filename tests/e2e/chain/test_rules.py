@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import trio
 
-from announcements import browser_hello, host_hello, one_page
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
@@ -24,12 +23,12 @@ from bridge.links.native_hosts import NativeLinks
 from bridge.state import log_file
 from demo.chromium import Chromium, Page
 from fake_host import PlayedHost
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, host_hello, one_page
 from full_chain import EXTENSION, Chain
-from isolated_world import IsolatedWorld
 from native_host.protocol import wire
 from native_host.protocol.wire import EXTENSION_ID, Code
 from native_host.relay.message_router import MessageRouter
+from page_scripts import IsolatedWorld
 from socket_observer import Frame, Onlooker, hosts, onlooking
 
 pytestmark = pytest.mark.one_browser

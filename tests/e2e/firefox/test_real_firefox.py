@@ -1,4 +1,4 @@
-"""Real Firefox with our extension, real pages, the registered host, `mcpb bridge` and the mcp client."""
+"""Real Firefox: our extension, real pages, the registered host, `mcpb bridge`, and causes of failures."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 from mcp import Client
 
+from connection_causes import CAUSES, TABLE, WALK_S, firefox_stage, meet
 from demo.chromium import find_chromium
 from full_chain import Chain, call, page_tools, serving_pages, until_answered, until_listed
 from native_host.protocol.wire import FIREFOX_ID, MIB
@@ -301,3 +303,21 @@ async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_k
                 assert await call(client, chain.name("echo"), text="on") == (False, "echo: on")
             await firefox.close()
             await until_no_host(chain)
+
+
+# ── The causes of docs/TROUBLESHOOTING.md in a real Firefox ─────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(WALK_S)
+async def test_in_firefox_the_doctor_names_each_cause_and_its_command_makes_the_browser_connect(
+    short_tmp: Path,
+) -> None:
+    with trio.fail_after(WALK_S):
+        async with firefox_stage(short_tmp) as stage:
+            for cause in CAUSES:
+                await meet(stage, cause)
+
+
+def test_firefox_looks_in_the_same_place_for_all_profiles() -> None:
+    """The walk's Firefox has its profile elsewhere, and finds the manifest all the same."""
+    assert TABLE["user-data-dir"].firefox == []

@@ -16,7 +16,7 @@ import trio
 
 from channel_client import RawChannelClient
 from demo.chromium import Chromium
-from fake_claude_socket import TheirSocket
+from fake_claude_extension import TheirSocket
 from full_chain import MCPB, Chain, RawClient, until_listens
 from http_frontend import CLOSES_EARLY, INITIALIZE, Events, request
 from native_host.ipc import endpoint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asked_user import AskedUser
+from approval_window import AskedUser
 from logged_hosts import LoggedHosts
 from tool_browser import Browsing, Tools
 

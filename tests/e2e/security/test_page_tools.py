@@ -1,4 +1,4 @@
-"""Page tools that mean harm (F8): texts, marks, limits and consent, in a real Chromium."""
+"""Hostile page tools (F8): texts, marks, limits, consent and the popup, in a real Chromium."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 from bridge.hub.consent.approval_prompts import WORDS
+from full_chain import WEBMCP
 from logged_hosts import LoggedHosts
-from tool_browser import Browsing, Tab
+from native_host.protocol.wire import EXTENSION_ID
+from tool_browser import Browsing, Tab, open_browsing
 from tool_pages import calls_of, listed, public_name, set_tool_page, until_listed, until_named
 
 HIDDEN = "\U000e0049\U000e0047\u202e\x1b[31m"
@@ -317,3 +319,165 @@ def test_a_consequential_call_is_asked_about_each_time(
         until_listed(browsing, tools, name)
         tools.refused(name)
     assert calls_of(hosts, "pay.localhost") == ["pay", "pay"]
+
+
+# ── What the user sets in the popup about a site's tools, and frames that  ──────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    """A Chromium that knows the permission policy `tools`: WebMCP is switched on."""
+    with open_browsing([WEBMCP]) as opened:
+        opened.chain.settings["MCPB_BROWSER_ASK_IN"] = "client"
+        yield opened
+
+
+def popup_over(browsing: Browsing, tab: Tab) -> Tab:
+    """The popup, as it is over this tab."""
+    tab.send("Page.bringToFront")
+    url = f"chrome-extension://{EXTENSION_ID}/popup/popup.html"
+    created = browsing.browser.send("Target.createTarget", url=url, background=True)
+    popup = browsing.browser.attach(created["targetId"])
+    popup.wait_until("!!document.querySelector('#offers select')")
+    return popup
+
+
+def choose(popup: Tab, value: str) -> None:
+    popup.evaluate(
+        "(() => { const choice = document.querySelector('#offers select');"
+        f"choice.value = {value!r}; choice.dispatchEvent(new Event('change')); }})()"
+    )
+    popup.wait_until(f"document.querySelector('#offers select')?.value === {value!r}")
+
+
+def test_the_popup_turns_a_site_s_tools_off_and_on(browsing: Browsing, hosts: LoggedHosts) -> None:
+    tab = browsing.browser.open(set_tool_page(hosts, "shop.localhost", "/", {"name": "search"}))
+    name = public_name(hosts, "shop.localhost", "search")
+    with browsing.client() as tools:
+        until_listed(browsing, tools, name)
+        popup = popup_over(browsing, tab)
+        choose(popup, "off")
+        until_listed(browsing, tools, but=name)
+        assert "are off" in tools.refused("call_page_tool", name=name)
+        choose(popup, "ask")
+        until_named(browsing, tools, name)
+        assert name not in listed(browsing, tools)
+        assert "[[pages.sites]]" in tools.refused(name)
+        assert calls_of(hosts, "shop.localhost") == []
+        choose(popup, "on")
+        until_listed(browsing, tools, name)
+        tools.done(name)
+    with browsing.client("a client that comes later") as tools:
+        choose(popup, "off")
+        until_listed(browsing, tools, but=name)
+        tools.refused(name)
+    assert calls_of(hosts, "shop.localhost") == ["search"]
+    popup.close()
+    tab.close()
+
+
+def test_a_foreign_frame_with_allow_tools_is_listed_unopened(browsing: Browsing, hosts: LoggedHosts) -> None:
+    granted = set_tool_page(hosts, "pay.localhost", "/", {"name": "pay"})
+    frame = f'<iframe src={granted} allow="tools"></iframe>'
+    tab = browsing.browser.open(hosts.set_page("news.localhost", "/", frame))
+    name = public_name(hosts, "pay.localhost", "pay")
+    with browsing.client() as tools:
+        until_listed(browsing, tools, name)
+        tools.done(name)
+    assert calls_of(hosts, "pay.localhost") == ["pay"]
+    tab.close()
+
+
+# ── A page without tools cannot see that the extension is there ─────────────────────────────────────────────
+
+
+WATCH = """<script>
+  // Each line is something that a page saw and that no page of its own has done.
+  const seen = [];
+  const watch = (target, where) =>
+    target.addEventListener("message", ({ data }) => {
+      if (!data?.mine) seen.push(`${where}: ${JSON.stringify(data)}`);
+    });
+  watch(window, "window");
+  for (const name of ["dev.mcpb.probe", "dev.mcpb.polyfill", "dev.mcpb.frame", "toolchange"])
+    for (const target of [window, document])
+      target.addEventListener(name, () => seen.push(`event ${name}`));
+  const changed = (records) => records.forEach(({ attributeName: name }) => seen.push(`attribute ${name}`));
+  new MutationObserver(changed)
+    .observe(document, { attributes: true, subtree: true });
+  // Whoever calls what a page can replace is in the stack.
+  const trap = (holder, name) => {
+    const original = holder[name];
+    holder[name] = function (...args) {
+      if (new Error().stack.includes("extension://")) seen.push(`call of ${name}`);
+      return original.apply(this, args);
+    };
+  };
+  trap(EventTarget.prototype, "addEventListener");
+  trap(EventTarget.prototype, "dispatchEvent");
+  trap(window, "setTimeout");
+  trap(window, "postMessage");
+  trap(Array.prototype, Symbol.iterator);
+  for (const name of ["source", "data"]) {
+    const { get } = Object.getOwnPropertyDescriptor(MessageEvent.prototype, name);
+    Object.defineProperty(MessageEvent.prototype, name, {
+      get() {
+        if (new Error().stack.includes("extension://")) seen.push(`reading of ${name}`);
+        return get.call(this);
+      },
+    });
+  }
+</script>"""
+
+PROBE = """(async () => {
+  const frame = document.createElement("iframe");
+  document.body.append(frame);
+  watch(frame.contentWindow, "iframe");
+  const popup = window.open("about:blank");
+  if (popup) watch(popup, "popup");
+  for (const channel of ["mcp-default", "dev.mcpb.polyfill"])
+    for (const payload of ["mcp-check-ready", { jsonrpc: "2.0", id: 1, method: "tools/list" }])
+      window.postMessage({ mine: true, channel, type: "mcp", direction: "client-to-server", payload }, "*");
+  window.postMessage({ mine: true, channel: "dev.mcpb.frame", ask: true }, "*");
+  const root = document.documentElement;
+  document.replaceChild(root.cloneNode(true), root);
+  await new Promise((resolve) => setTimeout(resolve, 6000));  // after the extension's last look
+  popup?.close();
+  return seen;
+})()"""
+
+GLOBALS = """[...Object.getOwnPropertyNames(window), ...Object.getOwnPropertySymbols(window)]
+  .map(String).filter((name) => /mcp/i.test(name))"""
+
+NESTED = """<script>
+  const heard = [];
+  window.addEventListener("message", ({ data }) => {
+    if (data === "done") parent.heard = heard;
+    else heard.push(data.nonce);
+  });
+  const forged = { channel: "mcp-iframe", type: "mcp", direction: "client-to-server", nonce: "forged" };
+  window.postMessage(forged, "*");
+  window.postMessage("done", "*");
+</script>"""
+
+
+def test_a_page_hears_and_finds_nothing_of_the_extension(browsing: Browsing, hosts: LoggedHosts) -> None:
+    page = browsing.browser.open(hosts.set_page("curious.localhost", "/", WATCH))
+    assert page.evaluate(GLOBALS) == []
+    assert page.evaluate("Symbol.for('dev.mcpb.polyfill') in window") is False
+    assert page.evaluate(PROBE) == []
+
+
+def test_no_file_of_the_extension_can_be_requested(browsing: Browsing, hosts: LoggedHosts) -> None:
+    page = browsing.browser.open(hosts.set_page("curious.localhost", "/files", ""))
+    (worker,) = browsing.browser.targets("service_worker")
+    address = worker["url"].rpartition("/")[0] + "/manifest.json"
+    assert page.evaluate(f"fetch({address!r}).then(() => 'read', () => 'rejected')") == "rejected"
+
+
+def test_an_iframe_hears_its_own_messages_whatever_they_say(browsing: Browsing, hosts: LoggedHosts) -> None:
+    inner = hosts.set_page("curious.localhost", "/inner", NESTED)
+    page = browsing.browser.open(
+        hosts.set_page("curious.localhost", "/outer", f"<iframe src={inner}></iframe>")
+    )
+    assert page.wait_until("window.heard") == ["forged"]

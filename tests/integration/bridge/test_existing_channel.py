@@ -19,7 +19,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import host_hello
 from bridge.browser_tools.tool_output import UNTRUSTED
 from bridge.browser_tools.tool_runner import all_tools
 from bridge.browser_tools.tools.batch import LIMIT_S
@@ -32,6 +31,7 @@ from bridge.links.native_hosts import NativeLinks
 from demo.simulated.browser import SimulatedBrowser
 from fake_claude_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 from fake_tool_client import BANK, SHOP, PlayedTools, Told
+from fake_transport import host_hello
 from mcp_client import McpLines, bridge_in_process, text_of
 from native_host.existing_channel.channel_adapter import describe_extension
 from native_host.existing_channel.channel_messages import BRAND

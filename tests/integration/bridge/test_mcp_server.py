@@ -8,12 +8,11 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import browser_hello, host_hello, one_page, tab, tools
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.mcp_session.mcp_server import McpServer
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, host_hello, one_page, tab, tools
 from mcp_client import McpLines, Speak, speaking_with, text_of
 from native_host.protocol import wire
 

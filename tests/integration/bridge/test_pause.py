@@ -13,12 +13,12 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from announcements import tab
 from bridge.cli.group import main
 from bridge.hub.registry import Browser
 from bridge.hub.rules.pauses import Pauses
 from bridge.state.pause_control import Target, TargetError, find_target
 from fake_host import PlayedHost
+from fake_transport import tab
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code, Wire
 

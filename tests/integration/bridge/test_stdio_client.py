@@ -12,14 +12,14 @@ import msgspec
 import pytest
 import trio
 
-from announcements import browser_hello, tab
 from bridge.hub.router import CHANGES_APART_S
 from bridge.hub.tool_definition import mark_of
+from custom_tools import FIXED
 from demo.simulated.browser import SimulatedBrowser
 from demo.simulated.tabs import SimulatedTab
 from demo.simulated.worker import current_call
 from fake_host import PlayedHost
-from fixed_tools import FIXED
+from fake_transport import browser_hello, tab
 from mcp_client import BRIDGE_COMMAND, BridgeProcess, McpLines, bridge_in_process, text_of
 from native_host.protocol import wire
 from wire_peers import HOST_COMMAND

@@ -26,8 +26,8 @@ from bridge.hub.page_tool import read_tools
 from bridge.hub.tool_definition import mark_of
 from bridge.state.audit_log import AuditLog
 from bridge.state.tool_cache import SqliteToolStore
+from custom_tools import FIXED
 from demo.simulated.browser import SimulatedBrowser
-from fixed_tools import FIXED
 from native_host.protocol.wire import ClientInfo, FrameTools
 from native_host.system.home_layout import StateLayout
 from wire_peers import HOST_COMMAND

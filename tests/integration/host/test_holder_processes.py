@@ -19,7 +19,7 @@ from bridge.config.settings import ChannelSettings, Config
 from bridge.hub.transport import DiscoveryFinished, Event, HostDiscovered, HostLost
 from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, HolderProcesses
 from bridge.links.native_hosts import NativeLinks
-from fake_claude_socket import TheirSocket
+from fake_claude_extension import TheirSocket
 from fake_host import PlayedHost
 from mcp_client import BRIDGE_COMMAND, McpLines, bridge_in_process, text_of
 from native_host.existing_channel.channel_messages import BRAND

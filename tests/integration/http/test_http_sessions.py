@@ -11,7 +11,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import browser_hello
 from bridge.frontends.http import event_store
 from bridge.frontends.http import http_sessions as module
 from bridge.frontends.http.event_store import EventStream
@@ -21,7 +20,7 @@ from bridge.hub.tool_schema import Era
 from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.session import UNREAD_BYTES
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello
 from http_frontend import ENVELOPE, request
 from http_serving.error_responses import RequestRejected
 from http_serving.peer_credentials import Principal

@@ -21,7 +21,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import tab, tools
 from bridge.errors import CallError
 from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import MAX_OPEN
@@ -29,9 +28,10 @@ from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, Ch
 from bridge.frontends.existing_channel.channel_sessions import MAX_SESSIONS
 from channel_client import RawChannelClient, bytes_of
 from fake_tool_client import SHOP, PlayedTools
-from fake_transport import Answer, Asked
+from fake_transport import Answer, Asked, tab, tools
 from http_frontend import until
 from install.removable_files import left_by_dead_hosts, runtime_directories
+from installer_home import CONNECT, as_nobody, needs_root
 from native_host.existing_channel import published_socket
 from native_host.existing_channel.channel_messages import CLIENT_ID, FRAME_BYTES
 from native_host.existing_channel.channel_sockets import check_socket, find_channels
@@ -39,7 +39,6 @@ from native_host.protocol import wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
 from native_host.system.private_files import PrivateFileError
-from second_user import CONNECT, as_nobody, needs_root
 from serve_process import SOON_S, serving
 
 ECHO = "website_tool_shop_example_tab1_echo"

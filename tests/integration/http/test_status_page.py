@@ -21,7 +21,6 @@ import trio
 import trio.testing
 from click.testing import CliRunner
 
-from announcements import browser_hello, one_page, tab
 from bridge.cli import status_page as page_command
 from bridge.cli.group import main
 from bridge.config.settings import HttpSettings
@@ -44,7 +43,7 @@ from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
 from bridge.state.server_record import ServeRecord, published
 from bridge.state.site_approvals import Approvals
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, one_page, tab
 from http_frontend import CLOSES_EARLY, Events, OneToken
 from http_serving.http_server import serve
 from http_serving.listeners import listen

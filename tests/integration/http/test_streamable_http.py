@@ -14,11 +14,10 @@ import trio
 import trio.testing
 from starlette.requests import Request
 
-from announcements import one_page, tools
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http import http_sessions, streamable_http
 from bridge.mcp_session.session import McpSession
-from fake_transport import CART, MARKED_CART, Asked
+from fake_transport import CART, MARKED_CART, Asked, one_page, tools
 from http_frontend import (
     CLOSES_EARLY,
     ENVELOPE,

@@ -9,7 +9,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import browser_hello
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import form
 from bridge.hub.policy import PolicyRules, ToolRule
@@ -17,6 +16,7 @@ from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
 from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, at, own_tab
+from fake_transport import browser_hello
 from native_host.protocol import wire
 
 NOTHING_RAN = "Nothing was run."

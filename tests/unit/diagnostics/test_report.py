@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import browser_hello, connect, host_hello, one_page, tab, tools
 from bridge.cli.doctor_output import as_text
 from bridge.diagnostics.browser_checks import Answer, SeenBrowser, UnlinkedHost, findings_of, see, unlinked
 from bridge.diagnostics.browser_matching import Looked
@@ -22,6 +21,7 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostDiscovered, HostLinked
+from fake_transport import browser_hello, connect, host_hello, one_page, tab, tools
 from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel, ChannelClient

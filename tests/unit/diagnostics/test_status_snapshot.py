@@ -9,14 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import browser_hello, one_page, tab, tools
 from bridge.cli.columns import Columns, cut, display_width
 from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import status
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 

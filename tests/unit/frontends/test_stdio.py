@@ -10,7 +10,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import one_page
 from bridge.frontends import stdio
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
@@ -18,7 +17,7 @@ from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session import handover
 from bridge.mcp_session.mcp_server import McpServer
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, one_page
 from mcp_client import McpLines, Speak, speaking_with
 from native_host.ipc.streams import make_ready
 from native_host.protocol import wire

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 import trio
 
-from announcements import one_page, tab, tools
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record, Registered
 from bridge.hub.client_session import Session
@@ -17,7 +16,7 @@ from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import DiscoveryFinished
-from fake_transport import CART, PlayedTransport
+from fake_transport import CART, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 

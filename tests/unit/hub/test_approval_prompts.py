@@ -9,7 +9,6 @@ import msgspec
 import pytest
 import trio
 
-from announcements import browser_hello, host_hello, tab
 from bridge.errors import CallError
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
@@ -17,7 +16,7 @@ from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, App
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
 from bridge.hub.registry import Registry
 from bridge.hub.transport import QUESTION_S, CallObserver, Event, HostDiscovered, HostLinked, HostLost
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, host_hello, tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 import trio
 
-from announcements import browser_hello, host_hello, tab, tools
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
@@ -17,7 +16,7 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router
 from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked, TabAddress
-from fake_transport import CART, Answer, Asked, PlayedTransport
+from fake_transport import CART, Answer, Asked, PlayedTransport, browser_hello, host_hello, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 import trio
 
-from announcements import one_page, tab, tools
 from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
@@ -15,7 +14,7 @@ from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import DiscoveryFinished, HostLost, TabAddress
-from fake_transport import CART, Answer, Asked, PlayedTransport
+from fake_transport import CART, Answer, Asked, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 
 ANY = "website_tool_shop_example_getCart"

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import announce, connect, one_page, tab, tools
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.catalog import Catalog
@@ -17,6 +16,7 @@ from bridge.hub.registry import Registry
 from bridge.hub.tool_definition import MAX_TOOL_BYTES
 from bridge.hub.tool_list import Listing
 from bridge.hub.transport import HostLost
+from fake_transport import announce, connect, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import one_page, tab, tools
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, Record
@@ -14,7 +13,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost
-from fake_transport import CART, PlayedTransport
+from fake_transport import CART, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code

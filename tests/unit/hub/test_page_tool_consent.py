@@ -12,7 +12,6 @@ import msgspec
 import pytest
 import trio
 
-from announcements import tab, tools
 from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
@@ -25,7 +24,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.state.site_approvals import Approvals, ApprovalsOf
-from fake_transport import CART, PlayedTransport
+from fake_transport import CART, PlayedTransport, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

@@ -9,7 +9,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import browser_hello, tab
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Called, CallRecord, Record
@@ -20,7 +19,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, tab
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from announcements import tab, tools
 from bridge.hub.audit_records import Record, Redefined
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.router import Router
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, tab, tools
 from native_host.protocol import wire
 
 SHOP = "https://shop.example"

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import announce, connect, one_page, tab, tools
 from bridge.hub.page_tool import MAX_TOOLS
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost
+from fake_transport import announce, connect, one_page, tab, tools
 from native_host.protocol import wire
 
 

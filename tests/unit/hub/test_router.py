@@ -8,7 +8,6 @@ import pytest
 import trio
 import trio.testing
 
-from announcements import one_page, tab, tools
 from bridge.diagnostics.status_snapshot import status
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
@@ -17,7 +16,7 @@ from bridge.hub.router import CHANGES_APART_S, SETTLE_S, Router
 from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost, TabAddress
 from bridge.links.native_hosts import NativeLinks
-from fake_transport import CART, PlayedTransport
+from fake_transport import CART, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

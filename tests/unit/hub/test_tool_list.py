@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import announce, connect, one_page, tab, tools
 from bridge.hub.cached_tools import CachedToolRow, NothingKept
 from bridge.hub.catalog import Catalog
 from bridge.hub.client_session import Session
@@ -20,6 +19,7 @@ from bridge.hub.registry import Registry
 from bridge.hub.tool_definition import TEXTS_LEFT_OUT, mark_of
 from bridge.hub.tool_list import MAX_SITE_BYTES, Listing
 from bridge.hub.tool_schema import Era
+from fake_transport import announce, connect, one_page, tab, tools
 from native_host.protocol import wire
 
 OURS = [tool["name"] for tool in TOOLS]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from installer_home import CONNECT, NOBODY, as_nobody, needs_root
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import EndpointError, Record
 from native_host.system.home_layout import password_home
 from native_host.system.private_files import PrivateFileError
-from second_user import CONNECT, NOBODY, as_nobody, needs_root
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
-"""Links to native hosts, over real sockets: what a host does wrong harms itself alone."""
+"""Discovery of native hosts, and connections to them over real sockets."""
 
 import contextlib
 import math
-from collections.abc import AsyncIterator
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,16 +13,19 @@ import msgspec
 import pytest
 import trio
 
-from announcements import host_hello, one_page, tools
 from bridge.errors import CallError
 from bridge.hub.operation import Operation
 from bridge.hub.registry import Registry
 from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnQuestion, TabAddress
-from bridge.links import host_connection
-from bridge.links.native_hosts import NativeLinks
+from bridge.links import host_connection, native_hosts
+from bridge.links.native_hosts import HostDirectory, NativeLinks
 from fake_host import PlayedHost
+from fake_transport import host_hello, one_page, tools
+from native_host.ipc import endpoint
+from native_host.ipc.endpoint import Endpoint, Record
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.wire import Code
+from native_host.system.private_files import PrivateFileError
 from wire_peers import until
 
 SOON_S = 30
@@ -707,3 +712,116 @@ async def test_a_directory_that_others_can_write_to_is_not_used(short_tmp: Path)
 async def test_a_tab_that_is_disconnected_is_forgotten_here_alone(links: Links, host: PlayedHost) -> None:
     links.disconnect(TabAddress(host.instance, 1))
     assert links.offered == []
+
+
+# ── A directory of hosts is read again when something in it has changed, a ──────────────────────────────────
+
+
+@pytest.fixture
+def run(short_tmp: Path) -> Path:
+    return short_tmp / "run"
+
+
+@pytest.fixture
+def host_host(run: Path) -> Iterator[Endpoint]:
+    host_host = appear(run)
+    yield host_host
+    host_host.close()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Each reading of a directory. Changes count as settled at once."""
+    reads: list[Path] = []
+    live_hosts = endpoint.live_hosts
+
+    def read(path: Path) -> list[Record]:
+        reads.append(path)
+        return live_hosts(path)
+
+    monkeypatch.setattr(endpoint, "live_hosts", read)
+    monkeypatch.setattr(native_hosts, "SETTLED_S", 0.0)
+    return reads
+
+
+def appear(run: Path) -> Endpoint:
+    host_host = endpoint.open_endpoint(run)
+    record = Record(
+        instance=host_host.instance,
+        pid=os.getpid(),
+        browser_pid=100,
+        extension_origin="",
+        version="0.2.0",
+        started_at=time.time(),
+    )
+    host_host.publish(record)
+    return host_host
+
+
+def found(hosts: HostDirectory, *linked: str) -> set[str]:
+    return {record.instance for record in hosts.live_hosts(linked)}
+
+
+def test_a_directory_as_it_was_is_not_read_again(run: Path, host_host: Endpoint, reads: list[Path]) -> None:
+    hosts = HostDirectory(run)
+    assert found(hosts) == {host_host.instance}
+    assert found(hosts, host_host.instance) == found(hosts, host_host.instance) == {host_host.instance}
+    assert reads == [run]
+
+
+def test_a_host_that_comes_is_found(run: Path, host_host: Endpoint, reads: list[Path]) -> None:
+    hosts = HostDirectory(run)
+    found(hosts)
+    pass_a_tick(run)
+    newcomer = appear(run)
+    assert found(hosts, host_host.instance) == {host_host.instance, newcomer.instance}
+    newcomer.close()
+    pass_a_tick(run)
+    assert found(hosts, host_host.instance, newcomer.instance) == {host_host.instance}
+
+
+def test_a_host_that_is_not_linked_may_have_died_and_left_its_files(
+    run: Path, host_host: Endpoint, reads: list[Path]
+) -> None:
+    hosts = HostDirectory(run)
+    assert found(hosts, host_host.instance) == {host_host.instance}
+    os.close(host_host._lock)
+    host_host._lock = os.open(os.devnull, os.O_RDONLY)
+    assert found(hosts, host_host.instance) == {host_host.instance}
+    assert found(hosts) == set()
+
+
+def test_right_after_a_change_another_one_may_come_unseen(
+    run: Path, host_host: Endpoint, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_hosts, "SETTLED_S", 3600.0)
+    hosts = HostDirectory(run)
+    assert found(hosts, host_host.instance) == found(hosts, host_host.instance)
+    assert reads == [run, run]
+
+
+def test_rights_that_become_too_wide_are_seen(run: Path, host_host: Endpoint, reads: list[Path]) -> None:
+    hosts = HostDirectory(run)
+    found(hosts)
+    pass_a_tick(run)
+    run.chmod(0o755)
+    with pytest.raises(PrivateFileError, match="chmod 700"):
+        found(hosts, host_host.instance)
+    run.chmod(0o700)
+    assert found(hosts, host_host.instance) == {host_host.instance}
+
+
+def test_a_directory_that_is_not_there_yet_is_looked_for(run: Path, reads: list[Path]) -> None:
+    hosts = HostDirectory(run)
+    assert found(hosts) == set()
+    host_host = appear(run)
+    assert found(hosts) == {host_host.instance}
+    host_host.close()
+
+
+def pass_a_tick(run: Path) -> None:
+    """Until a change of the directory gets another time than the last one."""
+    before = run.stat().st_ctime_ns
+    while run.stat().st_ctime_ns == before:
+        (run / "tick").touch()
+        (run / "tick").unlink()

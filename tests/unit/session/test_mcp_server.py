@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from announcements import tools
 from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Frame
 from bridge.mcp_session.mcp_server import browser_capabilities
+from fake_transport import tools
 from native_host.protocol import wire
 
 

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 import trio
 
-from announcements import browser_hello, host_hello
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostDiscovered, HostLinked
 from bridge.state.approval_publisher import COMMAND, ApprovalPublisher
 from bridge.state.site_approvals import Approvals
-from fake_transport import PlayedTransport
+from fake_transport import PlayedTransport, browser_hello, host_hello
 from native_host.protocol import wire
 
 SHOP = "https://shop.example"

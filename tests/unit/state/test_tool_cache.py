@@ -15,8 +15,8 @@ import pytest
 
 from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, CachedToolIndex
 from bridge.state.tool_cache import PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
+from custom_tools import SHOP, names, offer, tools
 from native_host.system.home_layout import StateLayout
-from stored_tools import SHOP, names, offer, tools
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65_534
@@ -144,7 +144,7 @@ def test_a_second_process_and_this_one_share_the_file(open_store: Open, state: P
 import sys, pathlib
 sys.path.insert(0, "tests/support")
 from bridge.state.tool_cache import SqliteToolStore
-from stored_tools import offer, names, tools
+from custom_tools import offer, names, tools
 store = SqliteToolStore(pathlib.Path(sys.argv[1]))
 for number in range(50):
     offer(store, tools(f"theirs{number}"), origin=f"https://theirs{number}.example")
@@ -169,7 +169,7 @@ import sys, pathlib, signal
 signal.alarm(30)
 sys.path.insert(0, "tests/support")
 from bridge.state.tool_cache import SqliteToolStore
-from stored_tools import offer, tools
+from custom_tools import offer, tools
 print("ready", flush=True)
 sys.stdin.read()
 offer(SqliteToolStore(pathlib.Path(sys.argv[1])), tools(sys.argv[2]))
@@ -471,7 +471,7 @@ import os, pathlib, sys
 sys.path.insert(0, "tests/support")
 from bridge.state.tool_cache import SqliteToolStore
 from native_host.system.home_layout import StateLayout
-from stored_tools import offer, names, tools
+from custom_tools import offer, names, tools
 FILE = StateLayout.tool_cache.name
 if os.getuid() == 0:
     os.setuid({NOBODY})  # modes do not stop root

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
+from json_outputs import make_sample
 from json_shapes import (
     collect_member_types,
     find_differences,
@@ -16,7 +17,6 @@ from json_shapes import (
     inline_references,
     remove_wording,
 )
-from type_samples import make_sample
 
 
 def test_references_are_replaced_by_their_definitions_at_any_depth() -> None:

@@ -1,6 +1,8 @@
-"""Writes docs/FILES.md: every source file with the first line of its docstring or comment.
+"""Writes the generated files of the repository; `make docs` runs it.
 
-`make docs` runs it. test_files_page.py fails when the page is out of date.
+docs/FILES.md lists every source file with the first line of its docstring or comment.
+bridge/browser_tools/tool_definitions.json is the list of the browser tools.
+test_generated_files.py fails when one of them is out of date.
 """
 
 from __future__ import annotations
@@ -9,6 +11,12 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec
+
+from bridge.browser_tools.tool_definitions import FILE as TOOL_LIST
+from bridge.browser_tools.tool_definitions import ToolDefinition
+from bridge.browser_tools.tool_runner import all_tools
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/FILES.md"
@@ -21,8 +29,8 @@ Every source file with the first line of its description. `make docs` writes thi
 """
 
 
-def render() -> str:
-    """Return the page: one section for each directory, one line for each file."""
+def render_page() -> str:
+    """Return docs/FILES.md: one section for each directory, one line for each file."""
     sections: dict[str, list[str]] = defaultdict(list)
     for path in source_files():
         directory = str(path.parent.relative_to(ROOT))
@@ -50,5 +58,15 @@ def first_line(path: Path) -> str:
     return next((line for line in lines if line and not line.startswith(("@ts", "/usr/bin/", "/bin/"))), "")
 
 
+def render_tool_list() -> bytes:
+    """Return the list of the browser tools: one entry for each, in the order of the list."""
+    definitions = [
+        ToolDefinition(tool.is_read_only or tool.is_read_only_for is not None, tool.definition())
+        for tool in all_tools().values()
+    ]
+    return msgspec.json.format(msgspec.json.encode(definitions), indent=1) + b"\n"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(render())
+    TOOL_LIST.write_bytes(render_tool_list())
+    PAGE.write_text(render_page())
