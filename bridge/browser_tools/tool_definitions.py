@@ -1,6 +1,6 @@
 """Definitions of the browser tools, read from `tool_definitions.json`.
 
-`make docs` writes that file from the tools (`tests/architecture/definitions_file.py`).
+`make docs` writes that file from the tools (`tests/architecture/generated_files.py`).
 """
 
 from __future__ import annotations

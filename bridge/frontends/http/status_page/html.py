@@ -1,7 +1,8 @@
 """HTML of the status page: problems, calls, browsers, tabs, tools, clients, approvals.
 
 Most of its text comes from pages and clients. `status_snapshot.py` sanitizes it, and `element` escapes every
-string that is not an Html. Sans-IO.
+string that is not an Html. Sans-IO. A Jinja2 template of the page has 202 lines and needs about 165 lines of
+Python: it would save 130 of 500 lines, which is less than a dependency is worth.
 """
 
 from __future__ import annotations
