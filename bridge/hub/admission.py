@@ -1,4 +1,4 @@
-"""What a call must pass before it is sent: policy, pauses, whose tab it is, the tool's own schema. Pure."""
+"""Checks of a call before it is sent: rate limit, policy, pauses, tab ownership, schema. Sans-IO."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Admission:
         self._check = ArgumentCheck()
 
     def count(self, session: Session, now: float) -> None:
-        """A session calls once more.
+        """Count a call of a session.
 
         Raises:
-            CallError: it has called too often.
+            CallError: the session exceeds its rate limit.
         """
         wait_s = self._rate_limiter.wait_s(session.id, now)
         if wait_s > 0:
@@ -32,10 +32,10 @@ class Admission:
             raise CallError(Code.RATE_LIMITED, limit, handed=False)
 
     def admit(self, session: Session, entry: Entry, arguments: Arguments, pauses: Pauses) -> None:
-        """A session calls this tool.
+        """Admit a session's call of this tool.
 
         Raises:
-            CallError: it may not, or not so.
+            CallError: a rule, a pause, the tab's owner or the schema rejects the call.
         """
         if entry.refusal:
             raise CallError(Code.NOT_ALLOWED, entry.refusal, handed=False)

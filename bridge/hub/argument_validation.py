@@ -1,7 +1,6 @@
-"""The arguments of a call, and what its tool's `inputSchema` says of them before anything is sent.
+"""Validation of a call's arguments against the tool's `inputSchema`, before the call is sent.
 
-Browsers do not check them. Nothing is ever fetched, and what could take long goes unchecked: then it is the
-page that says what is wrong.
+Browsers do not validate them. It fetches nothing, and leaves checks that could take long to the page.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ MAX_SCHEMA = 256 * 1024
 MAX_KEPT = 128
 """Compiled schemas: those that were needed last."""
 MAX_STEPS = 200_000
-"""Of a check: usually 0.02 s, 0.2 s at worst."""
+"""Steps of one check: usually 0.02 s, at worst 0.2 s."""
 MAX_DETAIL = 1_000_000
-"""Steps of the check times size of the arguments: each error that is told copies what it is about."""
+"""Steps of the check times size of the arguments: each error message copies its value."""
 MAX_ERRORS = 3
 MAX_ERROR = 200
 """Characters of each."""
@@ -51,10 +50,9 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 
 class Arguments:
-    """What a tool is called with: as JSON and as Python values, each made of the other when first needed.
+    """Arguments of a call, as JSON and as Python values; each form is made from the other on first use.
 
-    The page gets the very bytes that the client wrote. Of a member that is there twice, the schema and the
-    page judge the last one alike.
+    The page receives the bytes that the client wrote. Schema and page read the last one of repeated members.
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -63,7 +61,7 @@ class Arguments:
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Self:
-        """The arguments with these values."""
+        """Return arguments with these values."""
         arguments = cls.__new__(cls)
         arguments.value = value
         return arguments
@@ -84,10 +82,10 @@ class Arguments:
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        """Its members.
+        """Members of the arguments.
 
         Raises:
-            CallError: it is no object, or holds what nobody can read: a number beyond all bounds, say.
+            CallError: they are not an object, or hold an unreadable value such as a number out of range.
         """
         try:
             return _objects.decode(self.raw)
@@ -109,9 +107,9 @@ class ArgumentCheck:
         self._kept: OrderedDict[bytes, _Compiled | None] = OrderedDict()
 
     def refusal(self, tool: PageTool, arguments: dict[str, Any]) -> str:
-        """What is wrong with the arguments, naming the field; empty when they fit or nobody can tell.
+        """Return the errors of the arguments, naming each field; empty if valid or unchecked.
 
-        One line, at most MAX_ERRORS complaints, for instance `count: "two" is not of type "integer"`.
+        The result is one line with at most MAX_ERRORS errors: `count: "two" is not of type "integer"`.
         """
         if tool.digest in self._kept:
             self._kept.move_to_end(tool.digest)
@@ -136,10 +134,10 @@ class ArgumentCheck:
 
 
 class _Compiled:
-    """The schema of one tool.
+    """Compiled schema of one tool.
 
     Raises:
-        ValueError: it is no schema, or over a bound.
+        ValueError: it is not a schema, or it exceeds a limit.
     """
 
     def __init__(self, tool: PageTool) -> None:
@@ -284,6 +282,6 @@ def _field(path: list[str | int]) -> str:
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
-    """The library's words, which are about `_VALUE`, with the value itself as far as it can be shown."""
+    """Return the library's message about `_VALUE`, with the value itself as far as it fits."""
     value = json.dumps(error.instance, ensure_ascii=False, default=str)
     return error.message.replace(_VALUE, single_line(value, _SHOWN_CHARS), 1)

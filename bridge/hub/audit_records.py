@@ -14,12 +14,12 @@ from native_host.protocol.wire import Code
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where in which browser something happened."""
+    """Location of an event: browser profile, origin, tab and frame."""
 
     profile: str = ""
     """The profile's id."""
     browser: str = ""
-    """What the person calls the profile, else the browser's brand."""
+    """The user's label for the profile, else the browser's brand."""
     origin: str = ""
     tab_id: int | None = None
     ordinal: int = 0
@@ -30,7 +30,7 @@ NOWHERE = Site()
 
 
 class Called(msgspec.Struct, frozen=True):
-    """A call that is over, whatever came of it."""
+    """Record of a finished call, with any outcome."""
 
     session: Session
     name: str
@@ -43,9 +43,9 @@ class Called(msgspec.Struct, frozen=True):
     own_name: str = ""
     """The page's name for the tool."""
     detail: str = ""
-    """Which limit, rule or field, where one refused the call."""
+    """Limit, rule or field that rejected the call."""
     handed: bool = True
-    """Whether the page may have got the call."""
+    """True if the page may have received the call."""
     arguments: Arguments = NOTHING
     """For those who asked for them: they may be anything, passwords included."""
     batch: str = ""
@@ -53,13 +53,13 @@ class Called(msgspec.Struct, frozen=True):
     step: int = 0
     """Number of the step within its batch, counted from 1; 0: the call itself."""
     action: str = ""
-    """What of its tool a call chose, by the tool's own list: `left_click`."""
+    """Action of the tool that the call chose: `left_click`."""
     origins: tuple[str, ...] = ()
     """Further sites whose content the call reported or acted on."""
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """A frame announced its list of tools."""
+    """Record of a frame that announced its tools."""
 
     site: Site
     tools: tuple[str, ...]
@@ -67,7 +67,7 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 class Redefined(msgspec.Struct, frozen=True):
-    """A page changed the definition of a tool under the same name."""
+    """Record of a page that changed the definition of a tool under the same name."""
 
     site: Site
     tool: str

@@ -1,4 +1,4 @@
-"""Tools that outlive their page: kept where it says `annotations.cache: true`, and offered without a tab."""
+"""Cached tools: page tools with `annotations.cache: true`, offered without a tab."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bridge.origins import get_path_and_query, get_web_origin
 
 MAX_SITE_TOOLS = 20
 MAX_SITE_BYTES = 1024 * 1024
-"""Of definitions; both for one profile and origin."""
+"""Bytes of definitions for one profile and origin."""
 MAX_TOOLS = 5000
 MAX_BYTES = 16 * 1024 * 1024
-"""Of everything: every bridge holds it in memory."""
+"""Bytes of all definitions: every bridge holds them in memory."""
 MAX_TABS = 500
 MAX_CALLED_SITES = 5000
 """Sites of which it is known that a client has called them; the oldest leave."""
 MAX_URL = 2000
 """Characters; instead of a longer one the origin is opened."""
 TAB_S = 3600.0
-"""So long it is known where a tab was (MCP-B specification, §4)."""
+"""Seconds for which the last tab of a cached tool is remembered (MCP-B specification, §4)."""
 TOUCH_S = 300.0
 """So old may be what is written of when something was seen: pages announce the same again and again."""
 
@@ -38,12 +38,12 @@ class CachedToolRow(msgspec.Struct, frozen=True):
     """Id of the profile that offered the tool; a tab for it opens only there."""
     origin: str
     url: str
-    """Where a tab for it is opened."""
+    """Address of the tab that a call opens."""
     tool: PageTool
 
 
 class ToolStore(Protocol):
-    """Where cached tools are kept; all bridges of a user share one."""
+    """Store of cached tools, shared by all bridges of a user."""
 
     def refresh(self) -> bool:
         """Look whether another bridge or command has changed something; whether `tools` differ now."""
@@ -54,9 +54,9 @@ class ToolStore(Protocol):
         ...
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
-        """A tab's top document offers these now: keep what it allows, drop what it no longer does.
+        """Update the cache from the tools of a tab's top document.
 
-        What it does not offer just now stays kept. Returns whether `tools()` differ now.
+        Tools that the document does not offer just now stay cached. Returns whether `tools()` changed.
         """
         ...
 
@@ -86,14 +86,14 @@ class NothingKept:
         return ()
 
     def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
-        """Nothing is kept."""
+        """Do nothing."""
         del profile, tab_id, origin, url, tools
         return False
 
     version_of_calls = 0
 
     def called(self, profile: str, origin: str) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     def was_called(self, profile: str, origin: str) -> bool:
         """Return False."""
@@ -131,7 +131,7 @@ class CachedTool(msgspec.Struct, frozen=True):
 
 
 class KeptTab(msgspec.Struct, frozen=True):
-    """Where the person last had a tab that offered tools to keep."""
+    """The user's last tab with tools that may be cached."""
 
     key: TabKey
     origin: str
@@ -149,7 +149,7 @@ class CalledSite(NamedTuple):
 
 
 class Change(msgspec.Struct):
-    """What becomes different of what is kept."""
+    """Rows to add to the cache and to remove from it."""
 
     tools: list[CachedTool] = msgspec.field(default_factory=list)
     tabs: list[KeptTab] = msgspec.field(default_factory=list)
@@ -193,7 +193,7 @@ class CachedToolIndex:
         return self._sites.get(key[:2], {}).get(key.name)
 
     def everything(self) -> Change:
-        """What makes an empty index equal to this one."""
+        """Return the change that makes an empty index equal to this one."""
         return Change(tools=list(self._kept()), tabs=list(self._tabs.values()), called=list(self._called))
 
     def was_called(self, site: CalledSite) -> bool:
@@ -203,11 +203,11 @@ class CachedToolIndex:
     # ── Rules ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def offered(self, key: TabKey, origin: str, url: str, tools: Sequence[PageTool], now: float) -> Change:
-        """A tab's document offers these: what it allows is kept, what it no longer allows goes.
+        """Store the tools that a document allows, and remove those that it no longer allows.
 
-        Only for web pages. Where a site offers too many, what was seen longest ago goes, and of one page's
-        own tools those at the end of its list. Where all sites together have too many, those with most give
-        way: the last tool of a site goes only for as many others as there is room for, all seen later.
+        Only web pages can cache tools. If a site exceeds its limit, the tools seen longest ago go, and of one
+        page the last ones of its list. If all sites together exceed the limit, those with the most tools lose
+        some; the last tool of a site goes only when tools that were seen later fill the limit.
         """
         if not key.profile or not origin or get_web_origin(origin) != origin:
             return Change()
@@ -234,7 +234,7 @@ class CachedToolIndex:
         return change
 
     def stale(self, now: float, max_days: float = 0) -> Change:
-        """What is too old: tabs, and tools that nobody has offered for `max_days` (0: tools stay)."""
+        """Return the rows that are too old: tabs, and tools not offered for `max_days` (0: tools stay)."""
         change = Change(gone_tabs=[tab.key for tab in self._tabs.values() if abs(now - tab.seen_at) > TAB_S])
         if max_days:
             oldest = now - max_days * _DAY_S
@@ -242,14 +242,14 @@ class CachedToolIndex:
         return change
 
     def called(self, site: CalledSite) -> Change:
-        """A client has called a tool of this site."""
+        """Record a client's call of a tool of this site."""
         if site in self._called or not site.profile or get_web_origin(site.origin) != site.origin:
             return Change()
         surplus = len(self._called) + 1 - MAX_CALLED_SITES
         return Change(called=[site], gone_called=list(self._called)[: max(0, surplus)])
 
     def of_origin(self, origin: str) -> Change:
-        """What goes when an origin is forgotten."""
+        """Return the rows to remove when an origin is forgotten."""
         return Change(
             gone_tools=[kept.key for kept in self._kept() if kept.key.origin == origin],
             gone_tabs=[tab.key for tab in self._tabs.values() if tab.origin == origin],
@@ -259,7 +259,7 @@ class CachedToolIndex:
     def difference(
         self, tools: Iterable[CachedTool], tabs: Iterable[KeptTab], called: Iterable[CalledSite] = ()
     ) -> Change:
-        """What makes this index equal to what was written by others."""
+        """Return the change that makes this index equal to rows of another bridge."""
         others_called = dict.fromkeys(called)
         others_tools, others_tabs = {kept.key: kept for kept in tools}, {tab.key: tab for tab in tabs}
         return Change(
@@ -349,7 +349,7 @@ def address_of(origin: str, url: str) -> str:
 
 
 def _shown(site: dict[str, CachedTool], opened: dict[str, str]) -> tuple[CachedToolRow, ...]:
-    """`opened`: by address without its query, where the person had it open a short while ago."""
+    """Return a site's tools; `opened` has the addresses, without query, that the user opened recently."""
     return tuple(
         CachedToolRow(kept.key.profile, kept.key.origin, opened.get(kept.url, kept.url), kept.tool)
         for _, kept in sorted(site.items())
@@ -367,7 +367,7 @@ def _is_old(before: CachedTool | KeptTab, now: float) -> bool:
 
 
 def _within_bounds(tools: Iterable[CachedTool], max_tools: int, max_bytes: int) -> list[CachedTool]:
-    """The first of them, without those for which there is no room."""
+    """Return the first tools that fit the limits."""
     staying: list[CachedTool] = []
     for kept in tools:
         if len(staying) == max_tools:
@@ -379,7 +379,7 @@ def _within_bounds(tools: Iterable[CachedTool], max_tools: int, max_bytes: int) 
 
 
 def _fair_shares(sites: Iterable[Sequence[CachedTool]]) -> list[CachedTool]:
-    """What stays of all sites, of each its first ones: as if all took turns, and of equals the newest."""
+    """Return the tools of all sites in turns, the latest first among equals."""
     turns: list[tuple[float, float, CachedTool]] = []
     for site in sites:
         taken = 0

@@ -1,6 +1,6 @@
-"""Public names ⇄ the tools that are there now, and those that are kept. Pure.
+"""Catalog: public names of the live tools and of the cached ones. Sans-IO.
 
-Brought up to date when the registry has changed; what that costs depends on the frames that changed.
+It is updated when the registry has changed, at a cost that depends on the changed frames only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Where = tuple[Browser, wire.Tab, Frame]
 
 
 class _Edition(msgspec.Struct):
-    """What is put together of all entries when it is asked for, as long as they are the same."""
+    """Values made of all entries on demand, valid until an entry changes."""
 
     number: int
     documents: Sequence[DocumentTools] | None = None
@@ -84,11 +84,11 @@ class Catalog:
         return self._edition.number, self._registry.version_of_tabs
 
     def store_changed(self) -> None:
-        """The store's tools are others now."""
+        """Read the store's tools again before the next lookup."""
         self._changes_of_store += 1
 
     def documents(self) -> Sequence[DocumentTools]:
-        """The tools that pages offer now, forbidden ones included, by browser, tab and frame."""
+        """Return the tools that pages offer now, forbidden ones included, by browser, tab and frame."""
         self._refresh()
         if self._order is None:
             rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
@@ -98,7 +98,7 @@ class Catalog:
         return self._edition.documents
 
     def kept(self) -> Sequence[CachedEntry]:
-        """The tools without a tab that may be called."""
+        """Return the callable tools without a tab."""
         self._refresh()
         if self._edition.kept is None:
             self._edition.kept = [kept for kept in self._kept_without_tab() if not kept.refusal]
@@ -114,7 +114,7 @@ class Catalog:
         return [*live, *self.kept()]
 
     def bindings(self) -> Mapping[str, ToolBinding]:
-        """What the names of all entries mean; the same object as long as they are the same."""
+        """Return the bindings of all names; the same object while they do not change."""
         self._refresh()
         if self._edition.bindings is None:
             bindings = {entry.name: entry.binding for entry in self.kept()}
@@ -132,14 +132,14 @@ class Catalog:
         passing_by: Collection[ToolIdentity] = (),
         profile: str | None = None,
     ) -> Entry:
-        """What `name` means to this session now; without a tab in it, the best tab's.
+        """Return the tool that `name` stands for in this session; without a tab in the name, the best tab's.
 
-        `passing_by` are tools that were not there when they were called: the last to be taken. `profile`, if
-        it is given, is the only one to look in.
+        `passing_by` are tools that vanished when they were called: they are tried last. `profile` restricts
+        the lookup to one profile.
 
         Raises:
-            CallError: it was shown to this session, and its tool is gone; or it could be several.
-            UnknownToolError: it never was, and nobody offers it.
+            CallError: this session was shown the name, and its tool is gone or ambiguous.
+            UnknownToolError: this session was never shown the name, and no page offers it.
         """
         self._refresh()
         shown = session.binding(name)
@@ -150,12 +150,12 @@ class Catalog:
         return self._shown_in_tab(name, shown)
 
     def names_a_tab(self, session: Session, name: str) -> bool:
-        """Whether `name` means the tool of one tab, and of no other."""
+        """Return whether `name` stands for the tool of exactly one tab."""
         shown = session.binding(name)
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
-        """The tool of an entry without a tab, in this tab of its profile, if it can be called there."""
+        """Return the callable tool of a cached entry in this tab of its profile, or None."""
         self._refresh()
         alike = self._alike(wanted.profile, wanted.origin, wanted.own_name)
         there = (entry for entry in alike if entry.offer.tab_id == tab_id and entry.offer.lost_at is None)
@@ -172,7 +172,7 @@ class Catalog:
         return entry
 
     def _is_continued(self, shown: ToolIdentity, now: ToolIdentity) -> bool:
-        """A copied profile in another browser that runs beside the first is not its continuation."""
+        """Return whether a tool continues the shown one; a copied profile in a second browser does not."""
         still_runs = any(browser.pid == shown.browser_pid for browser in self._registry.browsers())
         return shown.is_continued_by(now) and (shown.browser_pid == now.browser_pid or not still_runs)
 
@@ -204,7 +204,7 @@ class Catalog:
         return next(iter(meant.values()))
 
     def _elsewhere(self, entry: LiveEntry) -> CachedEntry:
-        """The tool of a tab that the asker may not use, in one still to be opened at its own site."""
+        """Return the tool of a tab that the session may not use, in a tab to be opened at its own site."""
         url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
         cached = CachedToolRow(entry.offer.browser.profile, entry.origin, url, entry.tool)
         found = CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
@@ -225,7 +225,7 @@ class Catalog:
 
     @staticmethod
     def _of_session(session: Session, entries: Iterable[LiveEntry]) -> list[LiveEntry]:
-        """Those whose tab a session may use, the nearest last."""
+        """Return the entries whose tabs a session may use, the nearest last."""
         usable = (entry for entry in entries if entry.offer.tab.owner in (None, session.id))
         return sorted(usable, key=_nearness)
 
@@ -349,7 +349,7 @@ class Catalog:
         self._by_form.setdefault(entry.form, {})[identity] = entry
 
     def _live_entry(self, name: str, offer: Offer, host_refusal: str) -> LiveEntry:
-        """A frame needs leave for its own site and for the page that it is in, which may look over it."""
+        """Make an entry. A frame needs permission for its own site and for the page around it."""
         origin = offer.frame.origin
         refusal = host_refusal or self._policy.refusal(origin, offer.tool)
         own_words = self._policy.description(origin, offer.tool.name)
@@ -357,7 +357,7 @@ class Catalog:
         return LiveEntry(name, offer.tool, origin, refusal, own_words, form, offer)
 
     def _sort_store(self) -> set[str]:
-        """What is kept, by form; the forms whose tools are others."""
+        """Sort the cached tools by name without a tab; return the names whose tools changed."""
         before = self._stored
         forms = {(one.origin, one.tool.name): form for form, alike in before.items() for one in alike}
         self._stored = {}
@@ -386,7 +386,7 @@ class Catalog:
         self._kept_by_form[form] = named
 
     def _name_kept(self, form: str, cached: CachedToolRow, alike: Sequence[CachedToolRow]) -> str:
-        """The form without a tab where that can only mean this tool, else one with a hash."""
+        """Return the name without a tab if only this tool can have it, else one with a hash."""
         wanted = cached.origin, cached.tool.name
         others = ((live.origin, live.own_name) for live in self._by_form.get(form, {}).values())
         if len(alike) == 1 and form not in self._by_name and all(other == wanted for other in others):
@@ -406,10 +406,10 @@ class Catalog:
 
 
 def _nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int, int]:
-    """How near a tool is to the person: its tab shown in the focused window, else by when it was looked at.
+    """Return how near a tool is to the user: shown in the focused window, else by the time of the last look.
 
-    A site's own page comes before a frame of it in another's, whoever shows that: such a page may look over
-    what its frames answer. Behind that any order, the same in every bridge.
+    A site's own page comes before a frame of it in another page, which may read the results of its frames.
+    The remaining order is arbitrary, but equal in every bridge.
     """
     offer, tab = entry.offer, entry.offer.tab
     is_whole_page = offer.frame.frame_id == 0

@@ -1,7 +1,4 @@
-"""A tool under its public name: in the tab that offers it, or kept without one.
-
-The tools of one document under their public names, and as the JSON that clients see. Pure.
-"""
+"""Catalog entries: a tool under its public name, live or cached, and the tools of one document. Sans-IO."""
 
 from __future__ import annotations
 
@@ -41,21 +38,21 @@ NO_TAB = -1
 
 @dataclass(frozen=True, eq=False)
 class Entry(ABC):
-    """What lists and searches need to know of a tool, wherever it is."""
+    """Members of a tool that lists and searches need, live or cached."""
 
     name: str
     tool: PageTool
     origin: str
     refusal: str
-    """Which rule of the person's policy forbids it; empty when none does."""
+    """Rule of the user's policy that forbids the tool; empty if it is allowed."""
     own_words: str | None
-    """The person's own description in place of the page's."""
+    """The user's description, which replaces the page's."""
     form: str
     """The name without a tab, which the best tab's tool answers to."""
 
     @property
     def own_name(self) -> str:
-        """What the page calls it."""
+        """The page's name for the tool."""
         return self.tool.name
 
     @property
@@ -65,7 +62,7 @@ class Entry(ABC):
 
     @property
     def page_words(self) -> str:
-        """What describes it: the person's words, else the page's as they came."""
+        """Description: the user's, else the page's, unsanitized."""
         return self.tool.description if self.own_words is None else self.own_words
 
     @property
@@ -80,7 +77,7 @@ class Entry(ABC):
 
     @property
     def tab_title(self) -> str:
-        """Of its tab, as that is now."""
+        """Current title of the tab."""
         return ""
 
     @property
@@ -90,44 +87,44 @@ class Entry(ABC):
 
     @property
     def is_active(self) -> bool:
-        """Whether the person looks at its tab."""
+        """Return whether its tab is active."""
         return False
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """Where it lives, as its description says it."""
+        """Location of the tool, as its description shows it."""
 
     @property
     @abstractmethod
     def binding(self) -> ToolBinding:
-        """What the name stands for."""
+        """Binding of the name."""
 
     @property
     @abstractmethod
     def site(self) -> Site:
-        """Where it lives, for records."""
+        """Location of the tool, for records."""
 
     def definition(self, room: int) -> bytes:
-        """The MCP Tool that clients see, as JSON: with the page's texts if they fit into `room` bytes."""
+        """Return the MCP Tool as JSON, with the page's texts if they fit into `room` bytes."""
         before, behind = self.shown_within(room)
         return b"%b%b%b" % (before, in_text(self.place), behind)
 
     def shown_within(self, room: int) -> Shown:
-        """The definition around its place: with the page's texts if they fit into `room` bytes."""
+        """Return the definition around its location, with the page's texts if they fit into `room` bytes."""
         return self.shown if self.shown.size <= room else self._without_texts
 
     def description(self) -> str:
-        """Whose it is, where it lives now, and the page's own words (or the user's)."""
+        """Origin, current location, and the page's description (or the user's)."""
         return f"{mark_of(self.origin)} {self.place} {self._words()}"
 
     def description_without_words(self) -> str:
-        """The same without the page's words: the user was not asked about its site yet."""
+        """Return the description without the page's text: its site is not approved yet."""
         return f"{mark_of(self.origin)} {self.place} {ASKED_FIRST}"
 
     @cached_property
     def shown(self) -> Shown:
-        """The definition as far as it stays the same while the tool does: with texts up to MAX_TOOL_BYTES."""
+        """The part of the definition that depends on the tool alone, with texts up to MAX_TOOL_BYTES."""
         shown = with_texts(self.name, self.tool.raw, self.origin, self._words())
         return shown if shown.size <= MAX_TOOL_BYTES else self._without_texts
 
@@ -185,7 +182,7 @@ class CachedEntry(Entry):
 
     profile: str
     url: str
-    """Where that tab is opened."""
+    """Address of the tab that a call opens."""
     live: LiveEntry | None = None
     """The tool in a tab that another session owns, in whose place a tab is opened; None: it is cached."""
 
@@ -193,7 +190,7 @@ class CachedEntry(Entry):
     def of(
         cls, name: str, cached: CachedToolRow, refusal: str, own_words: str | None, form: str
     ) -> CachedEntry:
-        """A kept tool under a name."""
+        """Return the entry of a cached tool under a name."""
         return cls(name, cached.tool, cached.origin, refusal, own_words, form, cached.profile, cached.url)
 
     @property
@@ -213,7 +210,7 @@ class CachedEntry(Entry):
 
 
 def site_of(browser: Browser, origin: str, tab_id: int | None) -> Site:
-    """An origin, in a tab if one is known, for records."""
+    """Return an origin for records, in a tab if one is known."""
     called = browser.hello.profile.label or browser.hello.browser.brand if browser.hello else ""
     tab = None if tab_id is None else browser.tabs.get(tab_id)
     return Site(browser.profile, called, origin, tab_id, tab.ordinal if tab else 0)
@@ -227,7 +224,7 @@ class _Wanted(NamedTuple):
 
 
 class DocumentTools(msgspec.Struct, eq=False, dict=True):
-    """What a document offers, forbidden tools included; another object when anything of it is another."""
+    """Tools that a document offers, forbidden ones included; replaced whenever one of them changes."""
 
     browser: Browser
     frame: Frame
@@ -238,17 +235,17 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
     entries: dict[Place, LiveEntry]
     """In the page's order."""
     _written: tuple[_Wanted, tuple[bytes, int]] | None = None
-    """What was asked for last."""
+    """The latest result of `format_tools`."""
 
     @property
     def frame_of_browser(self) -> tuple[str, int, int, int]:
-        """Which frame this is, also behind another host of the same browser."""
+        """Identity of the frame, also behind another host of the same browser."""
         announced = self.frame.announced
         return self.browser.profile, self.browser.pid, announced.tab_id, announced.frame_id
 
     @cached_property
     def allowed(self) -> list[LiveEntry]:
-        """Those that the policy lets clients see."""
+        """Entries that the policy shows to clients."""
         return [entry for entry in self.entries.values() if not entry.refusal]
 
     @cached_property
@@ -258,14 +255,14 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
 
     @cached_property
     def told(self) -> bytes:
-        """What a client is told has changed when it has: not, for instance, which tab is active."""
+        """Fingerprint of the definitions: clients are notified of changes. It omits the active tab."""
         origin = self.frame.announced.origin.encode()
         names = (b"%b %b" % (entry.name.encode(), entry.tool.digest) for entry in self.allowed)
         return hashlib.blake2b(b"\n".join([origin, *names]), digest_size=16).digest()
 
     @cached_property
     def bindings(self) -> dict[str, ToolBinding]:
-        """What the names of those mean."""
+        """Bindings of the allowed entries."""
         return {entry.name: entry.binding for entry in self.allowed}
 
     @property
@@ -274,10 +271,10 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
         return self.tab_origin or self.frame.announced.origin
 
     def written(self, era: Era, room: int) -> tuple[bytes, int]:
-        """The MCP Tools as JSON, a comma before each, and the bytes that they take of `room`.
+        """Return the MCP Tools as JSON, a comma before each, and the bytes of `room` that they take.
 
-        Texts that do not fit are left out. Tabs change under it, and their titles often: the definitions
-        stay, the place in them is another.
+        Texts that do not fit are omitted. Tab titles change often: only the location in the definitions is
+        rewritten then.
         """
         announced = self.frame.announced
         tab = self.browser.tabs[announced.tab_id]
@@ -295,10 +292,10 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
         return self._written[1]
 
     def is_of(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
-        """Whether it is of this document, which may have other tools by now."""
+        """Return whether these are tools of this document, which may offer others by now."""
         return self.browser is browser and self.frame is frame and self.tab_origin == tab.origin
 
     def is_up_to_date(self, browser: Browser, tab: wire.Tab, frame: Frame) -> bool:
-        """Whether nothing in it would be different."""
+        """Return whether rebuilding would change nothing."""
         is_same_list = self.tools is frame.tools and self.ordinal == tab.ordinal
         return is_same_list and self.is_of(browser, tab, frame)

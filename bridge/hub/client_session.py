@@ -25,10 +25,10 @@ class ToolIdentity(NamedTuple):
     own_name: str
 
     def is_continued_by(self, other: ToolIdentity) -> bool:
-        """Whether `other`, found under the same name, is what a person would call the same tool.
+        """Return whether `other`, found under the same name, is the same tool for a user.
 
-        A frame that was made anew counts, and so does the tab of a restarted browser (all its tab ids are
-        new); another tab of the same browser does not.
+        A frame that was reloaded counts, and so does the tab of a restarted browser, which has a new id.
+        Another tab of the same browser does not.
         """
         is_same_page = self.profile == other.profile and self.origin == other.origin
         is_same_tool = is_same_page and self.own_name == other.own_name
@@ -46,11 +46,10 @@ class ToolBinding(NamedTuple):
     """Hash of the tool's definition."""
 
     def still_holds(self, now: ToolBinding) -> bool:
-        """Whether the tool that is there `now` is the one that was shown.
+        """Return whether the tool that is there `now` is the one that was shown.
 
-        A document may change its own tools. Another document is taken for the same page only after a mere
-        reload: the same address, and word for word the same tool. Else a call that was meant for one page
-        would run in the next one.
+        A document may change its own tools. Another document is the same page only after a reload, with the
+        same address and an identical tool. Otherwise a call for one page would run in the next one.
         """
         return self.document_id == now.document_id or (self.url, self.digest) == (now.url, now.digest)
 
@@ -66,7 +65,7 @@ class Session(msgspec.Struct):
     profiles: set[str] = msgspec.field(default_factory=set)
     """The browsers in which it has opened tabs otherwise."""
     folder: str = ""
-    """Where on this machine its client works; empty: not known."""
+    """Working directory of the client on this machine; empty if unknown."""
     is_local: bool = False
     """Its client is a program of our user on this machine: its files are those that it could read itself."""
     principal: str = ""
@@ -77,10 +76,10 @@ class Session(msgspec.Struct):
     _shown: Mapping[str, ToolBinding] = msgspec.field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)
-    """Those of earlier lists that were not on the last one, the oldest first."""
+    """Bindings of earlier lists that the latest list does not have, the oldest first."""
 
     def binding(self, name: str) -> ToolBinding | None:
-        """What a public name meant when it was last shown to this session; None: it never was."""
+        """Return the binding that this session was last shown for a public name, or None."""
         return self._shown.get(name) or self._shown_before.get(name)
 
     def show(self, bindings: Mapping[str, ToolBinding]) -> None:
@@ -98,5 +97,5 @@ class Session(msgspec.Struct):
             del self._shown_before[name]
 
     def on_wire(self) -> wire.Session:
-        """What the hosts are told."""
+        """Return the session as hosts receive it."""
         return wire.Session(id=self.id, title=self.title, client=self.client)

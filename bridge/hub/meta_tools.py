@@ -1,4 +1,4 @@
-"""Our own two tools, which exist whatever pages do: so that a client always has something to ask."""
+"""Meta tools `list_page_tools` and `call_page_tool`, listed even without a page or a browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Listed(Searchable, Protocol):
-    """A page's tool under its public name, as far as the list tells of it."""
+    """A page tool under its public name, with the members that the list shows."""
 
     @property
     def ordinal(self) -> int:
@@ -48,11 +48,11 @@ class Listed(Searchable, Protocol):
         ...
 
     def description(self) -> str:
-        """Whose it is, where it lives now, and the page's own words."""
+        """Origin, current location, and the page's description."""
         ...
 
     def description_without_words(self) -> str:
-        """The same without the page's own words."""
+        """Return the description without the page's text."""
         ...
 
 
@@ -140,10 +140,10 @@ _SCHEMAS: dict[type, dict[str, Any]] = {
 
 
 def read_arguments(shape: type[T], arguments: Arguments) -> T:
-    """The arguments of one of our tools.
+    """Decode the arguments of a meta tool.
 
     Raises:
-        CallError: they do not fit; the text names the field.
+        CallError: they are invalid; the text names the field.
     """
     try:
         return msgspec.json.decode(arguments.raw, type=shape)
@@ -173,11 +173,11 @@ def page_tools(
     whats_missing: Callable[[], str],
     unlisted: Container[Listed] = (),
 ) -> bytes:
-    """The answer of `list_page_tools`: a text to read, and the same as structured content.
+    """Return the result of `list_page_tools`: text, and the same as structured content.
 
-    Of `unlisted` tools the user has not allowed the site yet: their words are shown with schemas only.
-    The best matches for `asked.query` come first; what goes beyond `asked.limit` or MAX_TEXT is counted.
-    Where something does, origins take turns among equals: one with many tools does not hide the others'.
+    The user has not approved the sites of `unlisted` tools yet: their texts are shown with schemas only. The
+    best matches for `asked.query` come first; the number of those beyond `asked.limit` or MAX_TEXT is stated.
+    Among equals origins take turns, so that a site with many tools does not hide the others.
     """
     equals = search(entries, asked.query)
     found = list(chain.from_iterable(equals))
@@ -199,7 +199,7 @@ def page_tools(
 
 
 def notice(frame: Frame) -> str:
-    """What was left out of a frame's list and why, or nothing."""
+    """Return the notice about tools omitted from a frame's list, with the reason, or an empty text."""
     said = frame.announced.notice
     return (
         f"{single_line(frame.announced.origin, MAX_ORIGIN_CHARS)}: {single_line(said, MAX_NOTICE_CHARS)}"
@@ -214,7 +214,7 @@ class _Shown(msgspec.Struct):
 
 
 def _shown(entries: Sequence[Listed], with_schemas: bool, unlisted: Container[Listed]) -> list[_Shown]:
-    """As many as there is room for; then schemas, as long as there is room for them too."""
+    """Return the entries that fit into the text, then their schemas as far as those fit."""
     room = MAX_TEXT
     shown: list[_Shown] = []
     for entry in entries:

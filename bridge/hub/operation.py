@@ -47,7 +47,7 @@ class Operation(Protocol):
 
 
 class Finished:
-    """An operation whose callback was called during its start."""
+    """An operation that ended during its start."""
 
     def cancel(self) -> None:
         """See `Operation`."""

@@ -31,7 +31,7 @@ from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 ATTEMPTS = 3
-"""How often a call that names no tab, and did not run, is tried: pages go while they are called."""
+"""Attempts of a call without a tab in its name that did not run: pages vanish while they are called."""
 _MAX_QUESTION = 1000
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,9 @@ class PageResult(msgspec.Struct, frozen=True):
 
 
 Outcome = bytes | PageResult | Exception
-"""A CallToolResult as JSON, failures included; or an UnknownToolError: nobody offers that name, and this
-session was never shown it. Any other exception is a bug of ours, and in the log."""
+"""A CallToolResult as JSON, failures included; or an UnknownToolError: no page offers that name, and this
+session was never shown it. Any other exception is a bug and is logged.
+"""
 
 
 class CallServices(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class CallServices(msgspec.Struct, frozen=True):
     consent: PageToolConsent
     keep: AuditSink
     told: Callable[[CallError], str]
-    """What the client hears of a failure."""
+    """Formats a failure for the client."""
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
     running: dict[Operation, CallRecord] = msgspec.field(default_factory=dict)
@@ -94,14 +95,14 @@ class PageCall:
         self._record = CallRecord(session, called_as or name, arguments, services.now())
         self._operation: Operation = FINISHED
         self._entry: LiveEntry
-        """Where it was sent last."""
+        """Tool that it was sent to last."""
         self._was_sent = False
         self._names_a_tab = False
         self._left = ATTEMPTS
         self._missed: set[ToolIdentity] = set()
         """The tools that were not there when they were called."""
         self._profile: str | None = None
-        """Where it was tried first: another profile is another account."""
+        """Profile of the first attempt: another profile is another account."""
         self._refused: CallError | None = None
         """By the tool that was missed last."""
         self._doubts: tuple[Doubt, ...] = ()
@@ -126,7 +127,7 @@ class PageCall:
             self._attempt()
 
     def judge_again(self) -> None:
-        """End it when rules that have changed forbid its tool; the page is told if it got the call."""
+        """Cancel the call if changed rules forbid its tool; a page that received it is notified."""
         try:
             entry = self.find()
         except (CallError, UnknownToolError):
@@ -160,7 +161,7 @@ class PageCall:
             self.fail(error)
 
     def _at_once(self) -> LiveEntry | None:
-        """The tool in the tab that is to run it; None: there is something to wait for first."""
+        """Return the tool in the tab that runs it; None if the call has to wait first."""
         try:
             entry = self.find()
         except UnknownToolError:
@@ -171,14 +172,14 @@ class PageCall:
         return None if self.doubt else entry
 
     def find(self) -> Entry:
-        """What its name means now. Raises as `Catalog.find` does."""
+        """Return the entry that its name stands for now. Raises like `Catalog.find`."""
         return self._services.catalog.find(self.session, self.name, self._missed, self._profile)
 
     def admit(self, entry: Entry) -> None:
-        """It is meant for this tool.
+        """Admit the call to this tool.
 
         Raises:
-            CallError: it may not be made.
+            CallError: the call is rejected.
         """
         site = entry.site
         self._record.site, self._record.own_name = site, entry.own_name
@@ -188,18 +189,18 @@ class PageCall:
 
     @property
     def doubt(self) -> Doubt | None:
-        """What the user has to allow before it may be made to the tool that it was admitted to last."""
+        """The first doubt that the user has to resolve before the call may be sent."""
         for doubt in self._doubts:
             if doubt.subject not in self._allowed:
                 return doubt
         return None
 
     def allow(self, doubt: Doubt) -> None:
-        """The user has allowed it."""
+        """Record that the user has approved it."""
         self._allowed.add(doubt.subject)
 
     def go(self, entry: LiveEntry) -> None:
-        """It was admitted to this tool, in its tab: send it there."""
+        """Send the call to this tool, which has admitted it."""
         if self._is_over:
             return
         self._entry, attempt, self._was_sent = entry, self._left, True
@@ -268,7 +269,7 @@ class PageCall:
 
 
 def _marked(observer: CallObserver, origin: str) -> CallObserver:
-    """What a page asks, under its name: a person must see who asks."""
+    """Return an observer that shows the origin of a page with each question: the user must see who asks."""
     if observer.on_question is None:
         return observer
     ask = observer.on_question

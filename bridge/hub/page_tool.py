@@ -1,4 +1,4 @@
-"""A page's tool, checked: what is not an MCP Tool is left out by itself and named in the log."""
+"""Page tool with a validated definition; invalid ones are left out and logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import describe_problem
 
 MAX_TOOLS = 1024
-"""Of a frame. The extension has the same bound; nobody reads that many."""
+"""Tools of a frame. The extension has the same limit."""
 _MAX_COMPLAINTS = 5
 _MAX_SAID = 100
 
@@ -35,23 +35,23 @@ class PageTool(msgspec.Struct, frozen=True):
     description: str
     """The page's own words, or empty."""
     is_read_only: bool
-    """Whether its page says that it changes nothing."""
+    """True if its page declares that it changes nothing."""
     is_repeatable: bool
-    """Whether its page says that running it twice does no harm."""
+    """True if its page declares that running it twice does no harm."""
     is_consequential: bool
-    """Whether its page says that the user is to confirm each call (WebMCP)."""
+    """True if its page declares that the user has to confirm each call (WebMCP)."""
     is_cacheable: bool
-    """Whether its page allows keeping it."""
+    """True if its page allows caching it."""
     is_for_handshakes: bool
-    """Whether it is an MCP Tool in the older era, too."""
+    """True if it is an MCP Tool in the older era, too."""
     raw: bytes
     """The definition byte for byte, in one line: two that are equal here are the same tool."""
     digest: bytes
-    """Of `raw`, for who has to remember many."""
+    """Digest of `raw`."""
 
     @classmethod
     def of(cls, name: str, definition: dict[str, Any], raw: bytes) -> PageTool:
-        """A tool whose definition has been checked: `raw`, and what that says."""
+        """Return a tool with a validated definition, and its JSON."""
         title, annotations = definition.get("title"), definition.get("annotations")
         hints = annotations if isinstance(annotations, dict) else {}
         is_read_only = hints.get("readOnlyHint") is True
@@ -74,7 +74,7 @@ class PageTool(msgspec.Struct, frozen=True):
         return input_schema(self.raw)
 
     def is_for(self, era: Era) -> bool:
-        """Whether it is an MCP Tool in this era."""
+        """Return whether it is an MCP Tool in this era."""
         return self.is_for_handshakes or era is Era.STATELESS
 
 
@@ -83,9 +83,9 @@ class _NotAToolError(ValueError):
 
 
 def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> list[PageTool]:
-    """The tools of a frame, in its order; of two with one name the first.
+    """Return the tools of a frame in order; of two with one name the first.
 
-    `known` are those of an earlier list: what is the same is not read again, and stays the same object.
+    `known` are those of an earlier list: an equal tool is not decoded again and stays the same object.
     """
     known_by_definition = {tool.raw: tool for tool in known}
     tools: dict[str, PageTool] = {}
@@ -117,7 +117,7 @@ def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> N
 
 
 def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
-    """Those that clients of the older era are not shown."""
+    """Log the tools that clients of the older era are not shown."""
     if names := [repr(single_line(tool.name, _MAX_SAID)) for tool in tools if not tool.is_for_handshakes]:
         shown = ", ".join([*names[:_MAX_COMPLAINTS], *("…" for _ in names[_MAX_COMPLAINTS:][:1])])
         _log.warning(
@@ -152,5 +152,5 @@ def _is_deep(raw: bytes, found: dict[str, Any]) -> bool:
 
 
 def _in_one_line(raw: bytes) -> bytes:
-    """A message to a client may be a line."""
+    """Return JSON in one line: stdio separates messages by line ends."""
     return msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw

@@ -1,7 +1,8 @@
-"""What the person allows: which origins and tools, and under which description. Pure; read from config.toml.
+"""Policy of the user: origins and tools that are allowed, and their descriptions. Sans-IO.
 
-An origin pattern is an origin as the browser has it (`https://bank.example`, `http://localhost:3000`), all
-subdomains of one (`https://*.shop.example`, not shop.example itself), or `*`: the same as in the extension.
+An origin pattern is an origin as the browser reports it (`https://bank.example`, `http://localhost:3000`),
+all subdomains of one (`https://*.shop.example`, not shop.example itself), or `*`: the same as in the
+extension.
 """
 
 from __future__ import annotations
@@ -78,12 +79,12 @@ class Policy:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether only that may be called which changes nothing."""
+        """Return whether only tools without side effects may be called."""
         return self._rules.read_only
 
     @property
     def has_rules_about_sites(self) -> bool:
-        """Whether it depends on a page's origin what may be done with it."""
+        """Return whether a rule depends on the origin of a page."""
         rules = self._rules
         return bool(rules.allow or rules.deny or any(rule.origin != "*" for rule in rules.tools))
 
@@ -98,10 +99,10 @@ class Policy:
         return self._rules.allow
 
     def refusal(self, origin: str, tool: PageTool) -> str:
-        """Which rule forbids the tool, in words for the person; empty when none does.
+        """Return the rule that forbids the tool, as text for the user; empty if it is allowed.
 
-        A tool needs everything at once: its origin, the first of `policy.tools` that says allow, and
-        `policy.read_only`.
+        A tool needs its origin, the first matching entry of `policy.tools`, and `policy.read_only` to allow
+        it.
         """
         return (
             self.origin_refusal(origin)
@@ -110,9 +111,10 @@ class Policy:
         )
 
     def provided_refusal(self, name: str, origin: str | None, *, is_read_only: bool) -> str:
-        """Which rule forbids a tool of the browser itself on a page of this origin; empty when none does.
+        """Return the rule that forbids a browser tool on a page of this origin; empty if it is allowed.
 
-        Without an origin it is one that forbids the tool wherever: no rule before it allows it somewhere.
+        Without an origin, the rule must forbid the tool everywhere: no rule before it allows the tool
+        somewhere.
         """
         refusal = self._tool_refusal(origin, name)
         if refusal or is_read_only or not self._rules.read_only:
@@ -120,7 +122,7 @@ class Policy:
         return f"policy.read_only is on and {name} changes something"
 
     def origin_refusal(self, origin: str) -> str:
-        """Which rule forbids to open this origin or to use its tools; empty when none does."""
+        """Return the rule that forbids to open this origin or to use its tools; empty if it is allowed."""
         for pattern in self._rules.deny:
             if matches(pattern, origin):
                 return f'policy.deny has "{pattern}"'
@@ -129,7 +131,7 @@ class Policy:
         return ""
 
     def description(self, origin: str, own_name: str) -> str | None:
-        """The person's own description in place of the page's; None where there is none."""
+        """Return the user's description, which replaces the page's, or None."""
         said = (rule.description for _, rule in self._rules_for(origin, own_name))
         return next((words for words in said if words is not None), None)
 
@@ -154,17 +156,17 @@ class Policy:
 
 
 def check_pattern(pattern: str) -> None:
-    """An origin pattern that can fit something.
+    """Check that an origin pattern can match an origin.
 
     Raises:
-        ValueError: it cannot; the text has the pattern and how to write it.
+        ValueError: it cannot; the text has the pattern and the correct form.
     """
     if pattern not in _WITHOUT_HOST and (hint := _hint(pattern)):
         raise ValueError(f'"{pattern}" is no origin: {hint}')
 
 
 def _hint(pattern: str) -> str:
-    """How to write it; empty for one that is written so."""
+    """Return the correct form of a pattern; empty if it has that form."""
     has_scheme = "://" in pattern
     scheme, _, rest = pattern.partition("://") if has_scheme else ("https", "", pattern)
     is_wide = rest.startswith("*.")

@@ -1,6 +1,6 @@
-"""Tools that no page offers, of whoever provides them; and a call of one, as state.
+"""Providers of tools that no page offers, and the operation of one such call.
 
-The hub lists them beside the pages' and knows nothing of what they do.
+The hub lists these tools beside page tools and does not know their effects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Run = Callable[[CallRecord, CallObserver], Awaitable[Answer]]
 
 
 class Resource(NamedTuple):
-    """What a client may read beside a tool's answer: an MCP Resource, with what is in it."""
+    """MCP Resource that a tool made for its session, with its content."""
 
     uri: str
     name: str
@@ -38,11 +38,11 @@ class Provider(Protocol):
 
     @property
     def names(self) -> Container[str]:
-        """What they are called."""
+        """Names of the tools."""
         ...
 
     def definitions(self) -> list[dict[str, Any]]:
-        """The MCP Tools."""
+        """Return the MCP Tools."""
         ...
 
     async def run(self, record: CallRecord, observer: CallObserver) -> Answer:
@@ -54,11 +54,11 @@ class Provider(Protocol):
         ...
 
     def resources(self, session: Session) -> list[Resource]:
-        """What a session may read, the newest first."""
+        """Return the resources of a session, the latest first."""
         ...
 
     def release(self, session: Session) -> None:
-        """A session is over: what was kept for it is not needed any more."""
+        """Discard the state of a session that has ended."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Public names of page tools: `website_tool_<domain>_tab<N>_<tool>`, made here and looked up, never parsed.
+"""Public names of page tools: `website_tool_<domain>_tab<N>_<tool>`, looked up and never parsed.
 
-Every bridge makes the same names from the same tabs, whatever order it heard of them in.
+Every bridge makes the same names from the same tabs, in whatever order it received them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIN_DOMAIN = 6
 
 
 class Place(NamedTuple):
-    """Where a tool lives: everything that its name can depend on."""
+    """Location of a tool: everything that its name can depend on."""
 
     profile: str
     browser_pid: int
@@ -37,10 +37,10 @@ class Place(NamedTuple):
 
 
 def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]:
-    """A name for each place, in order, all different.
+    """Return a unique name for each place, in order.
 
-    Places that would share one get a hash of what tells them apart, each of them: behind the domain, so that
-    the tools of one frame look alike.
+    All places that would share a name get a hash of their identity behind the domain, so that the tools of
+    one frame look alike.
     """
     names = [_plain(place, max_name) for place in places]
     for digest_chars in DIGEST_CHARS:
@@ -65,11 +65,11 @@ class ToolNamer:
         """Even marked names clash somewhere: then everything is named together."""
 
     def name(self, place: Place) -> str:
-        """The present name of a place that has come."""
+        """Return the current name of a known place."""
         return self._names[place]
 
     def change(self, gone: Iterable[Place], come: Iterable[Place]) -> set[Place]:
-        """Some places go, others come; returns those whose name is new."""
+        """Remove and add places; return those whose name changed."""
         touched = {self._leave(place) for place in gone} | {self._join(place) for place in come}
         if self._is_crowded:
             return self._name_all()
@@ -123,7 +123,7 @@ class ToolNamer:
 
 
 def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME) -> str:
-    """The form without a tab: the best tab of that domain is meant."""
+    """Return the name without a tab: it stands for the best tab of that domain."""
     return _shortened(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
 
 
@@ -135,7 +135,7 @@ def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_ch
 
 @lru_cache(1024)
 def domain_of(origin: str) -> str:
-    """The host, plus the port when it is not the scheme's own: `localhost_3000`."""
+    """Return the host, plus the port if it is not the scheme's default: `localhost_3000`."""
     return _safe(origins.format_domain(origin))
 
 
@@ -163,9 +163,9 @@ def _told_apart(place: Place, digest_chars: int, max_name: int) -> str:
 
 
 def _marked(place: Place, tab: str, identity: str, digest_chars: int, max_name: int) -> str:
-    """With a hash of `identity` behind the domain: the tools of one frame carry the same.
+    """Return the name with a hash of `identity` behind the domain, equal for all tools of a frame.
 
-    The tool's own name says most, so the domain gives way first.
+    The domain is shortened first: the tool's own name says most.
     """
     domain, own_name = domain_of(place.origin), _safe(place.own_name)
     room = max(0, max_name - len(_joined(PREFIX, "x" * digest_chars, tab)) - len("__"))

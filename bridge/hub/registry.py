@@ -1,6 +1,6 @@
-"""What the browsers have said: browser → tab → frame → document → tools.
+"""Registry of announcements: browser → tab → page frame → document → tools. Sans-IO.
 
-Pure bookkeeping, fed with the transport's events. Tool lists always replace the frame's whole list.
+The transport's events feed it. A tool list always replaces the whole list of its frame.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bridge.hub.transport import Announced, DiscoveryFinished, Event, HostDiscov
 from native_host.protocol import wire
 
 GRACE_S = 3.0
-"""So long the tools of a vanished host stay listed: most are back at once, and clients need not notice."""
+"""Seconds for which the tools of a lost host stay listed: most hosts reconnect at once."""
 
 _log = logging.getLogger(__name__)
 
 
 class FrameAt(NamedTuple):
-    """Which frame of which browser."""
+    """Identity of a page frame in a browser."""
 
     host: str
     tab_id: int
@@ -40,17 +40,17 @@ class Frame(msgspec.Struct, dict=True):
     announced: wire.FrameTools
     """Without the tools."""
     tools: list[PageTool]
-    """Another list when any of them is another."""
+    """Tools; replaced by a new list whenever one of them changes."""
     lost_at: float | None = None
-    """When the link ended over which this was announced; its page has not come back over another since."""
+    """Time when the connection of its announcement ended; None once its page announces itself again."""
 
     @cached_property
     def address(self) -> str:
-        """Of its document, without the fragment."""
+        """Address of its document, without the fragment."""
         return self.announced.url.partition("#")[0]
 
     def is_of(self, announced: wire.FrameTools) -> bool:
-        """Whether this document announces itself once more, from the same address."""
+        """Return whether this document announces itself once more, from the same address."""
         ours = self.announced
         is_same = (ours.document_id, ours.origin, ours.url) == (
             announced.document_id,
@@ -65,7 +65,7 @@ class Browser(msgspec.Struct):
 
     host: str
     started_at: float
-    """Of the host; seconds since the epoch."""
+    """Start of the host, in seconds since the epoch."""
     host_hello: wire.HostHello | None = None
     hello: wire.BrowserHello | None = None
     tabs: dict[int, wire.Tab] = msgspec.field(default_factory=dict)
@@ -75,7 +75,7 @@ class Browser(msgspec.Struct):
     """Since when the first of them may be lost; infinity when none is."""
     paused: wire.Paused = msgspec.field(default_factory=wire.Paused)
     page_tools: dict[str, wire.Use] = msgspec.field(default_factory=dict)
-    """What the user has set in the popup, by origin."""
+    """The user's settings in the popup, by origin."""
     clients: list[wire.Client] = msgspec.field(default_factory=list)
     is_replayed: bool = False
     """Everything that was known before we came has been said."""
@@ -83,12 +83,12 @@ class Browser(msgspec.Struct):
 
     @property
     def is_live(self) -> bool:
-        """Whether requests can reach it."""
+        """Return whether requests can reach it."""
         return self.host_hello is not None and self.lost_at is None
 
     @property
     def is_known(self) -> bool:
-        """Whether it has introduced itself and said everything that it knew before."""
+        """Return whether it has sent its hello and its replay."""
         return self.hello is not None and self.is_replayed
 
     @property
@@ -103,30 +103,30 @@ class Browser(msgspec.Struct):
 
     @property
     def is_channel(self) -> bool:
-        """Whether another product's extension is behind it, which runs tools of its own and nothing else."""
+        """Return whether it is the extension of Claude in Chrome, which only runs its own tools."""
         return self.hello is not None and bool(self.hello.capabilities.tools)
 
     def frame(self, tab_id: int, frame_id: int) -> Frame | None:
-        """A frame that has said what it offers."""
+        """Return a frame that has announced its tools."""
         return self.frames.get(tab_id, {}).get(frame_id)
 
     def frames_of(self, tab_id: int) -> list[FrameAt]:
-        """The frames of a tab that have said what they offer."""
+        """Return the frames of a tab that have announced their tools."""
         return [FrameAt(self.host, tab_id, frame_id) for frame_id in self.frames.get(tab_id, ())]
 
     def put(self, frame: Frame) -> None:
-        """A frame has said what it offers."""
+        """Store the announcement of a frame."""
         at = frame.announced
         self.frames.setdefault(at.tab_id, {})[at.frame_id] = frame
 
     def drop(self, tab_id: int, frame_id: int) -> None:
-        """A frame offers nothing any more."""
+        """Remove a frame that offers nothing any more."""
         del self.frames[tab_id][frame_id]
         if not self.frames[tab_id]:
             del self.frames[tab_id]
 
     def drop_tab(self, tab_id: int) -> list[FrameAt]:
-        """A tab is gone, and what its frames offered; returns those."""
+        """Remove a closed tab; return its frames."""
         gone = self.frames_of(tab_id)
         self.tabs.pop(tab_id, None)
         self.frames.pop(tab_id, None)
@@ -164,11 +164,11 @@ class Browser(msgspec.Struct):
                 self.drop(frame.announced.tab_id, frame.announced.frame_id)
 
     def all_frames(self) -> Iterator[Frame]:
-        """Those that have said what they offer."""
+        """Yield the frames that have announced their tools."""
         return chain.from_iterable(frames.values() for frames in self.frames.values())
 
     def replaces(self, other: Browser) -> bool:
-        """The same browser on a newer host or link, or a restarted one with the same profile."""
+        """Return whether it is the same browser on a newer connection, or restarted with this profile."""
         if self.profile != other.profile:
             return False
         if (self.started_at, self.is_live) <= (other.started_at, other.is_live):
@@ -176,7 +176,7 @@ class Browser(msgspec.Struct):
         return self.pid == other.pid or (self.is_live and not other.is_live)
 
     def succeeds(self, other: Browser) -> bool:
-        """The same running browser, whose tabs have kept their ids."""
+        """Return whether it is the same running browser, whose tabs have kept their ids."""
         return self.pid == other.pid and self.replaces(other)
 
 
@@ -216,9 +216,9 @@ class Registry:
         self._are_pauses_current = True
         self._stored_pauses: Sequence[wire.PauseChange] = ()
         self.version = 0
-        """Changes whenever the offers do, other than in what is told of their tabs."""
+        """Changes with the offers, but not with titles and activity of their tabs."""
         self.version_of_tabs = 0
-        """Changes whenever what is told of any tab does."""
+        """Changes with the announcement of any tab."""
 
         self.version_of_page_tools = 0
         """Changes whenever what the user has set in a popup does."""
@@ -227,11 +227,11 @@ class Registry:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every live host has said everything it knew when it was found."""
+        """Return whether every live host has sent its replay."""
         return self._has_looked and all(browser.is_replayed for browser in self._browsers.values())
 
     def browser(self, host: str) -> Browser:
-        """What is behind a host that was seen and is not lost."""
+        """Return the browser behind a known host."""
         return self._browsers[host]
 
     def links(self) -> list[Browser]:
@@ -240,7 +240,7 @@ class Registry:
         return sorted(everything, key=lambda browser: (browser.started_at, browser.host))
 
     def browsers(self) -> list[Browser]:
-        """The browsers whose tools count, oldest first; a replaced one is left out."""
+        """Return the browsers whose tools count, oldest first; replaced ones are omitted."""
         known = [browser for browser in self.links() if browser.is_known]
         return [browser for browser in known if not any(other.replaces(browser) for other in known)]
 
@@ -250,7 +250,7 @@ class Registry:
             yield from (Offer(browser, tab.tab_id, frame, tool) for tool in frame.tools)
 
     def frames(self) -> Iterator[tuple[Browser, wire.Tab, Frame]]:
-        """All frames that clients may know of: what is in an incognito tab is nobody's business."""
+        """Yield all frames that clients may see; those of incognito tabs are private."""
         for browser in self.browsers():
             for tab_id, frames in sorted(browser.frames.items(), key=itemgetter(0)):
                 tab = browser.tabs.get(tab_id)
@@ -258,14 +258,14 @@ class Registry:
                     yield from ((browser, tab, frames[frame_id]) for frame_id in sorted(frames))
 
     def live_browser(self, profile: str) -> Browser | None:
-        """The browser with this profile, when requests can reach it."""
+        """Return the browser with this profile if requests can reach it."""
         found = (browser for browser in self.browsers() if browser.is_live and browser.profile == profile)
         return next(found, None)
 
     def frames_among(
         self, wanted: Iterable[FrameAt]
     ) -> Iterator[tuple[FrameAt, tuple[Browser, wire.Tab, Frame]]]:
-        """Those of these frames that `frames` has."""
+        """Yield those of these frames that `frames` yields."""
         browsers = {browser.host: browser for browser in self.browsers()}
         for at in wanted:
             browser = browsers.get(at.host)
@@ -276,7 +276,7 @@ class Registry:
 
     @property
     def pauses(self) -> Pauses:
-        """What the user paused, in any browser or by a command; the same object as long as it is the same."""
+        """Pauses of all browsers and commands; the same object until they change."""
         if not self._are_pauses_current:
             known = (changes_in(browser.paused) for browser in self.browsers())
             found = Pauses(chain(self._stored_pauses, *known))
@@ -291,16 +291,16 @@ class Registry:
         self._are_pauses_current = False
 
     def take_touched(self) -> set[FrameAt] | None:
-        """The frames whose offers may have changed since this was asked last; None: all of them."""
+        """Return the frames whose offers may have changed since the last call; None: all."""
         touched, self._touched = self._touched, set()
         return touched
 
     def is_missed(self, profile: str) -> bool:
-        """Whether the browser with this profile has just gone away and may be back at once."""
+        """Return whether the browser with this profile has just disconnected and may reconnect at once."""
         return any(browser.profile == profile and not browser.is_live for browser in self.browsers())
 
     def next_expiry(self) -> float:
-        """When `expire` will have something to do; infinity when nothing is lost."""
+        """Return the time when `expire` has something to remove; infinity without a lost host."""
         browsers = (browser.lost_at for browser in self._lost if browser.lost_at is not None)
         frames = (browser.frames_lost_at for browser in self.links())
         return min(chain(browsers, frames), default=math.inf) + GRACE_S
@@ -340,7 +340,7 @@ class Registry:
             self._lost.append(browser)
 
     def _changed(self, touched: Iterable[FrameAt] | None) -> None:
-        """`touched` may offer something else now; None: any frame may."""
+        """Note that the offers of `touched` may have changed; None: of any frame."""
         self.version += 1
         self._are_pauses_current = False
         if touched is None or self._touched is None:
@@ -398,7 +398,7 @@ class Registry:
             self._changed(browser.frames_of(tab.tab_id))
 
     def _succeed(self, browser: Browser, now: float) -> None:
-        """A host that has introduced its browser takes over from that browser's earlier one."""
+        """Let a host that has introduced its browser take over from that browser's earlier host."""
         if not browser.is_known:
             return
         for other in reversed(self.links()):
@@ -430,5 +430,5 @@ class Registry:
 
 
 def _place(tab: wire.Tab) -> tuple[int, str, bool]:
-    """What offers depend on: titles and the active tab, which change all the time, are not of it."""
+    """Return the part of a tab that offers depend on: not its title, not its activity."""
     return tab.ordinal, tab.origin, tab.incognito

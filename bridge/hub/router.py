@@ -1,4 +1,4 @@
-"""From a public name and arguments to the page's answer; and the lists of what may be called."""
+"""Router: lists and calls page tools, meta tools and provided tools for sessions."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from native_host.protocol.wire import Code
 
 CALL_S = 10.0
 SETTLE_S = 1.0
-"""So long a client waits for browsers that were found but have not said everything yet."""
+"""Seconds that a client waits for browsers that were discovered and have not sent their replay."""
 CHANGES_APART_S = 0.5
-"""The first change of the tool list is told at once, later ones are joined."""
+"""Seconds between notifications of changes: the first is sent at once, later ones are combined."""
 MAX_PROMPTS = 4
-"""Questions to the user before one call; a page could change its tool under each."""
+"""Prompts before one call: a page could change its tool during each."""
 STORE_LOOK_S = 2.0
-"""Between two looks at what other bridges have kept or somebody has forgotten."""
+"""Seconds between reads of the shared tool cache."""
 
 _log = logging.getLogger(__name__)
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a person may set. See docs/CONFIGURATION.md."""
+    """Settings of the router. See docs/CONFIGURATION.md."""
 
     call_s: float = CALL_S
     max_name: int = MAX_NAME
@@ -62,7 +62,7 @@ class Terms(msgspec.Struct, frozen=True):
     policy: Policy = msgspec.field(default_factory=Policy)
     pages: PageSettings = msgspec.field(default_factory=PageSettings)
     asks_sites: bool = False
-    """Whether the user is asked before a client first uses a site (`browser.sites`)."""
+    """True if the user is prompted before a client first uses a site (`browser.sites`)."""
     rate_limiter: RateLimiter = msgspec.field(default_factory=RateLimiter)
     ask_in: AskIn = "extension"
 
@@ -105,7 +105,7 @@ class Router:
         self._prompts = prompts or self.prompts
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
-        """What is to be waited for once `run` does."""
+        """Coroutines that `run` starts."""
         self._has_ended = False
         """`run` has: nothing is waited for any more."""
         self._services = CallServices(
@@ -148,17 +148,17 @@ class Router:
         self._listing = Listing(self.catalog, self._terms.max_listed, definitions, self.consent)
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
-        """A session is over: its tabs are anybody's, or closed, and nothing is kept for it any more."""
+        """End a session: release or close its tabs, and discard its state."""
         self._provider.release(session)
         self._asking.pop(session.id, None)
         await self.tabs.release(session, close_tabs=close_tabs)
 
     def resources(self, session: Session) -> list[Resource]:
-        """What a session may read, the newest first."""
+        """Return the resources of a session, the latest first."""
         return self._provider.resources(session)
 
     def whats_missing(self) -> str:
-        """Which link of the chain to a page's tool is missing, and the command that mends it; or nothing."""
+        """Return the missing connection with the command that repairs it, or an empty text."""
         documents = self.catalog.documents()
         if any(document.allowed for document in documents):
             return ""
@@ -168,8 +168,7 @@ class Router:
         return self._whats_missing(self.registry)
 
     async def run(self) -> None:
-        """Forget browsers that stay away, hear of what others keep, and wait for what calls need. Runs until
-        cancelled."""
+        """Expire lost browsers, read the shared cache, and wait on behalf of calls. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for wait in self._begun:
@@ -225,22 +224,22 @@ class Router:
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def tools(self, session: Session) -> list[dict[str, Any]]:
-        """What `listing` has for the newest clients, as Python values: for who is no client."""
+        """Return the tool list of the latest era as Python values, for commands and pages."""
         tools: list[dict[str, Any]] = msgspec.json.decode(await self.listing(session, Era.STATELESS))
         return tools
 
     async def listing(self, session: Session, era: Era) -> bytes:
-        """The MCP Tools that this session may call, as a JSON array in one line.
+        """Return the MCP Tools that this session may call, as a JSON array in one line.
 
-        Our own, then the pages' unless they are too many; those that are no tools in `era` are left out. From
-        now on the names mean these tools to the session.
+        Meta tools and provided tools come first, then page tools unless there are too many. Definitions that
+        are invalid in `era` are omitted. From now on the session binds the names to these tools.
         """
         await self.settle()
         session.show(self._listing.bindings())
         return self._listing.written(era)
 
     def input_schema(self, session: Session, name: str) -> bytes:
-        """The arguments that a tool wants, as the page says (JSON); empty when no tool is called so."""
+        """Return the schema of a tool's arguments (JSON); empty if the name is unknown."""
         try:
             return self.catalog.find(session, name).input_schema
         except (CallError, UnknownToolError):
@@ -280,10 +279,10 @@ class Router:
     async def call(
         self, session: Session, name: str, arguments: Arguments, observer: CallObserver = NO_OBSERVER
     ) -> bytes:
-        """Run a tool and wait for it; a CallToolResult as JSON. What fails is such a result too.
+        """Run a tool, wait for it, and return a CallToolResult as JSON, also for a failed call.
 
         Raises:
-            UnknownToolError: nobody offers that name, and this session was never shown it.
+            UnknownToolError: no page offers that name, and this session was never shown it.
         """
 
         def begin(on_finished: OnFinished[Outcome]) -> Operation:
@@ -356,7 +355,7 @@ class Router:
         return [*found, *cached], unlisted
 
     def _without_page_tools(self) -> str:
-        """What a model can do then: where a browser is, its own tools do without pages'."""
+        """Return the alternative for a model: the browser's own tools work without page tools."""
         browsers = self.registry.browsers()
         is_let_in = all(browser.hello and browser.hello.sites_allowed for browser in browsers)
         if browsers and is_let_in and "navigate" in self._provider.names:
@@ -366,12 +365,12 @@ class Router:
         return self.whats_missing()
 
     def _told(self, error: CallError) -> str:
-        """A tool that is gone may be gone because a whole link of the chain is."""
+        """Return the text of a failure, with the missing connection if a tool is gone because of it."""
         missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
 
     def running(self) -> list[CallRecord]:
-        """The calls that are on their way, the oldest first."""
+        """Return the records of the running calls, the oldest first."""
         return list(self._services.running.values())
 
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
@@ -407,7 +406,7 @@ class Router:
             call.fail(error)
 
     async def _reach(self, call: PageCall) -> LiveEntry:
-        """The tool in the tab that is to run it; a call that may not be made goes no further."""
+        """Return the tool in the tab that runs it, or raise if the call is rejected."""
         entry = await self._find_allowed(call)
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
@@ -421,7 +420,7 @@ class Router:
         return entry
 
     async def _find_allowed(self, call: PageCall) -> Entry:
-        """The tool behind the name, admitted, and allowed by the user where they have to be asked."""
+        """Return the tool behind the name, admitted, and approved by the user where needed."""
         for _ in range(MAX_PROMPTS):
             entry = await self._find_live(call)
             call.admit(entry)
@@ -465,7 +464,7 @@ class Router:
         raise CallError(Code.NOT_ALLOWED, detail, handed=False)
 
     async def _find_live(self, call: PageCall) -> Entry:
-        """The tool behind the name; when its host has vanished, as soon as its page is back."""
+        """Return the tool behind the name; if its host is lost, wait until its page is back."""
         try:
             entry = call.find()
         except UnknownToolError:

@@ -1,8 +1,8 @@
-"""How much work a JSON Schema can make its validator do, counted before anything is compiled or run.
+"""Upper bounds of the work that a JSON Schema causes, computed before it is compiled or run.
 
-Pages write schemas, and a few lines can ask for hours: references that double, expressions over long texts,
-`unevaluated…` in each other. A step is what a validator spends on one keyword and one value, about 0.1 µs.
-No count is smaller than what the validator does: where a reference may mean several places, it means all.
+Pages write schemas, and a few lines can cost hours: references that double, expressions over long texts,
+nested `unevaluated…`. A step is a validator's work on one keyword and one value, about 0.1 µs. A bound is
+never below the validator's work: if a reference may have several targets, all of them count.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import msgspec
 Schema = dict[str, Any]
 
 MAX_DEPTH = 64
-"""Of a schema as JSON."""
+"""Depth of a schema as JSON."""
 MAX_VALUE_DEPTH = 200
-"""Of a value; no message on the wire is deeper either."""
+"""Depth of a value; the wire allows no deeper message."""
 MAX_HEIGHT = 256
 """Schemas within schemas, references followed."""
 MAX_EXPANDED = 1_000_000
@@ -28,14 +28,14 @@ MAX_EXPANDED = 1_000_000
 MAX_PATTERNS = 100
 """Each may take 0.5 ms to compile."""
 MAX_MEANINGS = 100
-"""Of one reference."""
+"""Targets of one reference."""
 _MAX_DESCENT = 4000
 """Schemas within schemas while one value is checked; the usual stack of 8 MiB holds 12 000 (measured)."""
 
 _PATTERN_CHAR_STEPS = 10
 """Linear time, but a large expression takes 1 to 7 µs for each character (measured)."""
 _FREE_CHARS = 64
-"""So many characters that no expression looks at cost a step."""
+"""Characters that no expression reads, for one step."""
 _UNEVALUATED_FACTOR = 3.0
 """`unevaluated…` runs again what is beside it: 2.6 times in each other (measured)."""
 
@@ -63,17 +63,17 @@ class TooCostlyError(ValueError):
 
 
 class Extent(NamedTuple):
-    """How large a JSON value is."""
+    """Size of a JSON value."""
 
     values: int
     chars: int
-    """Of all its texts and keys."""
+    """Characters of all its texts and keys."""
     depth: int
     """1 for a value that contains no other."""
 
 
 def measured(value: Any, max_depth: int) -> Extent:
-    """The extent of a value, down to `max_depth` and one more: deeper ones are not looked at."""
+    """Measure a value, down to `max_depth` and one level more."""
     values = chars = depth = 0
     level = [value]
     while level and depth <= max_depth:
@@ -93,7 +93,7 @@ def measured(value: Any, max_depth: int) -> Extent:
 
 
 class SchemaCost:
-    """What checking a value against a schema can cost."""
+    """Cost of validating a value against a schema."""
 
     def __init__(self, schema: Schema) -> None:
         """Count what can be known without a value.
@@ -118,11 +118,11 @@ class SchemaCost:
             raise TooCostlyError("its schema multiplies itself through references")
 
     def size(self, extent: Extent) -> float:
-        """How many units of work there are in a value: `expanded` times this is never too little."""
+        """Return the units of work in a value: `expanded` times this is an upper bound."""
         return extent.values + extent.chars * self._char_steps
 
     def steps(self, value: Any, limit: int) -> float:
-        """Steps to check this value, by walking through both; infinite when there are more than `limit`."""
+        """Return the steps to validate this value, by walking through both; infinity above `limit`."""
         steps = 0.0
         waiting: list[tuple[_Node, Any, float, int]] = [(self._root, value, 1.0, 0)]
         while waiting:
@@ -142,7 +142,7 @@ class _Node(msgspec.Struct, eq=False):
     own: int
     """Steps of the keywords that stand in the schema itself."""
     factor: float
-    """How often all that is in it is run."""
+    """Number of times that its content is evaluated."""
     has_pattern: bool
     name_patterns: int
     wants_unique: bool
@@ -162,7 +162,7 @@ class _Node(msgspec.Struct, eq=False):
         yield from (node for _, node in self.by_index)
 
     def applied(self, value: Any) -> Iterator[tuple[_Node, Any]]:
-        """The schemas that are applied to this value or its parts, each with what it is applied to."""
+        """Yield the schemas that apply to this value or its parts, each with its part."""
         yield from ((node, value) for node in self.here)
         if isinstance(value, dict):
             yield from ((node, value[name]) for name, node in self.by_name.items() if name in value)
@@ -173,7 +173,7 @@ class _Node(msgspec.Struct, eq=False):
             yield from ((node, item) for node in self.each_item for item in value)
 
     def reading(self, value: Any) -> int:
-        """Steps that depend on the length of the value itself."""
+        """Return the steps that depend on the length of the value itself."""
         if isinstance(value, str):
             return len(value) * _PATTERN_CHAR_STEPS if self.has_pattern else len(value) // _FREE_CHARS
         if self.name_patterns and isinstance(value, dict):
@@ -185,7 +185,7 @@ class _Node(msgspec.Struct, eq=False):
 
 
 def _graph(schema: Schema, places: _Places) -> _Node:
-    """The node of `schema`, from which all others can be reached."""
+    """Return the node of `schema`, from which all others can be reached."""
     nodes: dict[int, _Node] = {}
     waiting: list[Schema] = []
 
@@ -213,7 +213,7 @@ def _alone(schema: Schema) -> _Node:
 
 
 def _own(schema: Schema) -> int:
-    """Lists and maps of schemas count by their length, everything else with all that is in it."""
+    """Return the size of a schema; lists and maps of schemas count by length."""
     steps = 1
     for keyword, content in schema.items():
         if keyword in _WITH_SCHEMAS:
@@ -250,7 +250,7 @@ def _singles(schema: Schema, keywords: Iterable[str]) -> Iterator[Schema]:
 
 
 def _only(found: Iterable[Any]) -> Iterator[Schema]:
-    """What is a schema with keywords: true and false cost nothing."""
+    """Yield the schemas with keywords: true and false cost nothing."""
     return (one for one in found if isinstance(one, dict))
 
 
@@ -285,10 +285,10 @@ def _count(node: _Node, begun: set[_Node], above: int) -> float:
 
 
 class _Places:
-    """Where a reference can lead within its schema.
+    """Targets of references within a schema.
 
-    What it is relative to is not worked out: every place that could be meant counts, and a reference
-    without one is refused. A validator that reads it in some other way still does no more than was counted.
+    Base URIs are not resolved: every possible target counts, and a reference without one is rejected. A
+    validator that resolves it differently still does no more work than was counted.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -308,10 +308,10 @@ class _Places:
                 waiting += one
 
     def meant_by(self, reference: str) -> Sequence[Schema]:
-        """The schemas that it may mean.
+        """Return the schemas that a reference may stand for.
 
         Raises:
-            TooCostlyError: there is none here, or there are too many.
+            TooCostlyError: there is no such schema here, or there are too many.
         """
         if (known := self._meant.get(reference)) is not None:
             return known
@@ -348,7 +348,7 @@ class _Places:
 
 
 def _last(resource: str) -> str:
-    """What stays the same whatever a URI is relative to."""
+    """Return the part of a URI that does not depend on its base."""
     return resource.rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""A tab for a tool that has none: opened in the session's name, and waited for. Nothing is run by that."""
+"""Opening of a tab for a tool without one, on behalf of a session. It runs no tool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Attempt:
 
 
 class TabOpener:
-    """Opens pages for tools that were kept, or whose tabs are all somebody else's."""
+    """Opens pages for cached tools, or for tools whose tabs belong to other sessions."""
 
     def __init__(
         self, registry: Registry, catalog: Catalog, transport: TabTransport, changes: ChangeSignal
@@ -47,7 +47,7 @@ class TabOpener:
         """By session, profile and address."""
 
     async def open(self, session: Session, entry: CachedEntry) -> LiveEntry:
-        """The tool, in a tab of the session's own.
+        """Return the tool in a tab that the session owns.
 
         Raises:
             CallError: its browser is not running, or its page does not offer it. Nothing was run.
@@ -63,7 +63,7 @@ class TabOpener:
                 raise running.error
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
-        """A session is over: the tabs that were opened for it are anybody's, or closed."""
+        """Release or close the tabs that were opened for a session."""
         for profile in {profile for profile, _ in session.opened} | session.profiles:
             if browser := self._registry.live_browser(profile):
                 closing = wire.CloseSession(session=session.id, close_tabs=close_tabs)
@@ -105,7 +105,7 @@ class TabOpener:
         raise CallError(Code.NO_LONGER_OFFERED, detail, handed=False)
 
     async def _make_tab(self, session: Session, entry: CachedEntry) -> bool:
-        """A tab for the tool's page, unless the one that was opened before is still there."""
+        """Open a tab for the tool's page, unless the previous one still exists."""
         browser = await self._running_browser(entry)
         if self._tab(session, entry) is not None:
             return False
@@ -116,7 +116,7 @@ class TabOpener:
         return True
 
     async def _load_again(self, session: Session, entry: CachedEntry) -> None:
-        """What did not load is loaded again; a page that is there is left alone: a person may sign in."""
+        """Reload a page that failed to load. A loaded page stays: the user may have to sign in."""
         browser = await self._running_browser(entry)
         tab = self._tab(session, entry)
         if tab is None or tab.status != "complete" or browser.frame(tab.tab_id, 0):
@@ -131,7 +131,7 @@ class TabOpener:
         return tab if tab is not None and tab.owner == session.id else None
 
     async def _running_browser(self, entry: CachedEntry) -> Browser:
-        """The browser of its profile; one that has just gone may be back at once."""
+        """Return the browser of its profile; wait for one that has just disconnected."""
         if self._registry.is_missed(entry.profile):
             await self._changes.wait_until(
                 lambda: self._registry.live_browser(entry.profile) is not None,

@@ -1,6 +1,6 @@
-"""What `tools/list` shows: as JSON, as what its names mean, and as what clients are notified of. Pure.
+"""Tool list of `tools/list`: as JSON, as bindings, and as a fingerprint for notifications. Sans-IO.
 
-Each is kept until something in it changes, and rebuilt from the parts that stayed the same.
+Each form is cached until a part of it changes, and rebuilt from the unchanged parts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bridge.hub.meta_tools import TOOLS
 from bridge.hub.tool_schema import Era
 
 MAX_SITE_BYTES = 32 * 1024
-"""Of one site's tools, without their places. Above it tools are listed without their texts."""
+"""Bytes of one site's tools, without their locations. Beyond it tools are listed without their texts."""
 
 
 class ListingConsent(Protocol):
-    """Which page tools may be listed without a question to the user."""
+    """Decides which page tools may be listed before the user approves their site."""
 
     @property
     def version(self) -> object:
@@ -57,11 +57,11 @@ class _Shown(NamedTuple):
     documents: Sequence[DocumentTools]
     cached: Sequence[CachedEntry]
     is_whole: bool
-    """Whether these are all tools of the catalog."""
+    """True if these are all tools of the catalog."""
 
 
 class _Edition(msgspec.Struct):
-    """What was put together for one state of catalog and consent."""
+    """Values made for one state of catalog and consent."""
 
     key: object
     shown: _Shown
@@ -93,14 +93,14 @@ class Listing:
         self._edition: _Edition | None = None
 
     def written(self, era: Era) -> bytes:
-        """The MCP Tools as a JSON array in one line, without those that are no tools in this era."""
+        """Return the MCP Tools as a JSON array in one line, without those that are invalid in this era."""
         edition = self._current()
         if era not in edition.written:
             edition.written[era] = self._write(edition.shown, era)
         return edition.written[era]
 
     def bindings(self) -> Mapping[str, ToolBinding]:
-        """What the pages' names on it mean; the same object as long as they mean the same."""
+        """Return the bindings of the listed names; the same object while they do not change."""
         edition = self._current()
         if edition.shown.is_whole:
             return self._catalog.bindings()
@@ -110,7 +110,7 @@ class Listing:
         return edition.bindings
 
     def told(self) -> object:
-        """What clients are notified of when it changes: not, for instance, which tab is active."""
+        """Return the fingerprint whose change clients are notified of: the active tab is not in it."""
         documents, cached, _ = self._show()
         live = {document.frame_of_browser: document.told for document in documents if document.allowed}
         return self._fixed, live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]

@@ -1,4 +1,4 @@
-"""What an extension answers to a call: the page's result, or what its tool threw. Pure."""
+"""Result of a page tool call from the extension: the page's result, or an error of its tool. Sans-IO."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _executed = msgspec.json.Decoder(wire.Executed)
 
 
 def read(executed: bytes) -> Answer | CallError:
-    """The answer in a result of `browser/executeTool`, or that it cannot be read."""
+    """Decode a result of `browser/executeTool`; return an error if it is invalid."""
     if executed.startswith(_BEFORE_PAYLOAD + b"{"):
         payload = executed[len(_BEFORE_PAYLOAD) : -1]
         try:

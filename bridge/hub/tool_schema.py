@@ -1,7 +1,7 @@
-"""What makes a definition an MCP Tool, in each era of the protocol. Pure.
+"""Rules for a valid MCP Tool, in each era of the protocol. Sans-IO.
 
-The rules are those of the `mcp` package's models, which a test compares. One is not: that package mends what
-it sends (`"yes"` becomes true), while what a page wrote is sent as it is: so it has to be right as it is.
+They are those of the `mcp` package's models, which a test compares, with one exception: that package converts
+values (`"yes"` becomes true). A page's definition is sent unchanged, so its values must have the right type.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class _HandshakeTool(msgspec.Struct, rename=_NAMES):
 
 
 def fault(definition: dict[str, Any]) -> str:
-    """Why a definition with a name and a description is no MCP Tool in any era; empty when it is one.
+    """Return why a definition with name and description is an MCP Tool in no era; empty if it is one.
 
-    It quotes the page.
+    The reason quotes the page.
     """
     return _fault(definition, _StatelessTool)
 
 
 def is_for(era: Era, definition: dict[str, Any]) -> bool:
-    """Whether a definition without a `fault` is an MCP Tool in this era."""
+    """Return whether a definition without a `fault` is an MCP Tool in this era."""
     return era is Era.STATELESS or not _fault(definition, _HandshakeTool)
 
 

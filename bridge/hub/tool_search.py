@@ -1,7 +1,7 @@
-"""Page tools by words: what a person or a model remembers of a tool, in any order, best first. Pure.
+"""Search for page tools by words, in any order, best first. Sans-IO.
 
-Pages write what is looked through, and a search must not keep the bridge from everything else: texts, words
-and names are bounded, each text is folded once, and nothing of them is kept.
+Pages write the texts, and a search must not block the bridge: texts, words and names are limited, each text
+is folded once, and nothing is cached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 MAX_WORDS = 8
-"""Of a query; further ones are not looked for."""
+"""Words of a query; the rest is ignored."""
 MAX_READ = 2000
 """Characters that are looked through of one text: as many as clients are shown of a description."""
 _MAX_COMPARED = 1000
@@ -34,7 +34,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Searchable(Protocol):
-    """What of a tool is looked through. All of it may be a page's own text, of any length."""
+    """Texts of a tool that the search reads. A page may have written each, at any length."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Searchable(Protocol):
 
     @property
     def own_name(self) -> str:
-        """What its page calls it."""
+        """The page's name for the tool."""
         ...
 
     @property
@@ -53,12 +53,12 @@ class Searchable(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where it lives."""
+        """Origin of the page."""
         ...
 
     @property
     def tab_title(self) -> str:
-        """Of its tab, or empty."""
+        """Title of its tab, or empty."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class Searchable(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the person looks at its tab."""
+        """Return whether its tab is active."""
         ...
 
 
@@ -76,12 +76,12 @@ T = TypeVar("T", bound=Searchable)
 
 
 def search(entries: Sequence[T], query: str) -> list[list[T]]:
-    """The entries in which every word of `query` is found, those that fit equally well together, best first.
+    """Return the entries that contain every word of `query`, equal matches together, best first.
 
-    A word is found where one begins with it, and counts a little more where it is the whole word. The first
-    text that has it decides what it counts: the page's own name for the tool, the origin, a title, the public
-    name, the description. A query that is the tool's name comes before all others. Among equals those of the
-    active tab come first, then the order is that of `entries`. Without a word all are equal, as they come.
+    A word matches at the beginning of a word and counts a little more as a whole word. The first text that
+    has it decides its weight: the page's own name for the tool, the origin, a title, the public name, the
+    description. A query that equals a tool's name ranks that tool first. Among equals those of the active tab
+    come first, then the order is that of `entries`. Without words all entries are equal.
     """
     words = words_of(query)[:MAX_WORDS]
     if not words:
@@ -123,7 +123,7 @@ def nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[s
 
 
 def _rank(entry: Searchable, words: Sequence[str], whole: str) -> int:
-    """How well it fits; 0: not every word is found."""
+    """Return the rank of a match; 0: a word is missing."""
     own_name, name = entry.own_name[:_MAX_LABEL], entry.name[:_MAX_LABEL]
     origin, page_words = entry.origin[:_MAX_LABEL], entry.page_words[:MAX_READ]
     title, tab_title = entry.title[:_MAX_LABEL], entry.tab_title[:_MAX_LABEL]
@@ -185,7 +185,7 @@ def _is_called(name: str, whole: str) -> bool:
 
 
 def _joined(name: str) -> str:
-    """`addToCart`, `add_to_cart` and `add to cart` are the same."""
+    """Return a name without separators: `addToCart`, `add_to_cart` and `add to cart` are equal."""
     return "".join(_WORD.findall(_folded(name[:_MAX_LABEL])))
 
 
@@ -195,7 +195,7 @@ def _folded(text: str) -> str:
 
 
 def _apart(folded: str) -> str:
-    """A space on both sides of each word. Only for words of ASCII: other characters end them, too."""
+    """Put a space on both sides of each word of ASCII; other characters end words, too."""
     return f" {folded.encode('ascii', 'replace').translate(_SPACED).decode()} "
 
 

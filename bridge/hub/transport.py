@@ -1,7 +1,7 @@
-"""How the hub reaches tabs, whatever carries the messages: implementations are injected.
+"""Transport between the hub and tabs. Implementations are injected.
 
-Events arrive in the order in which they happened, by a plain function call, so that a tool list that was
-announced before an answer is known before that answer is.
+Events arrive in their order by a plain function call, so that a tool list that was announced before a result
+is known before that result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HostLinked(msgspec.Struct, frozen=True):
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """A host or its browser said something that concerns everybody."""
+    """Announcement of a host or its browser, for all sessions."""
 
     host: str
     method: str
@@ -63,12 +63,13 @@ OnProgress = Callable[[Progress], None]
 OnEvent = Callable[[CdpEvent], None]
 """Hears a DevTools event of its subscription, in the order in which they happened. It does not raise."""
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
-"""Puts a page's question to the person and returns an MCP ElicitResult as JSON; it raises a CallError where
-nobody can be asked. It is cancelled when the call ends, and after QUESTION_S."""
+"""Shows a page's question to the user and returns an MCP ElicitResult as JSON. It raises a CallError if no user
+can be asked. It is cancelled when the call ends, and after QUESTION_S.
+"""
 
 
 class Prompt(NamedTuple):
-    """What a client's model is asked."""
+    """Prompt for a client's model."""
 
     messages: tuple[str, ...]
     """The user's, one after the other."""
@@ -81,7 +82,7 @@ OnPrompt = Callable[[Prompt], Awaitable[bytes]]
 OnRoots = Callable[[], Awaitable[list[str]]]
 """Asks the client which folders it works in and returns their URIs; otherwise as `OnQuestion`."""
 QUESTION_S = 120.0
-"""So long a person may take to answer a page's question; then the page is told that nobody did."""
+"""Seconds that a user has to answer a page's question."""
 
 
 class CallObserver(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ class TabTransport(Protocol):
         ...
 
     def look(self) -> None:
-        """Look for hosts now, not at the next turn: what is found is told before this returns."""
+        """Scan for hosts at once; discovered ones are reported before this returns."""
         ...
 
     def send(

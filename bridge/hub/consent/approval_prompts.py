@@ -24,7 +24,7 @@ from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 COMMAND = "browser/ask"
-"""What `capabilities.commands` of an extension lists that opens windows."""
+"""Entry of `capabilities.commands` of an extension that opens approval windows."""
 AskIn = Literal["extension", "client", "both"]
 WORDS = {
     "once": "once",
@@ -40,7 +40,7 @@ FIELD = "allow"
 BACK_S = 10.0
 """Seconds that a browser has to connect again when it was lost while it asked."""
 ATTEMPTS = 5
-"""How often a prompt is sent again over a new connection."""
+"""Attempts to send a prompt again over a new connection."""
 DECLINED_S = 60.0
 """Seconds after a no in which the same question is not asked again."""
 _MAX_DECLINED = 256
@@ -156,7 +156,7 @@ class ApprovalPrompts:
 
 
 class _Answer(NamedTuple):
-    """What one way of asking came to."""
+    """Outcome of one way to prompt."""
 
     choice: str = ""
     """Empty: none."""
@@ -220,7 +220,7 @@ def answer(result: Any) -> str:
 
 
 def _explained(error: CallError) -> CallError:
-    """Return what a call is told when its window was answered with an error."""
+    """Return the error of a call whose approval window failed."""
     if error.code == Code.PAUSED:
         return error
     return NoAnswerError(single_line(error.detail, 200).rstrip(".") or "the user made no choice")

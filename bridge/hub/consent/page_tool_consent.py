@@ -25,14 +25,14 @@ SITE_CHOICES = ("once", "hour", "client", "always", "no")
 CALL_CHOICES = ("once", "no")
 """A consequential call is asked about each time."""
 OPAQUE = "null"
-"""What browsers write for the origin of sandboxed documents: many sites share it."""
+"""Origin that browsers report for sandboxed documents: many sites share it."""
 
 Popup = Mapping[str, Use]
 """Values that the user has set in a browser's popup, by origin."""
 
 
 class PageToolApprovals(Protocol):
-    """What the user has allowed when asked about a site's tools."""
+    """Approvals of the user for the tools of sites."""
 
     @property
     def version(self) -> object:
@@ -52,7 +52,7 @@ class PageToolApprovals(Protocol):
 
 
 class Doubt(NamedTuple):
-    """What the user has to allow before a call."""
+    """Subject that the user has to approve before a call."""
 
     subject: tuple[str, ...]
     """Equal for what is allowed by the same answer."""
@@ -61,7 +61,7 @@ class Doubt(NamedTuple):
     choices: tuple[str, ...]
     is_about_site: bool
     instead: str
-    """What else the user can do."""
+    """Alternative for the user."""
 
 
 class PageToolConsent:
@@ -150,7 +150,7 @@ class PageToolConsent:
             yield _about_call(client_name(session), entry)
 
     def called(self, entry: LiveEntry) -> None:
-        """A client has called this tool and has its answer."""
+        """Record that a client has a result of this tool."""
         if entry in self._recorded:
             return
         self._recorded.add(entry)
@@ -185,7 +185,7 @@ class PageToolConsent:
     # ── One site ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _asked(self, entry: Entry, client: str) -> Iterator[str]:
-        """The origins about which the user has to be asked first, for this client or (empty) for all."""
+        """Yield the origins that the user has to approve first, for this client or (empty) for all."""
         if isinstance(entry, LiveEntry):
             offer = entry.offer
             return self._asked_live(offer.browser, offer.source, offer.tab.origin, client)
@@ -200,7 +200,7 @@ class PageToolConsent:
         return self._unless_allowed(self._uses(browser, frame, host_page), client)
 
     def _uses(self, browser: Browser, frame: Frame, host_page: str) -> Iterator[tuple[str, Use]]:
-        """The origins that a document's tools belong to, each with the value that holds for it."""
+        """Yield the origins that a document's tools belong to, each with its setting."""
         announced = frame.announced
         is_own_page = announced.frame_id == 0 or announced.origin == host_page
         consent: Use = "on" if is_own_page or announced.opened or announced.delegated else "ask"
@@ -209,7 +209,7 @@ class PageToolConsent:
             yield host_page, self._use(browser.page_tools, host_page, "on")
 
     def _unless_allowed(self, uses: Iterable[tuple[str, Use]], client: str) -> Iterator[str]:
-        """The origins about which the user has to be asked."""
+        """Yield the origins that the user has to approve."""
         for origin, use in uses:
             if use == "on":
                 continue
@@ -228,7 +228,7 @@ class PageToolConsent:
         return "ask" if self._asks_sites and self._settings.tools == "on" else self._settings.tools
 
     def _named(self, in_popup: Popup, origin: str) -> Use | None:
-        """The value that the user has set for this site; of file and popup the stricter one."""
+        """Return the user's setting for this site: the stricter one of file and popup."""
         if not in_popup and not self._settings.sites:
             return None
         said = [site.tools for site in self._settings.sites if matches(site.origin, origin)][:1]
@@ -293,7 +293,7 @@ def _about_call(who: str, entry: Entry) -> Doubt:
 
 
 def _host_page(entry: Entry) -> str:
-    """The origin of the page around a frame's tool; empty without one."""
+    """Return the origin of the page around a frame's tool; empty without one."""
     if isinstance(entry, CachedEntry):
         return _host_page(entry.live) if entry.live else ""
     return entry.offer.tab.origin if isinstance(entry, LiveEntry) else ""

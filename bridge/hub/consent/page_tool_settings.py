@@ -1,4 +1,4 @@
-"""The table [pages] of config.toml: whether the tools of web pages are used, per site."""
+"""Table [pages] of config.toml: the use of page tools, per site."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from bridge.hub.transport import NO_OBSERVER, CallObserver
 from native_host.protocol.untrusted_text import single_line
 
 Kind = Literal["read", "act", "page-tools", "upload"]
-"""What an approval is for."""
+"""Subject of an approval."""
 
 MAX_CLIENT = 80
 """Characters of a client's name."""
@@ -30,7 +30,7 @@ class PromptRequest(msgspec.Struct, frozen=True):
     text: str
     """One sentence for the user, sanitized."""
     choices: tuple[str, ...]
-    """Of `once`, `session`, `hour`, `client`, `always`, `no`."""
+    """Subset of `once`, `session`, `hour`, `client`, `always`, `no`."""
     observer: CallObserver = NO_OBSERVER
     """The MCP client's call that waits: receives progress, and is asked where the client asks."""
     host: str = ""
@@ -57,7 +57,7 @@ def client_name(session: Session) -> str:
 
 
 def shown_client(session: Session) -> str:
-    """Return the client as prompts show it: its own name, and the principal where that is another."""
+    """Return the client as prompts show it: its own name, and the principal if it differs."""
     name = single_line(session.title or session.client.name, MAX_CLIENT) or "An MCP client"
     principal = single_line(session.principal, MAX_CLIENT)
     return f"{name} ({principal})" if principal and principal != name else name

@@ -1,6 +1,6 @@
-"""What the user paused: changes of site patterns and sessions, merged by their times. Pure.
+"""Pauses of the user: changes of site patterns and sessions, merged by their times. Sans-IO.
 
-A pause is the user's, so it holds in every browser, whichever browser or file it is known from.
+A pause holds in every browser, whichever browser or file it came from.
 """
 
 from __future__ import annotations
